@@ -1,0 +1,1 @@
+"""The process: command line, configuration, relay, consumer, supervision, HTTP. See ``DESIGN.md``."""

@@ -1,0 +1,276 @@
+"""The internal event types: what every wire format is decoded to, and all that projections ever see.
+
+Why they exist: four wire formats (Tideline's own records, the metastore's notification objects in two encodings, the Apiary
+listener's two) say the same things in different words and with different holes. A projection must not care. A field that a
+format cannot fill is None, never a guess.
+
+Names of databases and tables are lower case (the metastore's own rule). Embedded objects stay text until somebody asks for
+them (``Embedded.value``): most events of a busy source concern tables that nobody replicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from handlers.structs import ColumnStatistics, Database, Partition, Table
+from state.errors import BadInput
+
+
+T = TypeVar("T")
+
+
+class Embedded(Generic[T]):
+    """An object inside a message, decoded when first asked for.
+
+    ``value`` raises MalformedEvent where the text is no such object. A caller that wants to change it asks for ``copy()``.
+    """
+
+    __slots__ = ("_decode", "_text", "_value")
+
+    def __init__(self, text: str, decode: Callable[[str], T]) -> None:
+        self._text = text
+        self._decode = decode
+        self._value: T | None = None
+
+    @property
+    def value(self) -> T:
+        """The decoded object, shared by all who ask: not to be changed."""
+        if self._value is None:
+            self._value = self._decode(self._text)
+        return self._value
+
+    def copy(self) -> T:
+        """Return a fresh object that the caller may change."""
+        return self._decode(self._text)
+
+    def __repr__(self) -> str:
+        return f"Embedded({self._text[:60]!r}…)" if len(self._text) > 60 else f"Embedded({self._text!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One entry of a file list: ``uri#checksum#cmroot#subdir`` (reference: ReplChangeManager.encodeFileUri).
+
+    ``checksum`` and ``cm_root`` are None where the source's file system has no checksums or the change manager is off.
+    ``subdir`` is the ACID directory below the table's or partition's root, "" for plain tables.
+    """
+
+    uri: str
+    checksum: str | None = None
+    cm_root: str | None = None
+    subdir: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What all events have: where they stand in the log, and what they are about."""
+
+    event_id: int
+    part: int = 0
+    parts: int = 1
+    time_s: int
+    kind: str
+    """The metastore's own name of the event type, such as ``ADD_PARTITION``; ``WRITE`` for the relay's write parts."""
+    catalog: str | None = None
+    db: str | None = None
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseCreated(Event):
+    """CREATE_DATABASE."""
+
+    database: Embedded[Database] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseAltered(Event):
+    """ALTER_DATABASE."""
+
+    before: Embedded[Database]
+    after: Embedded[Database]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseDropped(Event):
+    """DROP_DATABASE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCreated(Event):
+    """CREATE_TABLE; ``files`` are those of a plain CTAS (transactional ones come with the commit)."""
+
+    after: Embedded[Table]
+    files: tuple[SourceFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAltered(Event):
+    """ALTER_TABLE: also a rename (``before`` and ``after`` differ in name) and the truncation of an unpartitioned table."""
+
+    before: Embedded[Table]
+    after: Embedded[Table]
+    truncate: bool | None = None
+    write_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDropped(Event):
+    """DROP_TABLE."""
+
+    before: Embedded[Table] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsAdded(Event):
+    """ADD_PARTITION; ``files`` maps a partition's name to its files (plain tables only)."""
+
+    owner: Embedded[Table] | None
+    partitions: tuple[Embedded[Partition], ...]
+    files: Mapping[str, tuple[SourceFile, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsAltered(Event):
+    """ALTER_PARTITION and ALTER_PARTITIONS.
+
+    ``before`` is there only for ALTER_PARTITION; different values in ``before`` and ``after`` are a rename.
+    """
+
+    owner: Embedded[Table] | None
+    after: tuple[Embedded[Partition], ...]
+    before: Embedded[Partition] | None = None
+    truncate: bool | None = None
+    write_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsDropped(Event):
+    """DROP_PARTITION; each item maps the partition columns to their values, in the table's order."""
+
+    owner: Embedded[Table] | None
+    specs: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inserted(Event):
+    """INSERT into a plain or external table; ``replace`` is None where the format cannot tell overwrite from append."""
+
+    owner: Embedded[Table] | None
+    partition: Embedded[Partition] | None
+    spec: Mapping[str, str] | None
+    replace: bool | None
+    files: tuple[SourceFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnsOpened(Event):
+    """OPEN_TXN; ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteIdsAllocated(Event):
+    """ALLOC_WRITE_ID_EVENT; pairs of (transaction id, write id), sorted by write id."""
+
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesWritten(Event):
+    """A write event: the files that one committed transaction put into one table or partition.
+
+    ``partition_name`` is "" for an unpartitioned table. ``raw_files`` are the entries as the source wrote them, which
+    ``commit_txn`` on the target wants back; the objects are TJSON text for the same reason.
+    """
+
+    txn_id: int
+    write_id: int
+    partition_name: str
+    files: tuple[SourceFile, ...]
+    raw_files: tuple[str, ...]
+    owner_text: str | None = None
+    partition_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnCommitted(Event):
+    """COMMIT_TXN; parallel tuples as the source told them (4.1 and later), one pair per written table."""
+
+    txn_id: int
+    write_ids: tuple[int, ...] = ()
+    databases: tuple[str, ...] = ()
+    enriched: bool = False
+    """True where the write parts of this transaction came before this event in the topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnAborted(Event):
+    """ABORT_TXN."""
+
+    txn_id: int
+    databases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsUpdated(Event):
+    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT (then with the partition's name in the statistics)."""
+
+    owner: Embedded[Table] | None
+    statistics: Embedded[ColumnStatistics]
+    write_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsDeleted(Event):
+    """DELETE_TBL_COL_STAT_EVENT and DELETE_PART_COL_STAT_EVENT."""
+
+    column: str | None
+    partition_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintsAdded(Event):
+    """ADD_PRIMARYKEY, ADD_FOREIGNKEY, ADD_UNIQUECONSTRAINT, ADD_NOTNULLCONSTRAINT, ADD_DEFAULTCONSTRAINT, ADD_CHECKCONSTRAINT.
+
+    ``texts`` are the constraints as TJSON; ``kind`` tells which struct they are.
+    """
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintDropped(Event):
+    """DROP_CONSTRAINT."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionCommitted(Event):
+    """COMMIT_COMPACTION_EVENT: known, and never replicated."""
+
+    txn_id: int
+    partition_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unhandled(Event):
+    """An event type that is known and does nothing here, or one that is not known at all (``known`` False): counted and passed."""
+
+    known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecodable(Event):
+    """A record whose place in the log is known but whose content cannot be used.
+
+    The consumer has put it on the dead-letter topic already; a projection quarantines the table that it names, and stops
+    where it names none (unless configured otherwise).
+    """
+
+    error: BadInput

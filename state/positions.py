@@ -1,0 +1,73 @@
+"""Positions: what a projection has durably applied, and what may come next.
+
+A position is an event id of the source's notification log and a part of that event, not a Kafka offset: event ids are
+contiguous (the metastore draws them under a lock, inside the transaction that makes the change), so that a missing one is
+proof of a loss, which no offset can be; and a topic that was truncated, recreated or mirrored elsewhere keeps its meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import total_ordering
+
+
+class Step(Enum):
+    """How an incoming (event id, part) relates to a position."""
+
+    NEXT = "next"
+    DUPLICATE = "duplicate"
+    GAP = "gap"
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last part of the last event that was applied.
+
+    ``part`` counts from 0, ``parts`` is the number of parts of this event; events of one part have ``0, 1``.
+    ``Position.before(n)`` is where a reader stands that has applied everything up to, not including, event n.
+    """
+
+    event_id: int
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse values that no event can have."""
+        assert self.event_id >= 0, self
+        assert 0 <= self.part < self.parts, self
+
+    @staticmethod
+    def before(event_id: int) -> Position:
+        """Where a reader stands that applied everything up to event ``event_id - 1``."""
+        return Position(event_id - 1)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole event was applied."""
+        return self.part + 1 == self.parts
+
+    @property
+    def applied_event_id(self) -> int:
+        """The last event that was applied as a whole."""
+        return self.event_id if self.complete else self.event_id - 1
+
+    def step(self, event_id: int, part: int) -> Step:
+        """Tell whether (``event_id``, ``part``) was applied before, comes next, or leaves something out."""
+        if (event_id, part) <= (self.event_id, self.part):
+            return Step.DUPLICATE
+        expected = (self.event_id + 1, 0) if self.complete else (self.event_id, self.part + 1)
+        return Step.NEXT if (event_id, part) == expected else Step.GAP
+
+    def expected(self) -> tuple[int, int]:
+        """The (event id, part) that has to come next."""
+        return (self.event_id + 1, 0) if self.complete else (self.event_id, self.part + 1)
+
+    def __lt__(self, other: Position) -> bool:
+        """Order by event, then by part."""
+        return (self.event_id, self.part) < (other.event_id, other.part)
+
+    def __str__(self) -> str:
+        """``12`` for a whole event, ``12.0/3`` for a part of one."""
+        return str(self.event_id) if self.complete else f"{self.event_id}.{self.part}/{self.parts}"

@@ -1,0 +1,62 @@
+"""The store port: ordered bytes to bytes, and transactions over them.
+
+Everything that Tideline remembers goes through this port, so that a position and the effects it stands for are written in
+one transaction, and so that a rule is tested on the memory store and runs on SQLite (or HBase) unchanged.
+
+Promises of every implementation: keys are ordered as plain bytes (``memcmp``); a transaction is all or nothing, also across
+``kill -9``; a reader sees whole transactions only; there is one writer at a time. Keys are at most 8 KiB, values 16 MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+
+KEY_BYTES_MAX: Final = 8 * 1024
+VALUE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class Reader(Protocol):
+    """What can be asked of a store, and of a transaction over it (which sees its own writes)."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key``, or None."""
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means to the last key."""
+
+
+class Transaction(Reader, Protocol):
+    """Writes that take effect together when the ``with`` block ends without an error."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set ``key``; raise LimitExceeded where key or value is too long."""
+
+    def delete(self, key: bytes) -> None:
+        """Forget ``key``; an absent one is no error."""
+
+    def delete_range(self, start: bytes, end: bytes | None) -> int:
+        """Forget every key with ``start <= key < end`` and return how many there were."""
+
+
+class Store(Reader, Protocol):
+    """An ordered map with transactions."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open the one write transaction; a second one at the same time waits or, in the same thread, is an error."""
+
+    def check(self) -> None:
+        """Assert the implementation's own invariants; raise StateCorrupt where one is broken."""
+
+    def close(self) -> None:
+        """Release what is held; closing twice is no error."""
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Return the first key after every key that starts with ``prefix``; None where there is none (all ff)."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
