@@ -9,7 +9,7 @@ import sys
 
 
 PROGRAM = """
-from daemon.failpoints import failpoint
+from handlers.failpoints import failpoint
 for step in range(3):
     failpoint("other")
     failpoint("step")
