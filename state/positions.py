@@ -3,13 +3,26 @@
 A position is an event id of the source's notification log and a part of that event, not a Kafka offset: event ids are
 contiguous (the metastore draws them under a lock, inside the transaction that makes the change), so that a missing one is
 proof of a loss, which no offset can be; and a topic that was truncated, recreated or mirrored elsewhere keeps its meaning.
+
+Every store keeps its position under ``POSITION_KEY``, written in the same transaction as the effects that it stands for.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from enum import Enum
 from functools import total_ordering
+from typing import Final
+
+from state.errors import StateCorrupt
+
+
+POSITION_KEY: Final = b"position"
+"""Where a store keeps the position of the projection that owns it."""
+
+_FORMAT = 1
+_BYTES = struct.Struct(">BQII")  # format, event id, part, parts: 17 bytes
 
 
 class Step(Enum):
@@ -71,3 +84,19 @@ class Position:
     def __str__(self) -> str:
         """``12`` for a whole event, ``12.0/3`` for a part of one."""
         return str(self.event_id) if self.complete else f"{self.event_id}.{self.part}/{self.parts}"
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form: a format byte, then event id, part and parts, big-endian."""
+        return _BYTES.pack(_FORMAT, self.event_id, self.part, self.parts)
+
+    @staticmethod
+    def from_bytes(value: bytes) -> Position:
+        """Read what ``to_bytes`` wrote; raise StateCorrupt where it is something else."""
+        if len(value) != _BYTES.size or value[0] != _FORMAT:
+            raise StateCorrupt("a stored position cannot be read", value=value.hex()[:64])
+        _, event_id, part, parts = _BYTES.unpack(value)
+        if part >= parts:
+            raise StateCorrupt(
+                "a stored position names a part that its event does not have", value=value.hex()
+            )
+        return Position(event_id, part, parts)

@@ -5,6 +5,8 @@ one transaction, and so that a rule is tested on the memory store and runs on SQ
 
 Promises of every implementation: keys are ordered as plain bytes (``memcmp``); a transaction is all or nothing, also across
 ``kill -9``; a reader sees whole transactions only; there is one writer at a time. Keys are at most 8 KiB, values 16 MiB.
+While a transaction is open its own thread reads through the transaction (asking the store instead is a programming error)
+and other threads wait. A scan fetches pages (``state.store.pages``), so the caller may write while it runs.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
+
+from state.errors import LimitExceeded
 
 
 KEY_BYTES_MAX: Final = 8 * 1024
@@ -60,3 +64,13 @@ def prefix_end(prefix: bytes) -> bytes | None:
     """Return the first key after every key that starts with ``prefix``; None where there is none (all ff)."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def refuse_oversize(key: bytes, value: bytes) -> None:
+    """Raise LimitExceeded where ``key`` or ``value`` is longer than any store has to take."""
+    if len(key) > KEY_BYTES_MAX:
+        raise LimitExceeded("a key of the store is too long", size_bytes=len(key), limit_bytes=KEY_BYTES_MAX)
+    if len(value) > VALUE_BYTES_MAX:
+        raise LimitExceeded(
+            "a value of the store is too long", size_bytes=len(value), limit_bytes=VALUE_BYTES_MAX
+        )

@@ -1,0 +1,141 @@
+"""The store in memory: for tests, for dry runs, and as the model of what the port means.
+
+It gives the promises of the port within one process: a transaction writes in place and remembers what it replaced, so that
+a failed one is undone, and a lock keeps every other thread out until it ends, so nobody sees half of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+from sortedcontainers import SortedDict
+
+from state.store import Transaction, refuse_oversize
+from state.store.pages import scan_pages
+
+
+class MemoryStore:
+    """Ordered bytes to bytes that end with the process."""
+
+    def __init__(self) -> None:
+        self._entries: SortedDict = SortedDict()
+        self._lock = threading.RLock()
+        self._open: MemoryTransaction | None = None
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        with self._lock:
+            assert self._open is None, "read through the open transaction"
+            value: bytes | None = self._entries.get(key)
+            return value
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end``; see ``state.store.pages`` about writes meanwhile."""
+        return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open the one write transaction; it takes effect when the block ends without an error."""
+        with self._lock:
+            assert self._open is None, "this thread has a transaction open already"
+            transaction = self._open = MemoryTransaction(self._entries)
+            try:
+                yield transaction
+            except BaseException:
+                transaction.undo()
+                raise
+            finally:
+                transaction.end()
+                self._open = None
+
+    def check(self) -> None:
+        """Assert that every entry is bytes within the limits, and that the order is kept."""
+        with self._lock:
+            self._entries._check()  # noqa: SLF001 - sortedcontainers' own invariants have no public name
+            for key, value in self._entries.items():
+                assert isinstance(key, bytes), key
+                assert isinstance(value, bytes), key
+                refuse_oversize(key, value)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release, and the entries may be looked at afterwards."""
+
+    def _committed_page(
+        self, start: bytes, end: bytes | None, reverse: bool, most: int
+    ) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            assert self._open is None, "scan through the open transaction"
+            return _page(self._entries, start, end, reverse, most)
+
+
+class MemoryTransaction:
+    """Writes in place, with the replaced values kept for the undo."""
+
+    def __init__(self, entries: SortedDict) -> None:
+        self._entries: SortedDict = entries
+        self._replaced: dict[bytes, bytes | None] = {}
+        self._ended = False
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key`` as this transaction sees it, or None."""
+        assert not self._ended, "the transaction is over"
+        value: bytes | None = self._entries.get(key)
+        return value
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end``, own writes included."""
+        return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set ``key``; raise LimitExceeded where key or value is too long."""
+        refuse_oversize(key, value)
+        self._remember(key)
+        self._entries[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """Forget ``key``; an absent one is no error."""
+        self._remember(key)
+        self._entries.pop(key, None)
+
+    def delete_range(self, start: bytes, end: bytes | None) -> int:
+        """Forget every key with ``start <= key < end`` and return how many there were."""
+        doomed = list(self._entries.irange(start, end, inclusive=(True, False)))
+        for key in doomed:
+            self.delete(key)
+        return len(doomed)
+
+    def undo(self) -> None:
+        """Put back everything that this transaction replaced."""
+        for key, value in self._replaced.items():
+            if value is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = value
+
+    def end(self) -> None:
+        """Make every later use of this transaction an error."""
+        self._ended = True
+
+    def _remember(self, key: bytes) -> None:
+        assert not self._ended, "the transaction is over"
+        self._replaced.setdefault(key, self._entries.get(key))
+
+    def _own_page(
+        self, start: bytes, end: bytes | None, reverse: bool, most: int
+    ) -> list[tuple[bytes, bytes]]:
+        assert not self._ended, "the transaction is over"
+        return _page(self._entries, start, end, reverse, most)
+
+
+def _page(
+    entries: SortedDict, start: bytes, end: bytes | None, reverse: bool, most: int
+) -> list[tuple[bytes, bytes]]:
+    keys = entries.irange(start, end, inclusive=(True, False), reverse=reverse)
+    return [(key, entries[key]) for key in islice(keys, most)]

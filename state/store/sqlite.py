@@ -1,0 +1,216 @@
+"""The embedded store: one SQLite file, one connection, ordered BLOB keys.
+
+SQLite because it is in the standard library, survives ``kill -9`` at every write (tests/crash proves it for this use), can be
+looked at with SQL, and takes about 11,000 entries/s at 100 per commit, which is more than a metastore produces. WAL mode: a
+commit is one sequential write. ``WITHOUT ROWID`` with a BLOB key: the table is the index, and its order is ``memcmp``.
+
+``durable`` (the default) syncs at every commit. Without it a power loss may take the last commits, never a part of one: right
+for what can be derived again, because the position goes back together with its effects.
+
+The store may be handed from thread to thread; a lock makes one thread at a time its user.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike, fspath
+
+from state.errors import FilesUnavailable, StateCorrupt, TidelineError
+from state.store import Transaction, refuse_oversize
+from state.store.pages import scan_pages
+from state.store.sqlite_errors import sqlite_errors, typed_error
+from state.store.sqlite_file import create_content, open_file, refuse_newer, set_version, stored_version
+
+
+Migration = Callable[[Transaction], None]
+"""Turns the content of one schema version into that of the next."""
+
+
+class SqliteStore:
+    """Ordered bytes to bytes in one file.
+
+    ``migrations[n]`` turns version n into n + 1; an older file is brought to ``schema_version`` in one transaction. Raises
+    StateLocked where another process has the file, StateCorrupt where it is damaged, foreign or newer (or a migration is
+    missing), ConfigError where the place cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        schema_version: int,
+        migrations: Mapping[int, Migration] | None = None,
+        durable: bool = True,
+    ) -> None:
+        assert schema_version >= 1, schema_version
+        self.path = fspath(path)
+        self._lock = threading.RLock()
+        self._open: SqliteTransaction | None = None
+        self._failure: TidelineError | None = None
+        with sqlite_errors(self.path):
+            self._connection = open_file(self.path, durable=durable)
+        try:
+            self._adopt(schema_version, migrations or {})
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        with self._lock:
+            assert self._open is None, "read through the open transaction"
+            return self.read(key)
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end``; see ``state.store.pages`` about writes meanwhile."""
+        return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open the one write transaction; it takes effect when the block ends without an error.
+
+        Raises FilesUnavailable where the disk refuses (full, I/O error): nothing of the transaction is kept then, and the
+        store has to be opened again.
+        """
+        with self._lock:
+            assert self._open is None, "this thread has a transaction open already"
+            self.execute("BEGIN IMMEDIATE")
+            transaction = self._open = SqliteTransaction(self)
+            try:
+                yield transaction
+                self.execute("COMMIT")
+            finally:
+                transaction.end()
+                self._open = None
+                self._roll_back_rest()
+
+    def check(self) -> None:
+        """Let SQLite check the file, page by page; raise StateCorrupt with its first finding."""
+        with self._lock:
+            finding = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if finding != "ok":
+                raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
+
+    def close(self) -> None:
+        """Checkpoint and release the file; closing twice is no error."""
+        with self._lock, sqlite_errors(self.path):
+            assert self._open is None, "a transaction is open"
+            self._failure = self._failure or FilesUnavailable("the store is closed", path=self.path)
+            self._connection.close()
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return the value of ``key`` as the connection sees it (for the transaction's use)."""
+        row = self.execute("SELECT value FROM entries WHERE key = ?", key).fetchone()
+        return None if row is None else row[0]
+
+    def read_page(
+        self, start: bytes, end: bytes | None, reverse: bool, most: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the first ``most`` pairs of a scan as the connection sees them (for the transaction's use)."""
+        bounds, values = _bounds(start, end)
+        order = "DESC" if reverse else "ASC"
+        statement = f"SELECT key, value FROM entries WHERE {bounds} ORDER BY key {order} LIMIT ?"  # noqa: S608 - fixed words
+        return self.execute(statement, *values, most).fetchall()
+
+    def execute(self, statement: str, *values: bytes | int) -> sqlite3.Cursor:
+        """Run one statement; after a failure, repeat that failure instead (for the transaction's use)."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._connection.execute(statement, values)
+        except sqlite3.Error as error:
+            # SQLite may have ended the transaction already: a statement that came now would commit on its own.
+            self._failure = typed_error(error, self.path)
+            raise self._failure from error
+
+    def _committed_page(
+        self, start: bytes, end: bytes | None, reverse: bool, most: int
+    ) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            assert self._open is None, "scan through the open transaction"
+            return self.read_page(start, end, reverse, most)
+
+    def _adopt(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
+        with sqlite_errors(self.path):
+            stored = stored_version(self._connection, self.path)
+            if stored is None:
+                create_content(self._connection, schema_version)
+                return
+        refuse_newer(self.path, stored=stored, supported=schema_version)
+        if stored < schema_version:
+            self._migrate(stored, schema_version, migrations)
+
+    def _migrate(self, stored: int, schema_version: int, migrations: Mapping[int, Migration]) -> None:
+        steps = range(stored, schema_version)
+        if any(step not in migrations for step in steps):
+            raise StateCorrupt(
+                "the state file is too old to be migrated by this version of Tideline",
+                path=self.path,
+                stored_version=stored,
+                supported_version=schema_version,
+                hint="Migrate it with a version in between, or move the file away and bootstrap again.",
+            )
+        with self.transaction() as transaction:
+            for step in steps:
+                migrations[step](transaction)
+            set_version(self._connection, schema_version)
+
+    def _roll_back_rest(self) -> None:
+        if self._connection.in_transaction:
+            with sqlite_errors(self.path):
+                self._connection.execute("ROLLBACK")
+
+
+class SqliteTransaction:
+    """The open transaction of a ``SqliteStore``; made by ``SqliteStore.transaction`` only."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._ended = False
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key`` as this transaction sees it, or None."""
+        assert not self._ended, "the transaction is over"
+        return self._store.read(key)
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end``, own writes included."""
+        return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set ``key``; raise LimitExceeded where key or value is too long."""
+        assert not self._ended, "the transaction is over"
+        refuse_oversize(key, value)
+        self._store.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", key, value)
+
+    def delete(self, key: bytes) -> None:
+        """Forget ``key``; an absent one is no error."""
+        assert not self._ended, "the transaction is over"
+        self._store.execute("DELETE FROM entries WHERE key = ?", key)
+
+    def delete_range(self, start: bytes, end: bytes | None) -> int:
+        """Forget every key with ``start <= key < end`` and return how many there were."""
+        assert not self._ended, "the transaction is over"
+        bounds, values = _bounds(start, end)
+        return self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values).rowcount  # noqa: S608 - fixed words
+
+    def end(self) -> None:
+        """Make every later use of this transaction an error."""
+        self._ended = True
+
+    def _own_page(
+        self, start: bytes, end: bytes | None, reverse: bool, most: int
+    ) -> list[tuple[bytes, bytes]]:
+        assert not self._ended, "the transaction is over"
+        return self._store.read_page(start, end, reverse, most)
+
+
+def _bounds(start: bytes, end: bytes | None) -> tuple[str, tuple[bytes, ...]]:
+    return ("key >= ?", (start,)) if end is None else ("key >= ? AND key < ?", (start, end))
