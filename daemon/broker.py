@@ -1,0 +1,97 @@
+"""How this process talks to Kafka: one place for connection settings, and for what librdkafka's errors mean to a caller.
+
+librdkafka reconnects and retries by itself, so an error that reaches us has either lasted longer than our patience (then it
+is KafkaUnavailable, and the loop that met it starts over), or is the broker's considered answer (then repeating changes
+nothing). No KafkaException leaves the modules that use the library: they call ``translated``.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
+"""librdkafka's own words; quiet by default, because what matters of them comes back as an error of the call."""
+
+_NO_SUCH_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001 - librdkafka's local codes are spelled so
+_TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_NOT_ALLOWED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)
+_WRONG_SETTING: Final = frozenset(
+    {KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError._INVALID_ARG}  # noqa: SLF001 - as above
+)
+_ANSWERED_NO: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """Where the brokers are and how to reach them."""
+
+    bootstrap: str
+    """``host:port,host:port``"""
+    client: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """librdkafka settings for security and the like, such as ``security.protocol``; they win over Tideline's own."""
+    client_id: str = "tideline"
+    timeout_s: float = 10.0
+    """How long one question to a broker may take before it counts as unavailable."""
+
+    def librdkafka(self, **settings: Any) -> dict[str, Any]:
+        """Return a client's configuration; ``a_b`` in ``settings`` stands for librdkafka's ``a.b``."""
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        own = {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": self.client_id,
+            "reconnect.backoff.max.ms": 2000,  # default 10 s: a restarted broker is noticed sooner
+            "topic.metadata.refresh.interval.ms": 60000,
+            "logger": LIBRARY_LOG,
+        }
+        return own | named | dict(self.client)
+
+
+@contextmanager
+def translated(doing: str, **context: object) -> Iterator[None]:
+    """Turn a KafkaException of the block into an error of our tree; ``doing`` completes "cannot …"."""
+    try:
+        yield
+    except KafkaException as error:
+        raise kafka_failure(error.args[0], doing, **context) from error
+
+
+def kafka_failure(error: KafkaError, doing: str, **context: object) -> TidelineError:
+    """Say what librdkafka's ``error`` means for the caller."""
+    kind, hint = _meaning(error.code())
+    values: dict[str, Any] = {**context, "kafka": error.name(), "reason": error.str()}
+    return kind(f"cannot {doing}", hint=hint, **values)
+
+
+def _meaning(code: int) -> tuple[type[TidelineError], str | None]:
+    """The branch of our tree for librdkafka's ``code``, and a hint where the branch's own is not the best."""
+    if code in _NO_SUCH_TOPIC:
+        return NotFound, "The topic does not exist; the relay creates it."
+    if code in _TOO_LARGE:
+        return LimitExceeded, None
+    if code in _NOT_ALLOWED:
+        return ConfigError, "Check the credentials and the access lists of Kafka."
+    if code in _WRONG_SETTING:
+        return ConfigError, None
+    if code in _ANSWERED_NO:
+        return Refused, None
+    return KafkaUnavailable, None
