@@ -1,0 +1,107 @@
+"""What only two settings together can get wrong.
+
+Works on the plain values and not on the validated ones, and passes over what it cannot read: a wrong type somewhere is
+reported by its own field, and must not hide that a policy names a source which does not exist.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from daemon.config.problem import Problem
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.config.document import Document, Key
+
+
+def cross_problems(document: Document) -> list[Problem]:
+    """Return every problem between settings."""
+    return [
+        *_unknown_ends(document),
+        *_shared_targets(document),
+        *_shared_topics(document),
+        *_missing_kafka(document),
+        *_order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s")),
+        *_order(document, ("supervisor", "backoff_max_s"), ("supervisor", "heartbeat_max_s")),
+    ]
+
+
+def _entries(document: Document, section: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    found = document.values.get(section)
+    if isinstance(found, dict):
+        yield from ((name, entry) for name, entry in found.items() if isinstance(entry, dict))
+
+
+def _problem(document: Document, key: Key, value: object, reason: str, hint: str = "") -> Problem:
+    return Problem(document.place(key), ".".join(key), str(value), reason, hint)
+
+
+def _unknown_ends(document: Document) -> Iterator[Problem]:
+    for name, policy in _entries(document, "policies"):
+        for end in ("source", "target"):
+            known = [entry for entry, _ in _entries(document, f"{end}s")]
+            value = policy.get(end)
+            if isinstance(value, str) and value not in known:
+                close = get_close_matches(value, known, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
+                yield _problem(document, ("policies", name, end), value, f"is not among the {end}s", hint)
+
+
+def _shared_targets(document: Document) -> Iterator[Problem]:
+    seen: dict[tuple[object, object], str] = {}
+    for name, policy in _entries(document, "policies"):
+        database = policy.get("target_database") or policy.get("database")
+        end = (policy.get("target"), database)
+        if isinstance(database, str) and end in seen:
+            key = "target_database" if policy.get("target_database") else "database"
+            reason = f"is written by policy {seen[end]!r} already"
+            yield _problem(
+                document, ("policies", name, key), database, reason, "one policy per target database"
+            )
+        elif isinstance(database, str) and isinstance(end[0], str):
+            seen[end] = name
+
+
+def _shared_topics(document: Document) -> Iterator[Problem]:
+    users: dict[str, list[str]] = defaultdict(list)
+    for name, source in _entries(document, "sources"):
+        topic = source.get("topic")
+        if isinstance(topic, str):
+            users[topic].append(name)
+    for topic, names in users.items():
+        for name in names[1:]:
+            reason = f"is the topic of source {names[0]!r} already"
+            yield _problem(
+                document,
+                ("sources", name, "topic"),
+                topic,
+                reason,
+                "event ids are per source: one topic each",
+            )
+
+
+def _missing_kafka(document: Document) -> Iterator[Problem]:
+    if any(_entries(document, "sources")) and not document.values.get("kafka"):
+        reason = "is missing, and there are sources"
+        yield Problem(document.place(()), "kafka.bootstrap", None, reason, "give the broker's address")
+
+
+def _order(document: Document, low: Key, high: Key) -> Iterator[Problem]:
+    lower, upper = (_number(document, key) for key in (low, high))
+    if lower is not None and upper is not None and lower > upper:
+        yield _problem(document, low, lower, f"is above {'.'.join(high)} = {upper}")
+
+
+def _number(document: Document, key: Key) -> float | None:
+    """Return the given value; None where it is absent or no number (then defaults, which fit, or another problem, apply)."""
+    section = document.values.get(key[0])
+    value = section.get(key[1]) if isinstance(section, dict) else None
+    try:
+        return float(value) if isinstance(value, str | int | float) else None
+    except ValueError:
+        return None

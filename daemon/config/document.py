@@ -1,0 +1,161 @@
+"""The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with where each key stands.
+
+Why not the ready-made settings sources: they forget which file, line or variable a value came from, keep the last of two
+equal keys in silence, and pass over a variable whose first section is misspelt. Each of these would be a setting that a
+user believes in and that the daemon does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from daemon.config.problem import Problem
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+Key = tuple[str, ...]
+
+ENV_PREFIX: Final = "TIDELINE__"
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+DEPTH_MAX: Final = 32
+NODES_MAX: Final = 200_000
+"""Values in the file, aliases counted as often as they are used: a few of them can stand for billions."""
+
+
+@dataclass(slots=True)
+class Document:
+    """Nested plain values, where each key was found, and what could not be read."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[Key, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    nodes: int = 0
+
+    def place(self, key: Key) -> str:
+        """Return where ``key``, or else the nearest key around it, stands: ``file:line`` or a variable's name."""
+        inside = next((place for found, place in self.places.items() if found[: len(key)] == key), None)
+        if key and inside is not None:
+            return self.places.get(key, inside)
+        for length in range(len(key) - 1, -1, -1):
+            if key[:length] in self.places:
+                return self.places[key[:length]]
+        return "configuration"
+
+
+def read_document(path: Path | None, environment: Mapping[str, str]) -> Document:
+    """Read the file (none: defaults only), then let the environment override single keys of it."""
+    document = Document()
+    if path is not None:
+        _read_file(path, document)
+    _read_environment(environment, document)
+    return document
+
+
+def _read_file(path: Path, document: Document) -> None:
+    document.places[()] = str(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        document.problems.append(Problem(str(path), "", None, f"cannot be read: {error.strerror}"))
+        return
+    if len(content) > FILE_BYTES_MAX:
+        document.problems.append(Problem(str(path), "", None, f"has more than {FILE_BYTES_MAX} bytes"))
+        return
+    try:
+        root = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError:
+        document.problems.append(Problem(str(path), "", None, "is no UTF-8 text"))
+    except yaml.YAMLError as error:
+        document.problems.append(_syntax_problem(path, error))
+    except RecursionError:
+        document.problems.append(Problem(str(path), "", None, f"is nested deeper than {DEPTH_MAX}"))
+    else:
+        _take_root(path, root, document)
+
+
+def _syntax_problem(path: Path, error: yaml.YAMLError) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{path}:{mark.line + 1}" if mark else str(path)
+    return Problem(place, "", None, f"is no YAML: {getattr(error, 'problem', None) or error}")
+
+
+def _take_root(path: Path, root: yaml.Node | None, document: Document) -> None:
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        document.problems.append(Problem(f"{path}:1", "", None, "is no mapping of sections"))
+        return
+    document.values = _mapping(str(path), root, (), document)
+
+
+def _mapping(path: str, node: yaml.MappingNode, above: Key, document: Document) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        place = f"{path}:{key_node.start_mark.line + 1}"
+        name = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
+        key = (*above, name)
+        if name in values:
+            document.problems.append(Problem(place, ".".join(key), None, "is given twice"))
+        document.places[key] = place
+        values[name] = _value(path, value_node, key, document)
+    return values
+
+
+def _value(path: str, node: yaml.Node, key: Key, document: Document) -> Any:
+    if len(key) > DEPTH_MAX:
+        document.problems.append(
+            Problem(document.place(key), ".".join(key), None, f"is nested deeper than {DEPTH_MAX}")
+        )
+        return None
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(path, node, key, document)
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(path, item, (*key, str(index)), document) for index, item in enumerate(node.value)]
+    return _scalar(node, key, document)
+
+
+def _too_much(document: Document, key: Key, reason: str) -> None:
+    if document.nodes <= NODES_MAX + 1:
+        document.problems.append(Problem(document.place(key), ".".join(key), None, reason))
+
+
+def _scalar(node: yaml.Node, key: Key, document: Document) -> Any:
+    constructor = yaml.constructor.SafeConstructor()
+    try:
+        return constructor.construct_object(node)
+    except (yaml.YAMLError, ValueError) as error:
+        document.problems.append(
+            Problem(document.place(key), ".".join(key), None, f"cannot be read: {error}")
+        )
+        return None
+
+
+def _read_environment(environment: Mapping[str, str], document: Document) -> None:
+    for name in sorted(environment):
+        if name.startswith(ENV_PREFIX):
+            _override(name, environment[name], document)
+
+
+def _override(name: str, text: str, document: Document) -> None:
+    key = tuple(part.lower() for part in name[len(ENV_PREFIX) :].split("__"))
+    if not all(key):
+        document.problems.append(
+            Problem(name, ".".join(key), None, f"is no setting: {ENV_PREFIX}SECTION__KEY is wanted")
+        )
+        return
+    inner = document.values
+    for part in key[:-1]:
+        found = inner.get(part)
+        if not isinstance(found, dict):
+            found = inner[part] = {}
+        inner = found
+    inner[key[-1]] = text
+    document.places[key] = name

@@ -1,0 +1,205 @@
+"""Kinds of settings: names, addresses, locations, lists and secrets, each with its limits and its own message.
+
+A message says what is wanted, since it is shown beside the value that was given. Secrets are never written in the
+configuration file: there they are ``{file: PATH}`` or ``{env: NAME}``, and their content is read when the configuration is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+
+SECRET_BYTES_MAX: Final = 64 * 1024
+METASTORE_PORT: Final = 9083
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
+_OBJECT_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,256}")
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
+_SECRET_WORDS: Final = ("password", "secret", "token", "passphrase", "private.key", "private_key")
+
+
+def looks_secret(key: str) -> bool:
+    """Tell whether a setting of this name holds something that must not be shown."""
+    lowered = key.lower()
+    return any(word in lowered for word in _SECRET_WORDS)
+
+
+def _refused(message: str) -> PydanticCustomError:
+    # The message is data: braces in it are not for formatting.
+    return PydanticCustomError("setting", "{message}", {"message": message})
+
+
+def _check_name(text: str) -> str:
+    if not _NAME.fullmatch(text) or "__" in text:
+        raise _refused(
+            "is no name: lower-case letters, digits, '-' and single '_', a letter first, 63 characters at most"
+        )
+    return text
+
+
+def _check_object_name(text: str) -> str:
+    if not _OBJECT_NAME.fullmatch(text):
+        raise _refused(
+            "is no Hive name: lower-case letters, digits and '_', 128 characters at most (Hive stores names in lower case)"
+        )
+    return text
+
+
+def _check_pattern(text: str) -> str:
+    if not _OBJECT_PATTERN.fullmatch(text):
+        raise _refused(
+            "is no table pattern: a lower-case table name with '*', '?' or '[...]', 256 characters at most"
+        )
+    return text
+
+
+def _check_topic(text: str) -> str:
+    if not _TOPIC.fullmatch(text):
+        raise _refused("is no topic name: letters, digits, '.', '_' and '-', 249 characters at most")
+    return text
+
+
+def _check_bootstrap(text: str) -> str:
+    if not _BOOTSTRAP.fullmatch(text):
+        raise _refused("is no list of brokers: host:port is wanted, several separated by commas")
+    return text
+
+
+def _check_thrift_uri(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise _refused("is no address: the port must be a number from 1 to 65535") from None
+    if (
+        parts.scheme != "thrift"
+        or not parts.hostname
+        or parts.username
+        or parts.path.strip("/")
+        or parts.query
+    ):
+        raise _refused(
+            f"is no metastore address: thrift://host:port is wanted (port {METASTORE_PORT} by default)"
+        )
+    return f"thrift://{parts.netloc}" if port else f"thrift://{parts.netloc.rstrip(':')}:{METASTORE_PORT}"
+
+
+def _check_location(text: str) -> str:
+    parts = urlsplit(text)
+    if not parts.scheme or not parts.path.startswith("/") or ".." in parts.path.split("/"):
+        raise _refused(
+            "is no location: an absolute URI such as file:/data, hdfs://nameservice/data or s3a://bucket/data is wanted, without '..'"
+        )
+    return text.rstrip("/") if parts.path != "/" else text
+
+
+def _as_list(value: Any) -> Any:
+    """Read a list out of an environment variable: ``[a, b]`` or ``a,b``."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return _as_flow(value)
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def _as_flow(value: Any) -> Any:
+    """Read a mapping or list out of an environment variable; leave everything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
+
+
+def _read_secret(value: Any) -> Any:
+    match _as_flow(value):
+        case {"file": str(path), **others} if not others:
+            return _secret_file(Path(path))
+        case {"env": str(name), **others} if not others:
+            return _secret_variable(name)
+        case SecretStr():
+            return value
+    raise _refused(
+        "is no reference to a secret: {file: PATH} or {env: NAME} is wanted, never the secret itself"
+    )
+
+
+def _secret_file(path: Path) -> SecretStr:
+    try:
+        with path.open("rb") as file:
+            content = file.read(SECRET_BYTES_MAX + 1)
+        if len(content) > SECRET_BYTES_MAX:
+            raise _refused(f"names a file of more than {SECRET_BYTES_MAX} bytes, which is no secret")
+        return SecretStr(content.decode().rstrip("\r\n"))
+    except OSError as error:
+        raise _refused(f"names a file that cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise _refused("names a file that is no UTF-8 text") from None
+
+
+def _secret_variable(name: str) -> SecretStr:
+    if name not in os.environ:
+        raise _refused(f"names the environment variable {name}, which is not set")
+    return SecretStr(os.environ[name])
+
+
+def _check_options(options: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    for key in options:
+        if looks_secret(key):
+            raise _refused(
+                f"holds {key!r}, which is a secret: it belongs in 'secrets', as {{file: PATH}} or {{env: NAME}}"
+            )
+    return options
+
+
+_SECRET_SCHEMA: Final = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {"file": {"type": "string"}},
+            "required": ["file"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"env": {"type": "string"}},
+            "required": ["env"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+Name = Annotated[str, AfterValidator(_check_name)]
+"""What a source, target or policy is called: also in metrics, file names and environment variables."""
+
+ObjectName = Annotated[str, AfterValidator(_check_object_name)]
+"""A database of Hive."""
+
+TablePatterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(_as_list)]
+
+ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], BeforeValidator(_as_list)]
+"""Metastores of one cluster, asked in this order."""
+
+Location = Annotated[str, AfterValidator(_check_location)]
+Locations = Annotated[list[Location], BeforeValidator(_as_list)]
+
+Topic = Annotated[str, AfterValidator(_check_topic)]
+Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
+
+Secret = Annotated[SecretStr, BeforeValidator(_read_secret), WithJsonSchema(_SECRET_SCHEMA)]
+
+Options = Annotated[
+    dict[str, str | int | float | bool], BeforeValidator(_as_flow), AfterValidator(_check_options)
+]
+"""Settings that are passed on to a library under its own names."""

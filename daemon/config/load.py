@@ -1,0 +1,122 @@
+"""From file and environment to a ``Config``, or to every problem at once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from daemon.config.crosscheck import cross_problems
+from daemon.config.document import Document, Key, read_document
+from daemon.config.fields import looks_secret
+from daemon.config.model import Config
+from daemon.config.problem import Problem
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
+
+
+DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml"))
+VALUE_CHARACTERS_MAX: Final = 100
+
+_UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was read: the settings, or None and the problems that prevented them."""
+
+    config: Config | None
+    problems: tuple[Problem, ...]
+
+
+def find_file(path: Path | None) -> Path | None:
+    """Return the file to read: the given one, or the first default that exists."""
+    return path or next((default for default in DEFAULT_PATHS if default.is_file()), None)
+
+
+def read_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
+    """Read and check everything that can be checked without a network."""
+    document = read_document(path, os.environ if environment is None else environment)
+    config, problems = _validate(document)
+    found = sorted({*document.problems, *problems, *cross_problems(document)}, key=Problem.order)
+    return Loaded(None if found else config, tuple(found))
+
+
+def load_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
+    """Return the settings; raise ConfigError with the first problem and the number of the others."""
+    loaded = read_config(path, environment)
+    if loaded.config is not None:
+        return loaded.config
+    first, others = loaded.problems[0], len(loaded.problems) - 1
+    more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""
+    hint = "Run 'tideline config check' to see every problem at once."
+    raise ConfigError(
+        f"the configuration is wrong{more}",
+        hint=f"{first.hint[0].upper()}{first.hint[1:]}. {hint}" if first.hint else hint,
+        place=first.place,
+        key=first.key,
+        value=first.value,
+        reason=first.reason,
+    )
+
+
+def _validate(document: Document) -> tuple[Config | None, list[Problem]]:
+    try:
+        return Config.model_validate(document.values), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        return None, [_problem(document, detail) for detail in details]
+
+
+def _problem(document: Document, detail: ErrorDetails) -> Problem:
+    key = _key(document.values, detail["loc"])
+    reason, hint = _reason(detail)
+    return Problem(document.place(key), ".".join(key), _shown(key, detail), reason, hint)
+
+
+def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
+    """Keep what is really in the document: pydantic also names the branches of a union and the keys of a mapping."""
+    key: list[str] = []
+    inner: Any = values
+    for part in location:
+        if isinstance(inner, dict) and str(part) in inner:
+            inner = inner[str(part)]
+        elif isinstance(inner, list) and isinstance(part, int) and part < len(inner):
+            inner = inner[part]
+        elif isinstance(inner, dict) and part == location[-1] and part != "[key]":
+            inner = None
+        else:
+            continue
+        key.append(str(part))
+    return tuple(key)
+
+
+def _reason(detail: ErrorDetails) -> tuple[str, str]:
+    match detail["type"]:
+        case "missing":
+            return "is missing", ""
+        case "extra_forbidden":
+            return "is no setting", "see 'tideline config schema' for those that exist"
+        case "setting":
+            return str(detail["ctx"]["message"]), ""
+    message = detail["msg"]
+    return message[0].lower() + message[1:], ""
+
+
+def _shown(key: Key, detail: ErrorDetails) -> str | None:
+    """Return the given value; None for whatever may be a secret, which includes the value of a misspelt key."""
+    if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or looks_secret(part) for part in key):
+        return None
+    value = detail["input"]
+    if isinstance(value, dict | list):
+        return None
+    text = str(value)
+    return text if len(text) <= VALUE_CHARACTERS_MAX else f"{text[:VALUE_CHARACTERS_MAX]}…"
