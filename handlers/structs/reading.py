@@ -1,0 +1,164 @@
+"""Conversion of parsed Thrift JSON to structs: one reader per field type, built once per struct class.
+
+A reader raises ValueError (or what Python raises where the shape is wrong); ``tjson`` makes MalformedEvent of it.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from thrift.Thrift import TType
+
+
+if TYPE_CHECKING:
+    from handlers.structs.struct import Struct
+    from handlers.structs.wire import WireType
+
+Convert = Callable[[Any], Any]
+
+TAGS: Final = {
+    TType.BOOL: "tf",
+    TType.BYTE: "i8",
+    TType.I16: "i16",
+    TType.I32: "i32",
+    TType.I64: "i64",
+    TType.DOUBLE: "dbl",
+    TType.STRING: "str",
+    TType.STRUCT: "rec",
+    TType.LIST: "lst",
+    TType.SET: "set",
+    TType.MAP: "map",
+}
+
+
+def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[Struct]], Convert]:
+    """Remember what ``build`` returns for each class (typed for classes, which ``functools.cache`` is not)."""
+    built: dict[type[Struct], Convert] = {}
+
+    def look_up(cls: type[Struct]) -> Convert:
+        if cls not in built:
+            built[cls] = build(cls)
+        return built[cls]
+
+    return look_up
+
+
+@once_per_class
+def struct_reader(cls: type[Struct]) -> Convert:
+    """Return the reader of a struct class: parsed Thrift JSON in, struct out."""
+    known = {str(f.number): (f.name, TAGS[f.wire.ttype], _reader(f.wire)) for f in cls.fields}
+    required = [f.name for f in cls.fields if f.required]
+    new = object.__new__
+
+    def read(value: Any) -> Struct:
+        found = {}
+        for number, tagged in value.items():
+            if number in known:
+                name, tag, convert = known[number]
+                if tag in tagged:
+                    found[name] = convert(tagged[tag])
+        for name in required:
+            if name not in found:
+                raise ValueError(f"{cls.__name__}.{name} is missing")
+        made = new(cls)
+        made.__dict__.update(found)
+        return made
+
+    return read
+
+
+def _reader(wire: WireType) -> Convert:
+    if wire.is_struct:
+        return later(struct_reader, wire.python)
+    if wire.ttype in {TType.LIST, TType.SET}:
+        return _sequence_reader(wire)
+    if wire.ttype == TType.MAP:
+        return _map_reader(wire)
+    return scalar_reader(wire)
+
+
+def later(reader_of: Callable[[Any], Convert], cls: type[Struct]) -> Convert:
+    """Build the reader of ``cls`` when it is first used, since structs refer to each other in circles."""
+
+    def read(value: Any) -> Any:
+        return reader_of(cls)(value)
+
+    return read
+
+
+def scalar_reader(wire: WireType) -> Convert:
+    """Return the reader of a type that is neither struct nor container."""
+    if wire.is_binary:
+        return _read_binary
+    if wire.ttype == TType.STRING:
+        return read_text
+    if wire.ttype == TType.DOUBLE:
+        return _read_double
+    if wire.ttype == TType.BOOL:
+        return _read_flag
+    return read_integer
+
+
+def read_text(value: Any) -> str:
+    """Accept text only."""
+    if type(value) is not str:
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def read_integer(value: Any) -> int:
+    """Accept a whole number only."""
+    if type(value) is not int:
+        raise ValueError(f"{value!r} is no integer")
+    return value
+
+
+def _read_flag(value: Any) -> bool:
+    if value not in {0, 1}:
+        raise ValueError(f"{value!r} is no truth value")
+    return bool(value)
+
+
+def _read_double(value: Any) -> float:
+    return float(value)  # also "NaN", "Infinity" and "-Infinity", which Java writes as strings
+
+
+def _read_binary(value: Any) -> bytes:
+    text = read_text(value)
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"no base64: {error}") from error
+
+
+def _sequence_reader(wire: WireType) -> Convert:
+    (element,) = wire.elements
+    tag, convert, collect = TAGS[element.ttype], _reader(element), wire.python
+
+    def read(value: Any) -> Any:
+        if value[0] != tag and value[1]:
+            raise ValueError(f"elements are {value[0]!r} and not {tag!r}")
+        return collect([convert(item) for item in value[2:]])
+
+    return read
+
+
+def _map_reader(wire: WireType) -> Convert:
+    key, item = wire.elements
+    tags = [TAGS[key.ttype], TAGS[item.ttype]]
+    of_key: Convert = read_text if key.ttype == TType.STRING else int
+    of_item = _reader(item)
+    plain_text = key.ttype == TType.STRING and item.ttype == TType.STRING and not item.is_binary
+
+    def read(value: Any) -> dict[Any, Any]:
+        if value[:2] != tags and value[2]:
+            raise ValueError(f"entries are {value[:2]} and not {tags}")
+        found = value[3]
+        if plain_text and all(type(text) is str for text in found.values()):
+            return dict(found)
+        return {of_key(name): of_item(part) for name, part in found.items()}
+
+    return read

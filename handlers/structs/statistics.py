@@ -1,0 +1,206 @@
+"""Column statistics of tables and partitions."""
+# ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from handlers.structs.struct import Struct
+from handlers.structs.wire import i16, i64
+
+
+class BooleanColumnStatsData(Struct):
+    """Of boolean columns."""
+
+    numTrues: Annotated[i64, 1]
+    numFalses: Annotated[i64, 2]
+    numNulls: Annotated[i64, 3]
+    bitVectors: Annotated[bytes | None, 4] = None
+
+
+class LongColumnStatsData(Struct):
+    """Of integer columns."""
+
+    lowValue: Annotated[i64 | None, 1] = None
+    highValue: Annotated[i64 | None, 2] = None
+    numNulls: Annotated[i64, 3]
+    numDVs: Annotated[i64, 4]
+    bitVectors: Annotated[bytes | None, 5] = None
+    histogram: Annotated[bytes | None, 6] = None
+
+
+class DoubleColumnStatsData(Struct):
+    """Of floating-point columns."""
+
+    lowValue: Annotated[float | None, 1] = None
+    highValue: Annotated[float | None, 2] = None
+    numNulls: Annotated[i64, 3]
+    numDVs: Annotated[i64, 4]
+    bitVectors: Annotated[bytes | None, 5] = None
+    histogram: Annotated[bytes | None, 6] = None
+
+
+class StringColumnStatsData(Struct):
+    """Of text columns."""
+
+    maxColLen: Annotated[i64, 1]
+    avgColLen: Annotated[float, 2]
+    numNulls: Annotated[i64, 3]
+    numDVs: Annotated[i64, 4]
+    bitVectors: Annotated[bytes | None, 5] = None
+
+
+class BinaryColumnStatsData(Struct):
+    """Of binary columns."""
+
+    maxColLen: Annotated[i64, 1]
+    avgColLen: Annotated[float, 2]
+    numNulls: Annotated[i64, 3]
+    bitVectors: Annotated[bytes | None, 4] = None
+
+
+class Decimal(Struct):
+    """``unscaled`` is a big-endian two's complement integer."""
+
+    unscaled: Annotated[bytes, 1]
+    scale: Annotated[i16, 3]
+
+
+class DecimalColumnStatsData(Struct):
+    """Of decimal columns."""
+
+    lowValue: Annotated[Decimal | None, 1] = None
+    highValue: Annotated[Decimal | None, 2] = None
+    numNulls: Annotated[i64, 3]
+    numDVs: Annotated[i64, 4]
+    bitVectors: Annotated[bytes | None, 5] = None
+    histogram: Annotated[bytes | None, 6] = None
+
+
+class Date(Struct):
+    """A day."""
+
+    daysSinceEpoch: Annotated[i64, 1]
+
+
+class DateColumnStatsData(Struct):
+    """Of date columns."""
+
+    lowValue: Annotated[Date | None, 1] = None
+    highValue: Annotated[Date | None, 2] = None
+    numNulls: Annotated[i64, 3]
+    numDVs: Annotated[i64, 4]
+    bitVectors: Annotated[bytes | None, 5] = None
+    histogram: Annotated[bytes | None, 6] = None
+
+
+class Timestamp(Struct):
+    """A second."""
+
+    secondsSinceEpoch: Annotated[i64, 1]
+
+
+class TimestampColumnStatsData(Struct):
+    """Of timestamp columns."""
+
+    lowValue: Annotated[Timestamp | None, 1] = None
+    highValue: Annotated[Timestamp | None, 2] = None
+    numNulls: Annotated[i64, 3]
+    numDVs: Annotated[i64, 4]
+    bitVectors: Annotated[bytes | None, 5] = None
+    histogram: Annotated[bytes | None, 6] = None
+
+
+class ColumnStatisticsData(Struct):
+    """A union: exactly one field is set."""
+
+    booleanStats: Annotated[BooleanColumnStatsData | None, 1] = None
+    longStats: Annotated[LongColumnStatsData | None, 2] = None
+    doubleStats: Annotated[DoubleColumnStatsData | None, 3] = None
+    stringStats: Annotated[StringColumnStatsData | None, 4] = None
+    binaryStats: Annotated[BinaryColumnStatsData | None, 5] = None
+    decimalStats: Annotated[DecimalColumnStatsData | None, 6] = None
+    dateStats: Annotated[DateColumnStatsData | None, 7] = None
+    timestampStats: Annotated[TimestampColumnStatsData | None, 8] = None
+
+
+class ColumnStatisticsObj(Struct):
+    """Statistics of one column."""
+
+    colName: Annotated[str, 1]
+    colType: Annotated[str, 2]
+    statsData: Annotated[ColumnStatisticsData, 3]
+
+
+class ColumnStatisticsDesc(Struct):
+    """What the statistics are about; ``partName`` is unset for a table."""
+
+    isTblLevel: Annotated[bool, 1]
+    dbName: Annotated[str, 2]
+    tableName: Annotated[str, 3]
+    partName: Annotated[str | None, 4] = None
+    lastAnalyzed: Annotated[i64 | None, 5] = None
+    catName: Annotated[str | None, 6] = None
+
+
+class ColumnStatistics(Struct):
+    """Statistics of several columns of one table or partition."""
+
+    statsDesc: Annotated[ColumnStatisticsDesc, 1]
+    statsObj: Annotated[list[ColumnStatisticsObj], 2]
+    isStatsCompliant: Annotated[bool | None, 3] = None
+    engine: Annotated[str | None, 4] = None
+
+
+class SetPartitionsStatsRequest(Struct):
+    """Sets statistics; exactly one object per request, except for ``set_aggr_stats_for``."""
+
+    colStats: Annotated[list[ColumnStatistics], 1]
+    needMerge: Annotated[bool | None, 2] = None
+    writeId: Annotated[i64 | None, 3] = None
+    validWriteIdList: Annotated[str | None, 4] = None
+    engine: Annotated[str | None, 5] = None
+
+
+class SetPartitionsStatsResponse(Struct):
+    """Always true."""
+
+    result: Annotated[bool, 1]
+
+
+class TableStatsRequest(Struct):
+    """Asks for a table's statistics."""
+
+    dbName: Annotated[str, 1]
+    tblName: Annotated[str, 2]
+    colNames: Annotated[list[str], 3]
+    catName: Annotated[str | None, 4] = None
+    validWriteIdList: Annotated[str | None, 5] = None
+    engine: Annotated[str | None, 6] = None
+    id: Annotated[i64 | None, 7] = None
+
+
+class TableStatsResult(Struct):
+    """Columns without statistics are left out."""
+
+    tableStats: Annotated[list[ColumnStatisticsObj], 1]
+    isStatsCompliant: Annotated[bool | None, 2] = None
+
+
+class PartitionsStatsRequest(Struct):
+    """Asks for partitions' statistics."""
+
+    dbName: Annotated[str, 1]
+    tblName: Annotated[str, 2]
+    colNames: Annotated[list[str], 3]
+    partNames: Annotated[list[str], 4]
+    catName: Annotated[str | None, 5] = None
+    validWriteIdList: Annotated[str | None, 6] = None
+    engine: Annotated[str | None, 7] = None
+
+
+class PartitionsStatsResult(Struct):
+    """Statistics by partition name."""
+
+    partStats: Annotated[dict[str, list[ColumnStatisticsObj]], 1]
+    isStatsCompliant: Annotated[bool | None, 2] = None
