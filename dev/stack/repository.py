@@ -1,0 +1,71 @@
+"""Where the jars come from, without an address in this project.
+
+In order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the default that an installed Maven
+carries in its super-POM; the default that the ``jgo`` wheel (a Maven client in Python, in the ``stack`` dependency group)
+carries. The last one is what a plain machine with Python alone has.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from dev.stack.errors import Missing
+
+
+def repository_root() -> str:
+    """The root of a Maven 2 repository, without a slash at its end.
+
+    Raises Missing when the machine names none, or one that is no web address.
+    """
+    root = (
+        os.environ.get("MAVEN_REPO_URL")
+        or _mirror(Path.home() / ".m2" / "settings.xml")
+        or _super_pom(shutil.which("mvn"))
+        or _from_wheel()
+    )
+    if not root:
+        raise Missing(
+            "no Maven repository is known here: set MAVEN_REPO_URL to the root of one (Maven Central or a mirror)"
+        )
+    if not root.startswith(("https://", "http://")):
+        raise Missing(f"MAVEN_REPO_URL must start with https:// or http://, not '{root}'")
+    return root.rstrip("/")
+
+
+def _mirror(settings: Path) -> str | None:
+    if not settings.exists():
+        return None
+    for mirror in ET.parse(settings).iter():  # noqa: S314 (the user's own Maven settings)
+        if mirror.tag.rpartition("}")[2] != "mirror":
+            continue
+        values = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in mirror}
+        covers = set(values.get("mirrorOf", "").split(","))
+        if covers & {"*", "central", "external:*"} and values.get("url"):
+            return values["url"]
+    return None
+
+
+def _super_pom(maven: str | None) -> str | None:
+    if maven is None:
+        return None
+    home = Path(maven).resolve().parent.parent
+    for jar in sorted((home / "lib").glob("maven-model-builder*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            pom = archive.read("org/apache/maven/model/pom-4.0.0.xml").decode()
+        if found := re.search(r"<url>\s*(https?://[^<\s]+)", pom):
+            return found[1]
+    return None
+
+
+def _from_wheel() -> str | None:
+    try:
+        found = importlib.import_module("jgo.constants").MAVEN_CENTRAL_URL
+    except (ImportError, AttributeError):
+        return None
+    return str(found)

@@ -1,0 +1,136 @@
+"""A client of the SQL engine: one ``Session`` is one Hive session.
+
+Rows come as Hive prints them (text; ``NULL`` for null), because tests compare both sides with each other. Every answer
+also tells the notification events that were logged while the statement ran, so that a test can say what a statement
+causes; with several sessions at work the events of others are among them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from dev.stack.errors import ComponentFailed, SqlFailed
+
+
+CONNECT_TIMEOUT_S = 10.0
+STATEMENT_TIMEOUT_S = 600.0
+_END_OF_STATEMENT = re.compile(r";[ \t]*(?:\r?\n|$)")
+_COMMENT = re.compile(r"(?m)^\s*--.*$")
+_MUST_FAIL = re.compile(r"(?m)^\s*-- fails\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """One line of the notification log."""
+
+    event_id: int
+    event_type: str
+    database: str | None
+    table: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement gave: text cells, the seconds it took in the engine, and the events logged meanwhile."""
+
+    sql: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    seconds: float
+    events: tuple[LoggedEvent, ...]
+
+    @property
+    def event_types(self) -> list[str]:
+        """The events' types in order."""
+        return [event.event_type for event in self.events]
+
+
+class Session:
+    """One connection, one Hive session; not for several threads at once."""
+
+    def __init__(self, host: str, port: int, timeout_s: float = STATEMENT_TIMEOUT_S) -> None:
+        self._socket = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
+        self._socket.settimeout(timeout_s)
+        self._stream = self._socket.makefile("rw", encoding="utf-8", newline="\n")
+
+    @classmethod
+    def connect(cls, address: str) -> Session:
+        """Open a session at ``host:port``."""
+        host, _, port = address.rpartition(":")
+        return cls(host, int(port))
+
+    def run(self, sql: str) -> Result:
+        """Run one statement, without a semicolon at its end; ``set name=value`` concerns this session only.
+
+        Raises SqlFailed when Hive says no, ComponentFailed when the engine is gone.
+        """
+        answer = self._ask(sql)
+        if not answer["ok"]:
+            raise SqlFailed(str(answer.get("error")), sql=sql, code=int(answer.get("code", 0)))
+        return Result(
+            sql=sql,
+            columns=tuple(answer["columns"]),
+            rows=tuple(tuple(row.split("\t")) for row in answer["rows"]),
+            seconds=float(answer["seconds"]),
+            events=tuple(LoggedEvent(*_event(event)) for event in answer["events"]),
+        )
+
+    def rows(self, sql: str) -> list[tuple[str, ...]]:
+        """The rows of a query."""
+        return list(self.run(sql).rows)
+
+    def script(self, text: str) -> list[Result]:
+        """Run the statements of a ``.sql`` text, each ended by a semicolon at a line's end.
+
+        A line ``-- fails`` before a statement says that it has to fail; it gives no result. Raises SqlFailed for a
+        statement that fails unasked, and for one that should have failed and did not.
+        """
+        results = []
+        for raw in _END_OF_STATEMENT.split(text):
+            sql = _COMMENT.sub("", raw).strip()
+            if sql and _MUST_FAIL.search(raw):
+                self._must_fail(sql)
+            elif sql:
+                results.append(self.run(sql))
+        return results
+
+    def _must_fail(self, sql: str) -> None:
+        try:
+            self.run(sql)
+        except SqlFailed:
+            return
+        raise SqlFailed("the statement succeeded, though the script says that it fails", sql=sql)
+
+    def _ask(self, sql: str) -> dict[str, object]:
+        try:
+            self._stream.write(json.dumps(sql) + "\n")
+            self._stream.flush()
+            line = self._stream.readline()
+        except OSError as error:
+            raise ComponentFailed(f"the SQL engine broke the connection: {error}") from error
+        if not line:
+            raise ComponentFailed(f"the SQL engine closed the connection while it ran: {sql}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the session; an open transaction of it is rolled back by Hive."""
+        self._stream.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _event(raw: list[object]) -> tuple[int, str, str | None, str | None]:
+    number, kind, database, table = [*raw, None, None][:4]
+    return int(str(number)), str(kind), database and str(database), table and str(table)
