@@ -10,12 +10,15 @@ them (``Embedded.value``): most events of a busy source concern tables that nobo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from handlers.structs import ColumnStatistics, Database, Partition, Table
-from state.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from handlers.structs import ColumnStatistics, Database, Partition, Table
+    from state.errors import BadInput
 
 
 T = TypeVar("T")
@@ -25,6 +28,7 @@ class Embedded(Generic[T]):
     """An object inside a message, decoded when first asked for.
 
     ``value`` raises MalformedEvent where the text is no such object. A caller that wants to change it asks for ``copy()``.
+    Two are equal when their texts are and both stand for the same struct.
     """
 
     __slots__ = ("_decode", "_text", "_value")
@@ -41,9 +45,22 @@ class Embedded(Generic[T]):
             self._value = self._decode(self._text)
         return self._value
 
+    @property
+    def text(self) -> str:
+        """The object as the format wrote it."""
+        return self._text
+
     def copy(self) -> T:
         """Return a fresh object that the caller may change."""
         return self._decode(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Embedded):
+            return NotImplemented
+        return self._text == other._text and self._decode == other._decode
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     def __repr__(self) -> str:
         return f"Embedded({self._text[:60]!r}…)" if len(self._text) > 60 else f"Embedded({self._text!r})"

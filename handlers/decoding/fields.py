@@ -1,0 +1,183 @@
+"""Reading the fields of a message: each by its name and what it has to be, with one typed answer where it is not.
+
+The formats agree in little: a field may be absent or null (both are None here), booleans and numbers come as JSON values or
+as strings, and what looks like a number may be a float that stands for an integer too large to read. So no builder of an
+event looks at raw values; it asks for ``number("txnid")`` or ``flag("isTruncateOp")``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from state.errors import LimitExceeded, MalformedEvent
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from handlers.decoding.limits import Limits
+    from handlers.decoding.messages import JsonObject
+
+
+_INT64_END: Final = 2**63
+_DIGITS: Final = re.compile(r"-?[0-9]{1,19}")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_FLAGS: Final[Mapping[object, bool | None]] = {
+    None: None,
+    True: True,
+    False: False,
+    "true": True,
+    "false": False,
+}
+
+
+class Fields:
+    """The fields of one JSON object. Every method raises MalformedEvent or LimitExceeded with the field's name."""
+
+    __slots__ = ("limits", "raw")
+
+    def __init__(self, raw: JsonObject, limits: Limits) -> None:
+        self.raw = raw
+        self.limits = limits
+
+    def text(self, name: str) -> str | None:
+        """Return a string."""
+        value = self.raw.get(name)
+        if value is None or type(value) is str:
+            return value
+        raise _wrong(name, value, "a string")
+
+    def required_text(self, name: str) -> str:
+        """Return a string that has to be there."""
+        value = self.raw.get(name)
+        if type(value) is str:
+            return value
+        raise _wrong(name, value, "a string")
+
+    def name(self, *names: str) -> str | None:
+        """Return the first of several fields that is there, as the name of an object: lower case, bounded, printable."""
+        for name in names:
+            value = self.text(name)
+            if value:
+                return checked_name(value, name, self.limits)
+        return None
+
+    def number(self, name: str, least: int = 0) -> int | None:
+        """Return a 64-bit integer, also where it is written as a string."""
+        value = self.raw.get(name)
+        return None if value is None else _integer(name, value, least)
+
+    def required_number(self, name: str, least: int = 0) -> int:
+        """Return a 64-bit integer that has to be there."""
+        return _integer(name, self.raw.get(name), least)
+
+    def write_id(self, name: str = "writeId") -> int | None:
+        """Return a write id; the metastore writes -1 for "none"."""
+        value = self.number(name, least=-1)
+        return None if value == -1 else value
+
+    def flag(self, name: str) -> bool | None:
+        """Return a boolean, also where it is written as a string in any case."""
+        value = self.raw.get(name)
+        key = value.lower() if type(value) is str else value
+        if key is None or type(key) is bool or key in {"true", "false"}:
+            return _FLAGS[key]
+        raise _wrong(name, value, "true or false")
+
+    def items(self, name: str, limit: str) -> list[Any]:
+        """Return a list of at most as many items as the limit of that name allows; [] where it is absent."""
+        value = self.raw.get(name)
+        if value is None:
+            return []
+        if type(value) is not list:
+            raise _wrong(name, value, "a list")
+        most = getattr(self.limits, limit)
+        if len(value) > most:
+            raise LimitExceeded(
+                f"the list {name} is longer than its limit", limit=limit, limit_items=most, items=len(value)
+            )
+        return value
+
+    def texts(self, name: str, limit: str) -> tuple[str, ...]:
+        """Return a list of strings."""
+        values = self.items(name, limit)
+        for value in values:
+            if type(value) is not str:
+                raise _wrong(name, value, "a list of strings")
+        return tuple(values)
+
+    def names(self, name: str, limit: str) -> tuple[str, ...]:
+        """Return a list of names of objects, in lower case."""
+        return tuple(checked_name(value, name, self.limits) for value in self.texts(name, limit))
+
+    def numbers(self, name: str, limit: str, least: int = 0) -> tuple[int, ...]:
+        """Return a list of 64-bit integers."""
+        return tuple(_integer(name, value, least) for value in self.items(name, limit))
+
+    def spec(self, name: str) -> dict[str, str] | None:
+        """Return partition columns with their values, in the order of the text."""
+        value = self.raw.get(name)
+        return None if value is None else _spec(name, value, self.limits)
+
+    def specs(self, name: str) -> tuple[dict[str, str], ...]:
+        """Return a list of partition columns with their values."""
+        return tuple(_spec(name, value, self.limits) for value in self.items(name, "partitions"))
+
+
+def checked_name(value: str, field: str, limits: Limits) -> str:
+    """Return the lower-case form of an object's name.
+
+    Control characters are refused here, since names go to logs, paths and metric labels; the metastore has none itself.
+    Quotes, slashes and backticks are legal in Hive 4: who builds a path or a statement from a name has to escape them.
+    """
+    if len(value) > limits.name_chars:
+        raise LimitExceeded(
+            f"the name in {field} is longer than its limit",
+            limit="name_chars",
+            limit_chars=limits.name_chars,
+            chars=len(value),
+        )
+    if _CONTROL.search(value):
+        raise MalformedEvent(f"the name in {field} holds control characters", value=value)
+    return value.lower()
+
+
+def about(
+    common: dict[str, Any], message: Fields, db_field: str, table_field: str | None = None
+) -> dict[str, Any]:
+    """Fill in the names from the message where the notification itself does not have them."""
+    if common["db"] is None:
+        common = common | {"db": message.name(db_field)}
+    if table_field is not None and common["table"] is None:
+        common = common | {"table": message.name(table_field)}
+    return common
+
+
+def _integer(name: str, value: object, least: int) -> int:
+    number = value
+    if type(value) is str and _DIGITS.fullmatch(value):
+        number = int(value)
+    if type(number) is not int or not least <= number < _INT64_END:
+        raise _wrong(name, value, f"an integer from {least} to {_INT64_END - 1}")
+    return number
+
+
+def _spec(name: str, value: object, limits: Limits) -> dict[str, str]:
+    if type(value) is not dict or not value:
+        raise _wrong(name, value, "an object of partition columns and values")
+    for column, text in value.items():
+        if type(text) is not str:
+            raise _wrong(name, text, "a partition value as a string")
+        if len(text) > limits.path_chars:
+            raise LimitExceeded(
+                f"a partition value in {name} is longer than its limit", limit="path_chars", chars=len(text)
+            )
+        checked_name(column, name, limits)
+    return value
+
+
+def _wrong(name: str, value: object, expected: str) -> MalformedEvent:
+    if value is None:
+        return MalformedEvent(f"the field {name} is missing", expected=expected)
+    return MalformedEvent(f"the field {name} is not {expected}", value=repr(value)[:100])

@@ -1,0 +1,137 @@
+"""The message of a notification: from the text that the metastore stored to a JSON object, and back to strict JSON.
+
+The metastore writes messages plainly (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the default of Hive 4), see
+``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters raw inside strings, which strict readers
+refuse, so reading is in two steps: strict and fast first, lenient where that fails. What comes out can always be written
+strictly again; what cannot (NaN, infinities, lone surrogates, integers beyond 64 bits, too deep) is malformed.
+
+Duplicate keys: the last one counts, as in the metastore's own reader. An integer beyond 64 bits that the fast reader turns
+into a float is caught where an id is read (``fields``), because a float is never an id.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import zlib
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from handlers.decoding.limits import DEFAULT_LIMITS, Limits
+from state.errors import LimitExceeded, MalformedEvent
+
+
+JsonObject = dict[str, Any]
+
+_GZIP_FORMATS: Final = frozenset({"gzip(json-2.0)", "gzip"})
+_PLAIN_FORMATS: Final = frozenset({"json-0.2", "json-2.0", "json"})
+_GZIP_IN_BASE64: Final = "H4sI"
+_GZIP_WINDOW: Final = 31  # 15 bits of window, and a gzip header is required
+
+
+def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
+    """Return the message's JSON object.
+
+    ``message_format`` is NotificationEvent.messageFormat, compared without case; where it is absent the text itself tells.
+    Raises MalformedEvent and LimitExceeded.
+    """
+    form = (message_format or "").lower()
+    if form in _GZIP_FORMATS or (not form and text.startswith(_GZIP_IN_BASE64)):
+        return read_object(_decompress(text, limits), limits.json_depth)
+    if form and form not in _PLAIN_FORMATS:
+        raise MalformedEvent("the message has an unknown format", message_format=form[:100])
+    return read_object(_encode(text, limits), limits.json_depth)
+
+
+def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> JsonObject:
+    """Read one JSON object, leniently, and promise that ``write`` can write it.
+
+    ``depth_max`` counts the levels of objects and lists, this one included. Raises MalformedEvent and LimitExceeded.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        value = _read_leniently(text)
+    if type(value) is not dict:
+        raise MalformedEvent("the text is JSON but no object", found=type(value).__name__)
+    _check_depth(value, depth_max)
+    return value
+
+
+def write(value: object) -> bytes:
+    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for what JSON cannot say."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise MalformedEvent("the value cannot be written as strict JSON", reason=str(error)) from error
+
+
+def _encode(text: str, limits: Limits) -> bytes:
+    if len(text) > limits.message_bytes:
+        raise _too_long(limits)
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedEvent("the message is no valid Unicode", reason=error.reason) from error
+
+
+def _decompress(text: str, limits: Limits) -> bytes:
+    """Base64, then gzip, never holding more than the limit: a bomb is met while it is small."""
+    try:
+        packed = binascii.a2b_base64(text, strict_mode=True)
+        stream = zlib.decompressobj(_GZIP_WINDOW)
+        data = stream.decompress(packed, limits.message_bytes)
+    except (ValueError, zlib.error) as error:
+        raise MalformedEvent("the message is no base64 of gzip", reason=str(error)) from error
+    if stream.unconsumed_tail or (not stream.eof and len(data) >= limits.message_bytes):
+        raise _too_long(limits)
+    if not stream.eof:
+        raise MalformedEvent("the compressed message ends too early", size_bytes=len(data))
+    if stream.unused_data:
+        raise MalformedEvent("bytes follow the compressed message", size_bytes=len(stream.unused_data))
+    return data
+
+
+def _too_long(limits: Limits) -> LimitExceeded:
+    return LimitExceeded(
+        "the message is larger than its limit", limit="message_bytes", limit_bytes=limits.message_bytes
+    )
+
+
+def _read_leniently(text: bytes) -> Any:
+    """Read what the strict reader refused, and pass it through the strict writer so that nothing odd gets further."""
+    try:
+        value = json.loads(text.decode(), strict=False, parse_constant=_refuse, parse_float=_finite)
+        return orjson.loads(orjson.dumps(value))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise MalformedEvent("the text is not JSON", reason=str(error)[:200]) from error
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is beyond all floats")
+    return value
+
+
+def _check_depth(value: JsonObject, depth_max: int) -> None:
+    """Walk containers only, level by level: an ordinary message has a handful of them."""
+    level: list[Any] = [value]
+    for _ in range(depth_max):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return
+    raise LimitExceeded(
+        "the JSON is nested deeper than its limit", limit="json_depth", limit_levels=depth_max
+    )
