@@ -14,18 +14,22 @@ caller has to decide, which is why they exist at all::
     │   └── AmbiguousCall           sent, but no answer came: it may have been applied
     ├── Refused                     the other side understood and said no: repeating changes nothing
     │   ├── NotFound
+    │   │   └── Uncoverable         a time range was to be covered completely and partitions are missing
     │   ├── AlreadyExists
     │   ├── InvalidRequest
     │   ├── TxnNotOpen
     │   └── Unsupported             this generation of the other side has no such call
     ├── BadInput                    what came in cannot be used: dead letter, and its table is quarantined
     │   ├── MalformedEvent
+    │   ├── BadPartitionValue   a text that is no partition of its update period
+    │   ├── PeriodMismatch      partitions of two update periods where there can be one
     │   ├── LimitExceeded
     │   └── UnsafePath
     └── Inconsistent                what Tideline knows and what it sees disagree: stop (or quarantine) and tell
         ├── GapDetected
         ├── StateCorrupt
         ├── StateLocked
+        ├── TimelineInconsistent  stored timeline properties contradict themselves: rebuild from the partitions
         ├── TargetDiverged
         └── FileLost                neither the source nor the change manager has the file with the recorded checksum
 
@@ -120,6 +124,13 @@ class NotFound(Refused):
     code = "not-found"
 
 
+class Uncoverable(NotFound):
+    """A time range was to be covered completely, and partitions are missing."""
+
+    code = "uncoverable"
+    default_hint = "Wait for the missing partitions, allow finer update periods, or ask without strict mode."
+
+
 class AlreadyExists(Refused):
     """The object is there already."""
 
@@ -155,6 +166,20 @@ class MalformedEvent(BadInput):
 
     code = "malformed-event"
     default_hint = "The record is in the dead-letter topic: 'tideline dlq show'."
+
+
+class BadPartitionValue(BadInput):
+    """A text is no partition value of the update period that it was read as."""
+
+    code = "bad-partition-value"
+    default_hint = "Values are read strictly: writing the parsed value again must give the same text."
+
+
+class PeriodMismatch(BadInput):
+    """Partitions of two update periods meet where only one can be."""
+
+    code = "period-mismatch"
+    default_hint = "Every update period has a timeline of its own: convert the value first, or use that timeline."
 
 
 class LimitExceeded(BadInput):
@@ -194,6 +219,13 @@ class StateLocked(Inconsistent):
 
     code = "state-locked"
     default_hint = "Only one daemon may use a state directory at a time."
+
+
+class TimelineInconsistent(Inconsistent):
+    """Stored timeline properties are incomplete or contradict themselves."""
+
+    code = "timeline-inconsistent"
+    default_hint = "The timeline is rebuilt from the table's partitions: 'tideline timeline rebuild'."
 
 
 class TargetDiverged(Inconsistent):
