@@ -1,0 +1,1 @@
+"""The main job as a person can watch it: ``python -m dev.demo``, or ``make demo``."""

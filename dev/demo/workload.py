@@ -1,0 +1,179 @@
+"""What the writer does on the source: one statement of every kind that a replica has to follow.
+
+The same statements serve the demo and the integration tests, so that what people watch is what is tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that the writer does; ``settings`` hold for this step only."""
+
+    title: str
+    sql: str
+    must_fail: bool = False
+    settings: tuple[tuple[str, str, str], ...] = ()
+    """(name, value during the step, value after it)."""
+
+
+ROLL_BACK_AFTER_WRITING: Final = (
+    ("hive.in.test", "true", "false"),
+    ("hive.test.rollbacktxn", "true", "false"),
+)
+"""Hive's own test switch: the transaction is aborted when its files are already there."""
+
+TABLES: Final = ("orders", "visits", "logonly", "plain", "archive", "tallies")
+"""The tables that exist at the end of the workload."""
+
+QUERIES: Final = {
+    "orders": "select * from {db}.orders order by id",
+    "visits": "select * from {db}.visits order by dt, id",
+    "logonly": "select * from {db}.logonly order by id",
+    "plain": "select * from {db}.plain order by id",
+    "archive": "select * from {db}.archive order by dt, id",
+    "tallies": "select * from {db}.tallies order by item",
+    "recent": "select * from {db}.recent order by id",
+}
+
+ABORTED_TABLE: Final = "orders"
+"""The table in which a transaction was aborted after its files were written."""
+
+
+def steps(db: str) -> tuple[Step, ...]:
+    """Return the workload for database ``db``, which does not exist yet."""
+    return (
+        Step("a database", f"create database {db}"),
+        *_tables(db),
+        *_acid_writes(db),
+        *_aborts(db),
+        *_overwrites(db),
+        *_plain_tables(db),
+        *_changes(db),
+    )
+
+
+def _tables(db: str) -> tuple[Step, ...]:
+    acid = "stored as orc tblproperties ('transactional'='true')"
+    return (
+        Step("an ACID table", f"create table {db}.orders (id int, item string, qty int) {acid}"),
+        Step(
+            "a partitioned ACID table",
+            f"create table {db}.visits (id int, page string) partitioned by (dt string) {acid}",
+        ),
+        Step(
+            "an insert-only table",
+            f"create table {db}.logonly (id int, line string) stored as textfile "
+            "tblproperties ('transactional'='true', 'transactional_properties'='insert_only')",
+        ),
+        Step(
+            "a plain table",
+            f"create table {db}.plain (id int, v string) stored as orc tblproperties ('transactional'='false')",
+        ),
+        Step(
+            "a partitioned plain table",
+            f"create table {db}.archive (id int) partitioned by (dt string) stored as orc "
+            "tblproperties ('transactional'='false')",
+        ),
+        Step("a view", f"create view {db}.recent as select id, item from {db}.orders where id > 2"),
+    )
+
+
+def _acid_writes(db: str) -> tuple[Step, ...]:
+    return (
+        Step("insert", f"insert into {db}.orders values (1,'pen',10),(2,'ink',20),(3,'cap',30),(4,'box',40)"),
+        Step(
+            "insert into a partition",
+            f"insert into {db}.visits partition (dt='2024-01-01') values (1,'/a'),(2,'/b')",
+        ),
+        Step(
+            "insert into dynamic partitions",
+            f"insert into {db}.visits partition (dt) select 10, '/x', '2024-01-02' "
+            "union all select 11, '/y', '2024-01-03' union all select 12, '/z', '2024-01-04'",
+        ),
+        Step("update", f"update {db}.orders set qty = 21 where id = 2"),
+        Step("delete", f"delete from {db}.orders where id = 3"),
+        Step("update in a partition", f"update {db}.visits set page = '/x2' where id = 10"),
+        Step(
+            "insert into two static partitions at once",
+            f"from {db}.orders s insert into {db}.visits partition (dt='2024-02-01') select s.id, s.item where s.id = 1 "
+            f"insert into {db}.visits partition (dt='2024-02-02') select s.id, s.item where s.id = 2",
+        ),
+        Step(
+            "merge",
+            f"merge into {db}.orders t using (select 1 as id, 'PEN' as item union all select 9 as id, 'new' as item) s "
+            "on t.id = s.id when matched then update set item = s.item "
+            "when not matched then insert values (s.id, s.item, 0)",
+        ),
+        Step("insert into the insert-only table", f"insert into {db}.logonly values (1,'x')"),
+    )
+
+
+def _aborts(db: str) -> tuple[Step, ...]:
+    return (
+        Step(
+            "an insert that fails",
+            f"insert into {db}.orders select id + 100, item, cast(assert_true(id < 0) as int) from {db}.orders",
+            must_fail=True,
+        ),
+        Step(
+            "an insert that is rolled back after it wrote its files",
+            f"insert into {db}.orders values (666,'never',0)",
+            settings=ROLL_BACK_AFTER_WRITING,
+        ),
+    )
+
+
+def _overwrites(db: str) -> tuple[Step, ...]:
+    return (
+        Step(
+            "overwrite a partition",
+            f"insert overwrite table {db}.visits partition (dt='2024-01-03') values (21,'/over')",
+        ),
+        Step("truncate", f"truncate table {db}.logonly"),
+        Step("insert again", f"insert into {db}.logonly values (2,'y'),(3,'z')"),
+    )
+
+
+def _plain_tables(db: str) -> tuple[Step, ...]:
+    return (
+        Step("insert into a plain table", f"insert into {db}.plain values (1,'one')"),
+        Step("insert into it again", f"insert into {db}.plain values (2,'two')"),
+        Step("overwrite it", f"insert overwrite table {db}.plain values (3,'three')"),
+        Step(
+            "insert into plain partitions",
+            f"insert into {db}.archive partition (dt) select 1, 'a' union all select 2, 'b'",
+        ),
+        Step(
+            "overwrite a plain partition",
+            f"insert overwrite table {db}.archive partition (dt='a') values (11)",
+        ),
+    )
+
+
+def _changes(db: str) -> tuple[Step, ...]:
+    return (
+        Step("drop a partition", f"alter table {db}.visits drop partition (dt='2024-01-04')"),
+        Step("add a column", f"alter table {db}.orders add columns (note string)"),
+        Step("use it", f"insert into {db}.orders values (5,'map',50,'with note')"),
+        Step(
+            "rename a partition",
+            f"alter table {db}.visits partition (dt='2024-01-01') rename to partition (dt='2023-12-31')",
+        ),
+        Step(
+            "create a table from a query",
+            f"create table {db}.sums stored as orc tblproperties ('transactional'='true') as "
+            f"select item, sum(qty) as qty from {db}.orders group by item",
+        ),
+        Step("rename it", f"alter table {db}.sums rename to {db}.tallies"),
+        Step("compute statistics", f"analyze table {db}.orders compute statistics for columns"),
+        Step(
+            "a table that goes again",
+            f"create table {db}.gone (id int) stored as orc tblproperties ('transactional'='true')",
+        ),
+        Step("with rows", f"insert into {db}.gone values (1)"),
+        Step("dropped", f"drop table {db}.gone"),
+    )

@@ -1,0 +1,41 @@
+"""A policy: which source database is replicated, to where, and which of its tables.
+
+Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion wins. The policy's text for the
+target's transaction map is ``<target database>.*``: Hive keys REPL_TXN_MAP with it, and a wrong one is a silent success there
+(reference: hive-replication.md §0b.7), so it is derived here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One replication policy; names are lower case."""
+
+    name: str
+    source_db: str
+    target_db: str
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+    external_base: str | None = None
+    """URI below which external tables are put on the target (base + path at the source); None: the target's default place."""
+
+    @property
+    def txn_map_key(self) -> str:
+        """The policy text that the target's metastore maps transactions by."""
+        return f"{self.target_db}.*"
+
+    def covers_db(self, db: str | None) -> bool:
+        """Whether events of this database concern the policy."""
+        return db == self.source_db
+
+    def covers(self, db: str | None, table: str | None) -> bool:
+        """Whether this table is replicated."""
+        if db != self.source_db or table is None:
+            return False
+        if any(fnmatchcase(table, pattern) for pattern in self.exclude):
+            return False
+        return any(fnmatchcase(table, pattern) for pattern in self.include)

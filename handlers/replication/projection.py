@@ -1,0 +1,169 @@
+"""The replication projection: one policy's reader of the topic, with its position, ledger and quarantine in one state file.
+
+Order of what becomes durable: effects on the target first (each idempotent), then, in one store transaction, the position,
+the ledger and the quarantine. The position never stands inside an event, because the write parts of a commit are only
+remembered until the commit itself. The target's own ``repl.last.id`` may be ahead of the position after a crash (or when the
+state file was lost): events up to it are remembered in the ledger, and not applied again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from handlers.events import Event
+from handlers.failpoints import failpoint
+from handlers.replication.context import Context
+from handlers.replication.merging import superseded
+from handlers.replication.replay import Replay
+from state.errors import ConfigError, ServerFault
+from state.positions import POSITION_KEY, Position
+from state.store import Store
+
+
+FAULTS_MAX: Final = 3
+"""How often the target's metastore may answer one event with an internal error before its table is confined."""
+
+
+UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
+"""Highest source transaction that may be open on the target without being in the ledger (its state file was lost)."""
+
+
+@dataclass(slots=True)
+class _Faults:
+    """Internal errors of the target at one event, counted across restarts of the projection."""
+
+    event_id: int = -1
+    count: int = 0
+
+    def again(self, event_id: int) -> int:
+        """Count one more for ``event_id`` and return how many there were in a row."""
+        self.count = self.count + 1 if event_id == self.event_id else 1
+        self.event_id = event_id
+        return self.count
+
+
+class ReplicationProjection:
+    """Follows one source for one policy; used by one thread, but for ``quarantined``."""
+
+    def __init__(self, *, source_name: str, context: Context, store: Store) -> None:
+        self._source_name = source_name
+        self._context = context
+        self._store = store
+        self._replay = Replay(context)
+        self._position = Position(0)
+        self._on_target = -1
+        self._faults = _Faults()
+
+    @property
+    def name(self) -> str:
+        """``replication:POLICY``."""
+        return f"replication:{self._context.policy.name}"
+
+    @property
+    def source(self) -> str:
+        """The name of the source that it follows."""
+        return self._source_name
+
+    def open(self) -> Position:
+        """Load the state, ask the target how far it is, and return where to go on.
+
+        Raises ConfigError where the policy was never bootstrapped, TargetDiverged where Hive calls the replica incompatible.
+        """
+        context = self._context
+        context.seen.forget_all()
+        self._replay.transactions.forget()
+        context.quarantine.load(self._store)
+        context.ledger.load(self._store)
+        on_target = context.last_id.read()
+        self._on_target = -1 if on_target is None else on_target
+        stored = self._store.get(POSITION_KEY)
+        if stored is not None:
+            self._position = Position.from_bytes(stored)
+        elif on_target is not None:
+            self._start_without_state(on_target)
+        else:
+            raise ConfigError(
+                "the policy was never bootstrapped",
+                key=f"policies.{context.policy.name}",
+                hint=f"Run 'tideline bootstrap {context.policy.name}' once.",
+            )
+        unknown = self._store.get(UNKNOWN_TXNS_KEY)
+        self._replay.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
+        return self._position
+
+    def _start_without_state(self, on_target: int) -> None:
+        """Go on from the target's own position; transactions that are open there now are not in the ledger."""
+        newest = self._context.source.newest_txn_id()
+        self._position = Position(on_target)
+        with self._store.transaction() as txn:
+            txn.put(UNKNOWN_TXNS_KEY, str(newest).encode())
+            txn.put(POSITION_KEY, self._position.to_bytes())
+
+    def apply(self, events: Sequence[Event]) -> Position:
+        """Apply ``events`` in order and make the new position durable; what was applied before an error is recorded too."""
+        merged = superseded(events)
+        try:
+            for event in events:
+                self._apply_one(event, merged=event.event_id in merged)
+                self._position = Position(event.event_id, event.part, event.parts)
+        finally:
+            self._record()
+        return self._position
+
+    def _apply_one(self, event: Event, *, merged: bool) -> None:
+        started = time.perf_counter()
+        if event.event_id <= self._on_target:
+            self._replay.remember(event)
+            reason: str | None = "on-target"
+        elif merged:
+            reason = "merged"
+        else:
+            reason = self._guarded(event)
+        observer = self._context.observer
+        if reason is None:
+            observer.event_applied(event.kind, time.perf_counter() - started)
+        else:
+            observer.event_skipped(event.kind, reason)
+
+    def _guarded(self, event: Event) -> str | None:
+        """Apply ``event``; an internal error of the target that does not pass confines what it is about."""
+        try:
+            return self._replay.apply(event)
+        except ServerFault as fault:
+            if self._faults.again(event.event_id) < FAULTS_MAX:
+                raise
+            return self._replay.give_up(event, fault)
+
+    def _record(self) -> None:
+        """Write position, ledger and quarantine together; an event of which parts are missing is not counted."""
+        done = Position(self._position.applied_event_id)
+        failpoint("replay.before-position")
+        with self._store.transaction() as txn:
+            self._context.ledger.flush(txn)
+            self._context.quarantine.flush(txn)
+            txn.put(POSITION_KEY, done.to_bytes())
+        failpoint("replay.after-position")
+
+    def settle(self) -> None:
+        """Raise the target's ``repl.last.id`` to the position: called when there is nothing to apply.
+
+        During a stream of commits it trails by one event; at rest a reader of the target sees how far the replica is.
+        """
+        self._context.last_id.advance(self._position.applied_event_id)
+
+    def quarantined(self) -> Sequence[str]:
+        """Return the confined tables as ``db.table``, by name; safe to call from another thread."""
+        db = self._context.policy.source_db
+        return tuple(f"{db}.{confinement.table}" for confinement in self._context.quarantine.entries())
+
+    def close(self) -> None:
+        """Release connections, copies and the store."""
+        self._replay.transactions.forget()
+        self._context.source.close()
+        self._context.target.close()
+        self._context.copies.close()
+        self._store.close()
+

@@ -1,0 +1,143 @@
+"""Replay of table events: create, alter, rename, truncate, drop.
+
+Each is idempotent: after a crash the events since the last recorded position come again, and what is there already is left
+as it is.
+"""
+
+from __future__ import annotations
+
+from handlers.events import TableAltered, TableCreated, TableDropped
+from handlers.replication.context import Context
+from handlers.replication.inserts import copy_plain_files
+from handlers.replication.shaping import (
+    KEEP_STATISTICS,
+    external_location,
+    is_external,
+    is_transactional,
+    owns_data,
+    partition_keys,
+    table_for_target,
+)
+from handlers.structs import Table
+from state.errors import AlreadyExists, NotFound, TargetDiverged
+
+
+def create(event: TableCreated, context: Context) -> None:
+    """Create the table where the target wants it (external ones below the policy's base), and copy what a CTAS wrote."""
+    if event.after.value.tableType == "MATERIALIZED_VIEW":
+        return
+    table = event.after.copy()
+    location = _source_location(table)
+    place = external_location(location, context.policy) if is_external(table) else None
+    shaped = table_for_target(table, context.policy, place)
+    shaped.writeId = None
+    context.seen.forget(_name(shaped))
+    try:
+        context.target.create_table(shaped, environment=KEEP_STATISTICS)
+    except AlreadyExists:
+        _prove_same_kind(event.after.value, context)
+    if event.files:
+        copy_plain_files(context, event.files, context.seen.place(_name(shaped)), replace=False)
+
+
+def _prove_same_kind(source: Table, context: Context) -> None:
+    """Tell our own earlier creation from a stranger's table of the same name."""
+    target = context.seen.table(_name(source))
+    ours = (is_transactional(source), is_external(source), partition_keys(source))
+    theirs = (is_transactional(target), is_external(target), partition_keys(target))
+    if ours != theirs:
+        raise TargetDiverged(
+            "a table of this name but of another kind is on the target",
+            table=f"{context.policy.target_db}.{_name(source)}",
+            value=theirs,
+            reason=f"the source creates {ours}",
+            hint="Drop the table on the target, or exclude it from the policy; then bootstrap it.",
+        )
+
+
+def alter(event: TableAltered, context: Context) -> None:
+    """Apply what changed: a truncation, a rename, or the table as a whole."""
+    if event.truncate:
+        _truncate(event, context)
+    elif _name(event.before.value) != _name(event.after.value):
+        rename(event, context)
+    else:
+        _replace(event, _name(event.after.value), context)
+
+
+def rename(event: TableAltered, context: Context) -> None:
+    """Rename the table, and carry over what else changed; the metastore moves a managed table's directory by itself."""
+    old, new = _name(event.before.value), _name(event.after.value)
+    try:
+        _replace(event, old, context)
+    except NotFound:
+        context.seen.table(new)  # a repetition: raises NotFound again where neither name is there
+    context.ledger.renamed(f"{event.db}.{old}", f"{event.db}.{new}")
+    context.quarantine.rename(old, new)
+    context.seen.forget(old)
+    context.seen.forget(new)
+
+
+def _replace(event: TableAltered, current_name: str, context: Context) -> None:
+    """Write the event's table over the target's, which keeps its place.
+
+    The write id has to stand inside the table as well, and the list has to reach it, else the metastore drops the statistics'
+    accuracy silently (reference: stack/hive4 README, "Statistics on the target").
+    """
+    place = _place_after(event, current_name, context)
+    shaped = table_for_target(event.after.copy(), context.policy, place)
+    write_id = event.write_id if is_transactional(shaped) and event.write_id else None
+    shaped.writeId = write_id
+    context.seen.forget(current_name)
+    context.target.alter_table(
+        context.policy.target_db,
+        current_name,
+        shaped,
+        write_id=write_id,
+        valid_write_ids=context.valid_up_to(current_name, write_id) if write_id else None,
+        environment=KEEP_STATISTICS,
+    )
+
+
+def _place_after(event: TableAltered, current_name: str, context: Context) -> str | None:
+    """Return the target's place after the change: as before, unless an external table was moved at the source."""
+    before, after = event.before.value, event.after.value
+    moved = _source_location(before) != _source_location(after)
+    if moved and is_external(after) and _name(before) == _name(after):
+        return external_location(_source_location(after), context.policy)
+    return context.seen.place(current_name) if _source_location(after) is not None else None
+
+
+def _truncate(event: TableAltered, context: Context) -> None:
+    """Empty the table: an ACID one gets an empty base of the same write id, by the same call as at the source."""
+    name = _name(event.after.value)
+    write_id = event.write_id if is_transactional(event.after.value) and event.write_id else None
+    context.target.truncate_table(
+        context.policy.target_db,
+        name,
+        write_id=write_id,
+        valid_write_ids=context.valid_up_to(name, write_id) if write_id else None,
+    )
+
+
+def drop(event: TableDropped, context: Context) -> None:
+    """Drop the table; data that Hive does not own stays where it is (§5), and a missing table is no error."""
+    assert event.table is not None
+    name = event.table
+    context.ledger.dropped(f"{event.db}.{name}")
+    context.quarantine.release(name)
+    try:
+        delete_data = owns_data(context.seen.table(name))
+        context.target.drop_table(context.policy.target_db, name, delete_data=delete_data)
+    except NotFound:
+        pass
+    finally:
+        context.seen.forget(name)
+
+
+def _name(table: Table) -> str:
+    return (table.tableName or "").lower()
+
+
+def _source_location(table: Table) -> str | None:
+    return table.sd.location if table.sd is not None else None
