@@ -1,0 +1,161 @@
+"""How the ledger lies in a store: keys and values.
+
+============================================ ==================================================================
+key                                          value
+============================================ ==================================================================
+``txn/`` + txn id                            format byte, JSON ``[first event, last event, [[table, write id, event], …],
+                                             target txn, writes seen]``
+``txn-touched/`` + txn id, write id, table,   empty: that it is there is what it says
+partition
+``write-ids/`` + table                       format byte, JSON ``[high-water mark]``
+``write-ids-aborted/`` + table, write id     empty
+============================================ ==================================================================
+
+Ids are 8 bytes big-endian, so key order is numeric order; a table ends with a zero byte, which no name holds. Entries that
+come and go one by one (touched partitions, aborted ids) have keys of their own: a flush writes what changed, however large
+the transaction or the table's history is. Open ids are not stored twice: they are the allocations of the transactions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from state.errors import BadInput, LimitExceeded, StateCorrupt
+from state.transactions.source_txns import Allocation, OpenTxn, Touched
+
+
+TXN: Final = b"txn/"
+TOUCHED: Final = b"txn-touched/"
+TABLE: Final = b"write-ids/"
+ABORTED: Final = b"write-ids-aborted/"
+
+NAME_BYTES_MAX: Final = 4000
+"""Of ``db.tbl`` and of a partition's name in UTF-8, so that both fit into a key; Hive's own limits are 257 and 767 characters."""
+
+_FORMAT: Final = b"\x01"
+
+
+def txn_key(txn_id: int) -> bytes:
+    """Return the key of a transaction's record."""
+    return TXN + _id(txn_id)
+
+
+def touched_prefix(txn_id: int) -> bytes:
+    """Return what the keys of all partitions touched by a transaction start with."""
+    return TOUCHED + _id(txn_id)
+
+
+def touched_key(txn_id: int, touched: Touched) -> bytes:
+    """Return the key of one touched partition; raise LimitExceeded where a name is too long."""
+    return b"".join(
+        (touched_prefix(txn_id), _id(touched.write_id), _name(touched.table), _text(touched.partition_name))
+    )
+
+
+def table_key(table: str) -> bytes:
+    """Return the key of a table's record."""
+    return TABLE + _name(table)
+
+
+def aborted_prefix(table: str) -> bytes:
+    """Return what the keys of all aborted ids of a table start with."""
+    return ABORTED + _name(table)
+
+
+def aborted_key(table: str, write_id: int) -> bytes:
+    """Return the key of one aborted write id."""
+    return aborted_prefix(table) + _id(write_id)
+
+
+def txn_value(txn: OpenTxn) -> bytes:
+    """Return the record of a transaction, without what it touched."""
+    return _FORMAT + orjson.dumps(
+        [
+            txn.first_event_id,
+            txn.last_event_id,
+            [list(allocation) for allocation in txn.by_table.values()],
+            txn.target_txn,
+            txn.writes_seen,
+        ]
+    )
+
+
+def table_value(high_water_mark: int) -> bytes:
+    """Return the record of a table, without its open and aborted ids."""
+    return _FORMAT + orjson.dumps([high_water_mark])
+
+
+def read_txn(key: bytes, value: bytes) -> OpenTxn:
+    """Read a transaction's record; raise StateCorrupt where it is none."""
+    try:
+        first_event_id, last_event_id, allocations, target_txn, writes_seen = _json(value)
+        by_table = {table: Allocation(table, write_id, event_id) for table, write_id, event_id in allocations}
+    except (ValueError, TypeError) as error:
+        raise _unreadable(key, error) from error
+    txn_id = int.from_bytes(key[len(TXN) :], "big")
+    return OpenTxn(txn_id, first_event_id, last_event_id, by_table, target_txn, writes_seen=writes_seen)
+
+
+def read_touched(key: bytes) -> tuple[int, Touched]:
+    """Read a touched partition's key as (txn id, what was touched)."""
+    ids, names = key[len(TOUCHED) : len(TOUCHED) + 16], key[len(TOUCHED) + 16 :]
+    table, found, partition_name = names.partition(b"\x00")
+    if len(ids) != 16 or not found:
+        raise _unreadable(key, None)
+    txn_id, write_id = int.from_bytes(ids[:8], "big"), int.from_bytes(ids[8:], "big")
+    return txn_id, Touched(table.decode(), write_id, partition_name.decode())
+
+
+def read_table(key: bytes, value: bytes) -> tuple[str, int]:
+    """Read a table's record as (table, high-water mark); raise StateCorrupt where it is none."""
+    try:
+        (high_water_mark,) = _json(value)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(key, error) from error
+    return key[len(TABLE) : -1].decode(), high_water_mark
+
+
+def read_aborted(key: bytes) -> tuple[str, int]:
+    """Read an aborted id's key as (table, write id)."""
+    table, write_id = key[len(ABORTED) : -9], key[-8:]
+    return table.decode(), int.from_bytes(write_id, "big")
+
+
+def _json(value: bytes) -> list[Any]:
+    if value[:1] != _FORMAT:
+        raise ValueError(f"format {value[:1].hex()} is unknown")
+    decoded = orjson.loads(value[1:])
+    if not isinstance(decoded, list):
+        raise TypeError("not a list")
+    return decoded
+
+
+def _unreadable(key: bytes, error: Exception | None) -> StateCorrupt:
+    return StateCorrupt(
+        "a remembered transaction cannot be read",
+        key=key.hex()[:80],
+        reason=str(error),
+        hint="Bootstrap again.",
+    )
+
+
+def _id(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def _name(table: str) -> bytes:
+    return _text(table) + b"\x00"
+
+
+def _text(name: str) -> bytes:
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput("a name is not valid Unicode", name=repr(name)[:100]) from error
+    if b"\x00" in encoded:
+        raise BadInput("a name holds a zero byte", name=repr(name)[:100])
+    if len(encoded) > NAME_BYTES_MAX:
+        raise LimitExceeded("a name is too long", name=name[:100], limit_bytes=NAME_BYTES_MAX)
+    return encoded

@@ -1,0 +1,245 @@
+"""Valid write-id lists: which rows of a transactional table a reader may see.
+
+Every transaction that writes into a table draws a write id of that table; the files carry it in their directory's name. A
+reader gets a list, the high-water mark and the ids below it that do not count (open or aborted), and believes every other
+file. Hive passes the list around as text, ``db.tbl:hwm:minOpen:open,…:aborted,…`` (ValidReaderWriteIdList.writeToString).
+
+A list says nothing about ids that compaction or the cleaner has forgotten: they look committed. ``compare`` knows that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+from typing import Final
+
+from state.errors import BadInput, LimitExceeded
+
+
+NO_OPEN_WRITE_ID: Final = 2**63 - 1
+"""What Hive writes as the lowest open write id where none is open (Long.MAX_VALUE)."""
+
+IDS_MAX: Final = 10_000_000
+"""More invalid ids than this in one list is refused: Hive itself stops long before."""
+
+
+class WriteIdState(Enum):
+    """What a list says about one write id."""
+
+    VISIBLE = "visible"
+    """Committed, or forgotten by compaction: the rows found under it count."""
+    OPEN = "open"
+    ABORTED = "aborted"
+    UNALLOCATED = "unallocated"
+    """Above the high-water mark."""
+    HIDDEN = "hidden"
+    """Above the high-water mark of a list that may be cut short: invisible, the reason unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Consecutive write ids, ``first`` to ``last`` included, about which two lists disagree."""
+
+    first: int
+    last: int
+    source: WriteIdState
+    target: WriteIdState
+
+    def __str__(self) -> str:
+        """``7-9: visible at the source, unallocated at the target``."""
+        ids = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{ids}: {self.source.value} at the source, {self.target.value} at the target"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidWriteIds:
+    """One table's list; ``open`` and ``aborted`` are ascending, disjoint and within 1 to ``high_water_mark``.
+
+    ``table`` is ``db.tbl``, and is what the receiving metastore calls it: a list that goes to the target carries the target's name.
+    """
+
+    table: str
+    high_water_mark: int
+    open: tuple[int, ...] = ()
+    aborted: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a list that breaks its own order; raises BadInput, because lists come from outside."""
+        if self.high_water_mark < 0:
+            raise BadInput(
+                "a high-water mark below 0", table=self.table, high_water_mark=self.high_water_mark
+            )
+        for ids in (self.open, self.aborted):
+            if len(ids) > IDS_MAX:
+                raise LimitExceeded("too many write ids", table=self.table, count=len(ids), limit=IDS_MAX)
+            if ids and (
+                ids[0] < 1 or ids[-1] > self.high_water_mark or any(a >= b for a, b in pairwise(ids))
+            ):
+                raise BadInput(
+                    "write ids have to ascend between 1 and the high-water mark",
+                    table=self.table,
+                    high_water_mark=self.high_water_mark,
+                )
+        if self.open and self.aborted and not set(self.open).isdisjoint(self.aborted):
+            raise BadInput("a write id is both open and aborted", table=self.table)
+
+    @property
+    def min_open(self) -> int | None:
+        """The lowest open write id, None where none is open."""
+        return self.open[0] if self.open else None
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether ids above the high-water mark may have been drawn already.
+
+        Hive 4 answers with the lowest invalid id as high-water mark, and as the only exception, where a table has none
+        but invalid writes that are not compacted (TxnHandler.getValidWriteIdsForTable). What is above stays invisible,
+        so readers are right, but the mark is not the last id: ask for the highest allocated one where that matters.
+        """
+        return self.open + self.aborted == (self.high_water_mark,)
+
+    def is_visible(self, write_id: int) -> bool:
+        """Tell whether a reader counts the rows under ``write_id``; 0 is what was there before the table had write ids."""
+        return self.state_of(write_id) is WriteIdState.VISIBLE
+
+    def state_of(self, write_id: int) -> WriteIdState:
+        """Return what the list says about ``write_id``, in O(log n)."""
+        if write_id > self.high_water_mark:
+            return WriteIdState.HIDDEN if self.may_be_cut else WriteIdState.UNALLOCATED
+        if _contains(self.open, write_id):
+            return WriteIdState.OPEN
+        return WriteIdState.ABORTED if _contains(self.aborted, write_id) else WriteIdState.VISIBLE
+
+    def renamed(self, table: str) -> ValidWriteIds:
+        """Return the same list under another table name."""
+        return replace(self, table=table)
+
+    def format(self) -> str:
+        """Return Hive's text form."""
+        minimum = NO_OPEN_WRITE_ID if self.min_open is None else self.min_open
+        return f"{self.table}:{self.high_water_mark}:{minimum}:{_join(self.open)}:{_join(self.aborted)}"
+
+    @staticmethod
+    def parse(text: str) -> ValidWriteIds:
+        """Read Hive's text form; trailing empty parts may be missing. Raises BadInput.
+
+        The lowest open id is derived and not believed: Hive's own variants of the list fill it in differently.
+        """
+        table, *numbers = text.split(":")
+        if not table or not 1 <= len(numbers) <= 4:
+            raise BadInput("not a write-id list", text=text[:200])
+        mark, minimum, open_ids, aborted = numbers + [""] * (4 - len(numbers))
+        _parse_id(minimum or "0", text)
+        return ValidWriteIds(
+            table, _parse_id(mark, text), _parse_ids(open_ids, text), _parse_ids(aborted, text)
+        )
+
+    @staticmethod
+    def from_reply(
+        table: str, high_water_mark: int, invalid_ids: Sequence[int], aborted_bits: bytes
+    ) -> ValidWriteIds:
+        """Read the fields of Thrift's ``TableValidWriteIds``; raises BadInput.
+
+        ``aborted_bits`` is a Java BitSet over the positions of ``invalid_ids``, lowest bit of the first byte first
+        (bits 0, 2 and 9 are ``05 02``), with trailing zero bytes left out.
+        """
+        bits = int.from_bytes(aborted_bits, "little")
+        if bits >> len(invalid_ids):
+            raise BadInput("aborted bits beyond the invalid write ids", table=table, count=len(invalid_ids))
+        aborted = tuple(sorted(w for i, w in enumerate(invalid_ids) if _bit(aborted_bits, i)))
+        opened = tuple(sorted(w for i, w in enumerate(invalid_ids) if not _bit(aborted_bits, i)))
+        return ValidWriteIds(table, high_water_mark, opened, aborted)
+
+    @staticmethod
+    def up_to(table: str, write_id: int) -> ValidWriteIds:
+        """Return the list in which everything up to ``write_id`` counts.
+
+        Hive's REPL LOAD sends it with statistics and alterations of a replayed event: at that point of the log the event's
+        own write id is the last one that matters, and its writer has seen what it describes.
+        """
+        return ValidWriteIds(table, write_id)
+
+
+def compare(
+    source: ValidWriteIds, target: ValidWriteIds, *, known_aborted: Collection[int] = ()
+) -> tuple[Difference, ...]:
+    """Return where ``target`` lets readers see something else than ``source``, ascending; empty means equal.
+
+    Names are not compared. Ids are equal where both sides say the same, and in these cases besides:
+
+    * aborted at the source (by its list, or by ``known_aborted``, what the ledger remembers of the events) and visible,
+      unallocated or hidden at the target: the target's cleaner forgets replayed aborts within seconds, and a bootstrap or
+      a compaction never told of them. No file of an aborted id was ever copied, so no row can show.
+    * visible at the source, aborted or hidden at the target, and in ``known_aborted``: here the source's compaction
+      has forgotten the abort. Without that knowledge it is a difference, because the source may as well have committed
+      the id, and then the target hides rows.
+    * hidden on one side, not visible on the other: nobody sees rows, and a list cut short does not say why.
+
+    An id that is open on one side and visible, aborted or unallocated on the other is always a difference: the two stand
+    at different events, or a replayed transaction hangs.
+    """
+    known_aborted = frozenset(known_aborted)
+    found: list[Difference] = []
+    for first, last in _uniform_spans(source, target, known_aborted):
+        ours, theirs = source.state_of(first), target.state_of(first)
+        if _agree(ours, theirs, aborted=first in known_aborted):
+            continue
+        follows = found and found[-1].last + 1 == first
+        if follows and (found[-1].source, found[-1].target) == (ours, theirs):
+            found[-1] = replace(found[-1], last=last)
+        else:
+            found.append(Difference(first, last, ours, theirs))
+    return tuple(found)
+
+
+_NOT_SEEN: Final = frozenset(
+    {WriteIdState.OPEN, WriteIdState.ABORTED, WriteIdState.UNALLOCATED, WriteIdState.HIDDEN}
+)
+
+
+def _agree(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
+    if source is target:
+        return True
+    if WriteIdState.HIDDEN in {source, target} and {source, target} <= _NOT_SEEN:
+        return True
+    if WriteIdState.OPEN in {source, target}:
+        return False
+    return aborted or source is WriteIdState.ABORTED
+
+
+def _uniform_spans(
+    source: ValidWriteIds, target: ValidWriteIds, known_aborted: Collection[int]
+) -> list[tuple[int, int]]:
+    """Cut 1 to the higher mark into spans within which neither list changes its answer: few, whatever the marks are."""
+    top = max(source.high_water_mark, target.high_water_mark)
+    special = {*source.open, *source.aborted, *target.open, *target.aborted, *known_aborted}
+    marks = {source.high_water_mark + 1, target.high_water_mark + 1}
+    cuts = {1, top + 1} | marks | special | {write_id + 1 for write_id in special}
+    starts = sorted(cut for cut in cuts if 1 <= cut <= top + 1)
+    return [(first, following - 1) for first, following in pairwise(starts)]
+
+
+def _contains(ids: tuple[int, ...], write_id: int) -> bool:
+    at = bisect_left(ids, write_id)
+    return at < len(ids) and ids[at] == write_id
+
+
+def _bit(bits: bytes, position: int) -> bool:
+    return position // 8 < len(bits) and bool(bits[position // 8] >> position % 8 & 1)
+
+
+def _join(ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _parse_ids(text: str, whole: str) -> tuple[int, ...]:
+    return tuple(sorted(_parse_id(part, whole) for part in text.split(","))) if text else ()
+
+
+def _parse_id(text: str, whole: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 19):
+        raise BadInput("a write id is not a number", id=text[:40], text=whole[:200])
+    return int(text)
