@@ -12,20 +12,24 @@ The SQL engines start when they are first asked for, since each costs half a gig
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.harness import harness_jar
 from dev.stack.hive import Metastore, SqlEngine
-from dev.stack.hive_conf import ClusterSettings, Database
 from dev.stack.kafka import Kafka
-from dev.stack.process import Component
 from dev.stack.reaper import Reaper
 from dev.stack.sql import Session
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from dev.stack.hive_conf import ClusterSettings, Database
+    from dev.stack.process import Component
 
 
 class HiveCluster:

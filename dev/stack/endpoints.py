@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dev.stack.errors import StackError
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 FILE = "endpoints.json"

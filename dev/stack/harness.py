@@ -68,20 +68,10 @@ def _build(jar: Path, cache: Path | None) -> None:
 
 
 def _compile(classes: Path, cache: Path | None) -> None:
-    compiler = class_path(read_lock("compiler"), cache)
+    compiler = os.pathsep.join(map(str, class_path(read_lock("compiler"), cache)))
     libraries = os.pathsep.join(map(str, class_path(read_lock("hive"), cache)))
-    done = subprocess.run(
-        [
-            java(),
-            "-Xmx512m",
-            "-cp",
-            os.pathsep.join(map(str, compiler)),
-            "org.eclipse.jdt.internal.compiler.batch.Main",
-        ]
-        + ["-21", "-nowarn", "-proc:none", "-cp", libraries, "-d", classes, SOURCES],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run_time = [str(java()), "-Xmx512m", "-cp", compiler, "org.eclipse.jdt.internal.compiler.batch.Main"]
+    options = ["-21", "-nowarn", "-proc:none", "-cp", libraries, "-d", str(classes), str(SOURCES)]
+    done = subprocess.run([*run_time, *options], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise FetchFailed(f"our Java sources in {SOURCES} do not compile:\n{done.stderr[-4000:]}")

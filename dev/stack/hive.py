@@ -12,7 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol import TBinaryProtocol
@@ -28,6 +28,10 @@ from dev.stack.java import FRUGAL, OPENS, java
 from dev.stack.ports import free_port
 from dev.stack.process import Component
 from dev.stack.sql import Session
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 HOST = "127.0.0.1"

@@ -7,10 +7,14 @@ the compactor's threads read the second and a difference makes each close the ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 Properties = dict[str, str]

@@ -172,4 +172,7 @@ def _append(url: str, out: BinaryIO, progress: Callable[[int], None]) -> None:
 
 def _sha256(file: BinaryIO) -> str:
     file.seek(0)
-    return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    return digest.hexdigest()

@@ -20,10 +20,21 @@ from dev.stack.errors import Missing
 
 OLDEST = 21
 # Hive and DataNucleus reflect into the JDK; the list is the one Hive's own scripts use.
-_OPENED = (
-    "java.lang java.lang.invoke java.lang.reflect java.util java.util.concurrent java.util.concurrent.atomic "
-    "java.util.regex java.net java.nio java.io java.text java.time sun.nio.ch"
-).split()
+_OPENED = [
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "java.util.regex",
+    "java.net",
+    "java.nio",
+    "java.io",
+    "java.text",
+    "java.time",
+    "sun.nio.ch",
+]
 OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED] + [
     "--add-opens=java.sql/java.sql=ALL-UNNAMED"
 ]
@@ -41,10 +52,12 @@ FRUGAL = [
 def java() -> Path:
     """The program to run; raises Missing, which lists what was tried, when none is new enough."""
     tried = []
-    for candidate in filter(None, (_from_wheel(), _from_home(), shutil.which("java"))):
-        version = _major_version(Path(candidate))
+    for candidate in (_from_wheel(), _from_home(), _from_path()):
+        if candidate is None:
+            continue
+        version = _major_version(candidate)
         if version >= OLDEST:
-            return Path(candidate)
+            return candidate
         tried.append(f"{candidate} is {version or 'not runnable'}")
     raise Missing(
         f"Java {OLDEST} or newer is needed ({'; '.join(tried) or 'none found'}): "
@@ -68,6 +81,11 @@ def _from_wheel() -> Path | None:
 def _from_home() -> Path | None:
     home = os.environ.get("JAVA_HOME")
     return Path(home) / "bin" / "java" if home else None
+
+
+def _from_path() -> Path | None:
+    found = shutil.which("java")
+    return Path(found) if found else None
 
 
 def _major_version(program: Path) -> int:

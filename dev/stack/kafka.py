@@ -7,8 +7,7 @@ import os
 import secrets
 import socket
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -18,6 +17,11 @@ from dev.stack.jars import class_path, read_lock
 from dev.stack.java import java
 from dev.stack.ports import free_port
 from dev.stack.process import Component
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 HOST = "127.0.0.1"
@@ -88,8 +92,11 @@ class Kafka(Component):
         cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "a")
         with self.log.open("ab") as log:
             done = subprocess.run(
-                self._jvm("kafka.tools.StorageTool", "format", "-t", cluster_id)
-                + ["-c", str(self.directory / "server.properties")],
+                [
+                    *self._jvm("kafka.tools.StorageTool", "format", "-t", cluster_id),
+                    "-c",
+                    str(self.directory / "server.properties"),
+                ],
                 env=os.environ | self.environment(),
                 stdout=log,
                 stderr=subprocess.STDOUT,

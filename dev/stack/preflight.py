@@ -10,13 +10,17 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dev.stack import java, repository
 from dev.stack.errors import Missing
 from dev.stack.jars import cache_dir, missing, read_lock
 from dev.stack.ports import require_free
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 OLDEST_PYTHON = (3, 11)

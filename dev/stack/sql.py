@@ -11,16 +11,20 @@ import json
 import re
 import socket
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dev.stack.errors import ComponentFailed, SqlFailed
+
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 CONNECT_TIMEOUT_S = 10.0
 STATEMENT_TIMEOUT_S = 600.0
 _END_OF_STATEMENT = re.compile(r";[ \t]*(?:\r?\n|$)")
 _COMMENT = re.compile(r"(?m)^\s*--.*$")
+_ERROR_NUMBER = re.compile(r"\[Error (\d+)\]")
 _MUST_FAIL = re.compile(r"(?m)^\s*-- fails\s*$")
 
 
@@ -71,13 +75,13 @@ class Session:
         """
         answer = self._ask(sql)
         if not answer["ok"]:
-            raise SqlFailed(str(answer.get("error")), sql=sql, code=int(answer.get("code", 0)))
+            raise _failure(sql, str(answer.get("error")), int(answer.get("code", 0)))
         return Result(
             sql=sql,
             columns=tuple(answer["columns"]),
             rows=tuple(tuple(row.split("\t")) for row in answer["rows"]),
             seconds=float(answer["seconds"]),
-            events=tuple(LoggedEvent(*_event(event)) for event in answer["events"]),
+            events=tuple(LoggedEvent(*event) for event in answer["events"]),
         )
 
     def rows(self, sql: str) -> list[tuple[str, ...]]:
@@ -106,7 +110,7 @@ class Session:
             return
         raise SqlFailed("the statement succeeded, though the script says that it fails", sql=sql)
 
-    def _ask(self, sql: str) -> dict[str, object]:
+    def _ask(self, sql: str) -> dict[str, Any]:
         try:
             self._stream.write(json.dumps(sql) + "\n")
             self._stream.flush()
@@ -115,7 +119,8 @@ class Session:
             raise ComponentFailed(f"the SQL engine broke the connection: {error}") from error
         if not line:
             raise ComponentFailed(f"the SQL engine closed the connection while it ran: {sql}")
-        return json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def close(self) -> None:
         """End the session; an open transaction of it is rolled back by Hive."""
@@ -131,6 +136,7 @@ class Session:
         self.close()
 
 
-def _event(raw: list[object]) -> tuple[int, str, str | None, str | None]:
-    number, kind, database, table = [*raw, None, None][:4]
-    return int(str(number)), str(kind), database and str(database), table and str(table)
+def _failure(sql: str, message: str, code: int) -> SqlFailed:
+    """The driver's own code is 40000 for everything it cannot compile; the precise one stands in its message."""
+    precise = _ERROR_NUMBER.search(message)
+    return SqlFailed(message, sql=sql, code=int(precise[1]) if precise else code)

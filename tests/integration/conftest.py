@@ -1,0 +1,128 @@
+"""The real components for integration tests, one set per session.
+
+``TIDELINE_STACK`` says where from: unset, a stack is started for the session and stopped after it; a path to an
+``endpoints.json`` (or its directory) uses one that runs already, which saves a developer the start; ``docker`` starts the
+same components as containers. A component that cannot start fails the run in CI; elsewhere its tests are skipped with the
+reason, because a developer without memory for five JVMs still wants the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack import cli, preflight
+from dev.stack.cluster import Stack
+from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoints
+from dev.stack.errors import StackError
+from dev.stack.sql import Session
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+PROJECT = Path(__file__).resolve().parents[2]
+LOGS = PROJECT / ".run" / "logs"
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below this directory is an integration test, whether it says so or not."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Endpoints]:
+    """Where Kafka and the two clusters are, all of them serving, SQL engines included."""
+    where = os.environ.get("TIDELINE_STACK", "")
+    with ExitStack() as cleanup:
+        try:
+            endpoints = _endpoints(where, tmp_path_factory.mktemp("stack"), cleanup)
+        except StackError as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no stack: {error}")
+        yield endpoints
+        if request.session.testsfailed:
+            _keep_logs(Path(endpoints.directory))
+
+
+def _endpoints(where: str, directory: Path, cleanup: ExitStack) -> Endpoints:
+    if where == "docker":
+        from dev.stack.containers import ContainerStack
+
+        return cleanup.enter_context(ContainerStack(directory)).endpoints()
+    if where:
+        path = Path(where)
+        return read_endpoints(path / FILE if path.is_dir() else path)
+    preflight.check_all(directory)
+    cli.fetch_all()
+    running = Stack(directory)
+    try:
+        running.start(engines=True)
+    except StackError:
+        _keep_logs(directory)
+        raise
+    cleanup.callback(running.stop)
+    return running.endpoints()
+
+
+def _keep_logs(directory: Path) -> None:
+    """Copy the components' logs to where the next session does not delete them, and say where that is."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for log in directory.glob("*/*.log"):
+        shutil.copy(log, LOGS / f"{log.parent.name}-{log.name}")
+    print(f"\nlogs of the components: {LOGS}")  # noqa: T201 (for the person who looks at the failure)
+
+
+@pytest.fixture(scope="session")
+def kafka(stack: Endpoints) -> str:
+    """The broker's bootstrap address."""
+    return stack.kafka
+
+
+@pytest.fixture(scope="session")
+def source(stack: Endpoints) -> ClusterEndpoints:
+    """The cluster that is replicated from."""
+    return stack.source
+
+
+@pytest.fixture(scope="session")
+def target(stack: Endpoints) -> ClusterEndpoints:
+    """The cluster that is replicated to."""
+    return stack.target
+
+
+@pytest.fixture
+def source_sql(source: ClusterEndpoints) -> Iterator[Session]:
+    """A fresh Hive session on the source."""
+    with Session.connect(source.sql) as session:
+        yield session
+
+
+@pytest.fixture
+def target_sql(target: ClusterEndpoints) -> Iterator[Session]:
+    """A fresh Hive session on the target."""
+    with Session.connect(target.sql) as session:
+        yield session
+
+
+@pytest.fixture
+def database() -> str:
+    """A database name that nobody else uses; the test makes the database, and may leave it."""
+    return f"db_{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name that nobody else uses; the test makes the topic, and may leave it."""
+    return f"topic-{uuid.uuid4().hex[:12]}"

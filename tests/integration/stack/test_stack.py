@@ -1,0 +1,64 @@
+"""The stack itself: what the other integration tests stand on."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from dev.stack.errors import SqlFailed
+from dev.stack.sql import Session
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(source_sql: Session, database: str) -> None:
+    source_sql.run(f"create database {database}")
+    source_sql.run(f"create table {database}.t (id int, v string) stored as orc tblproperties ('transactional'='true')")
+    inserted = source_sql.run(f"insert into {database}.t values (1, 'a'), (2, null)")
+    assert inserted.event_types[:2] == ["OPEN_TXN", "ALLOC_WRITE_ID_EVENT"]
+    assert inserted.event_types[-1] == "COMMIT_TXN"
+    result = source_sql.run(f"select * from {database}.t order by id")
+    assert result.columns == ("t.id", "t.v")
+    assert result.rows == (("1", "a"), ("2", "NULL"))
+
+
+def test_a_refused_statement_tells_hives_own_error_number(source_sql: Session) -> None:
+    with pytest.raises(SqlFailed, match="not found") as failure:
+        source_sql.run("select * from no_such_table_anywhere")
+    assert failure.value.code == 10001
+
+
+def test_sessions_run_side_by_side_and_keep_their_own_settings(source: ClusterEndpoints, database: str) -> None:
+    with Session.connect(source.sql) as first, Session.connect(source.sql) as second:
+        first.run(f"create database {database}")
+        first.run(f"use {database}")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            here, there = pool.map(lambda session: session.rows("select current_database()"), (first, second))
+    assert (here, there) == ([(database,)], [("default",)])
+
+
+def test_source_and_target_are_two_clusters(source_sql: Session, target_sql: Session, database: str) -> None:
+    source_sql.run(f"create database {database}")
+    assert (database,) in source_sql.rows("show databases")
+    assert (database,) not in target_sql.rows("show databases")
+
+
+def test_a_record_comes_back_from_kafka(kafka: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic].result(20)
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce(topic, b"hello")
+    assert producer.flush(20) == 0
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "stack", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    record = consumer.poll(20)
+    consumer.close()
+    assert record is not None
+    assert record.value() == b"hello"
