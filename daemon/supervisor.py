@@ -26,6 +26,8 @@ from state.errors import Refused, ServerFault, TidelineError, Transient
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.lifeline import Lifeline
+
 
 log = structlog.get_logger(__name__)
 
@@ -97,8 +99,8 @@ class LoopStatus:
     code: str | None = None
 
 
-class Lifeline:
-    """What a loop holds to its supervisor: when to stop, and the ways to say that all is well."""
+class LoopLifeline:
+    """The supervisor, as the port ``daemon.lifeline.Lifeline`` shows it to a loop."""
 
     def __init__(self, loop: _Loop, stopping: threading.Event) -> None:
         self._loop = loop
@@ -167,7 +169,7 @@ class _Loop:
     def _attempt(self) -> Exception | None:
         """Run the job once; None when it ended by itself, which it does when told to stop."""
         try:
-            self._job.run(Lifeline(self, self._stopping))
+            self._job.run(LoopLifeline(self, self._stopping))
         except Exception as error:  # noqa: BLE001 - the last handler of a thread: every failure is judged by verdict()
             return error
         return None

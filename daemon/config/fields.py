@@ -16,6 +16,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from daemon.secrecy import names_secret
+
 
 SECRET_BYTES_MAX: Final = 64 * 1024
 METASTORE_PORT: Final = 9083
@@ -25,13 +27,6 @@ _OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 _OBJECT_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,256}")
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
-_SECRET_WORDS: Final = ("password", "secret", "token", "passphrase", "private.key", "private_key")
-
-
-def looks_secret(key: str) -> bool:
-    """Tell whether a setting of this name holds something that must not be shown."""
-    lowered = key.lower()
-    return any(word in lowered for word in _SECRET_WORDS)
 
 
 def _refused(message: str) -> PydanticCustomError:
@@ -156,7 +151,7 @@ def _secret_variable(name: str) -> SecretStr:
 
 def _check_options(options: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
     for key in options:
-        if looks_secret(key):
+        if names_secret(key):
             raise _refused(
                 f"holds {key!r}, which is a secret: it belongs in 'secrets', as {{file: PATH}} or {{env: NAME}}"
             )

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
-from daemon.config.fields import looks_secret
 from daemon.config.model import Config
 from daemon.config.problem import Problem
+from daemon.secrecy import names_secret
 from state.errors import ConfigError
 
 
@@ -113,7 +113,7 @@ def _reason(detail: ErrorDetails) -> tuple[str, str]:
 
 def _shown(key: Key, detail: ErrorDetails) -> str | None:
     """Return the given value; None for whatever may be a secret, which includes the value of a misspelt key."""
-    if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or looks_secret(part) for part in key):
+    if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or names_secret(part) for part in key):
         return None
     value = detail["input"]
     if isinstance(value, dict | list):

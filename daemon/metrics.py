@@ -1,0 +1,174 @@
+"""What the process measures, in one registry of its own.
+
+Names start with ``tideline_`` and end in their base unit. Labels are names from the configuration, event types and error codes:
+few and known. Tables are no labels, since there may be a million; how many of them are quarantined is a figure, which ones is in
+``/api/v1/status``. Positions, lags and states are not stored here but asked for when somebody scrapes (``StatusCollector``), so
+that they cannot be stale. docs/METRICS.md lists everything; a test compares the two.
+
+Parts that count do not know this module: each names the few methods it calls in a Protocol of its own, and gets a view.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+
+from daemon.status_metrics import StatusCollector
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.status import DaemonStatus
+
+
+APPLY_BUCKETS_S: Final = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    60,
+    600,
+)
+CALL_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
+TYPES_MAX: Final = 80
+"""Distinct event types that get a series of their own: Hive has some fifty; what a hostile topic makes up is ``other``."""
+
+
+class Metrics:
+    """The registry and its metrics; all methods are thread-safe and never raise."""
+
+    def __init__(self, status: Callable[[], DaemonStatus] | None = None, *, process: bool = True) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._make_projection_metrics()
+        self._make_process_metrics()
+        self._types: set[str] = set()
+        self._lock = threading.Lock()
+        if status is not None:
+            self.registry.register(StatusCollector(status))
+        if process:
+            ProcessCollector(registry=self.registry)
+
+    def _make_projection_metrics(self) -> None:
+        names, registry = ("projection",), self.registry
+        self.applied = Counter(
+            "tideline_events_applied", "Events that took effect.", (*names, "type"), registry=registry
+        )
+        self.skipped = Counter(
+            "tideline_events_skipped",
+            "Events without effect, by reason.",
+            (*names, "reason"),
+            registry=registry,
+        )
+        self.duplicates = Counter(
+            "tideline_events_duplicate", "Records that had been applied before.", names, registry=registry
+        )
+        self.undecodable = Counter(
+            "tideline_events_undecodable", "Records sent to the dead-letter topic.", names, registry=registry
+        )
+        self.unknown = Counter(
+            "tideline_events_unknown", "Events of a type that is not known.", names, registry=registry
+        )
+        self.filled = Counter(
+            "tideline_events_filled",
+            "Events read from the notification log, not the topic.",
+            names,
+            registry=registry,
+        )
+        self.silent_commits = Counter(
+            "tideline_commits_without_files",
+            "Commits that had write ids but no write events: dml.events is off or a writer is silent.",
+            names,
+            registry=registry,
+        )
+        self.apply_s = Histogram(
+            "tideline_apply_seconds",
+            "Time to apply one event.",
+            names,
+            buckets=APPLY_BUCKETS_S,
+            registry=registry,
+        )
+        self.visible_s = Histogram(
+            "tideline_commit_to_visible_seconds",
+            "Time from a commit on the source to its visibility on the target; the source's clock counts whole seconds.",
+            names,
+            buckets=VISIBLE_BUCKETS_S,
+            registry=registry,
+        )
+
+    def _make_process_metrics(self) -> None:
+        registry = self.registry
+        self.call_s = Histogram(
+            "tideline_metastore_call_seconds",
+            "Time of one metastore call.",
+            ("cluster", "call"),
+            buckets=CALL_BUCKETS_S,
+            registry=registry,
+        )
+        self.call_errors = Counter(
+            "tideline_metastore_call_errors",
+            "Metastore calls that failed, by error code.",
+            ("cluster", "call", "code"),
+            registry=registry,
+        )
+        self.errors = Counter(
+            "tideline_errors", "Errors that ended a loop's run, by code.", ("loop", "code"), registry=registry
+        )
+        self.restarts = Counter(
+            "tideline_loop_restarts", "New runs of a loop after a failure.", ("loop",), registry=registry
+        )
+
+    def type_label(self, kind: str) -> str:
+        """Return ``kind`` while there are few, else ``other``."""
+        with self._lock:
+            if kind in self._types or len(self._types) < TYPES_MAX:
+                self._types.add(kind)
+                return kind
+        return "other"
+
+    def loop_failed(self, loop: str, code: str) -> None:
+        """Count an error that ended a loop's run."""
+        self.errors.labels(loop, code).inc()
+
+    def loop_restarted(self, loop: str) -> None:
+        """Count a new run after a failure."""
+        self.restarts.labels(loop).inc()
+
+
+class ReplicationMeasures:
+    """What replay of one policy tells (``handlers.replication.observer.Observer``)."""
+
+    def __init__(self, metrics: Metrics, projection: str) -> None:
+        self._metrics = metrics
+        self._projection = projection
+        self._apply_s = metrics.apply_s.labels(projection)
+
+    def event_applied(self, kind: str, seconds: float) -> None:
+        """An event in scope took effect on the target in ``seconds``."""
+        self._metrics.applied.labels(self._projection, self._metrics.type_label(kind)).inc()
+        self._apply_s.observe(seconds)
+
+    def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002 - the port names the type, its series would be many
+        """An event had no effect."""
+        self._metrics.skipped.labels(self._projection, reason).inc()
+
+    def table_quarantined(self, table: str, code: str) -> None:  # noqa: ARG002 - tables are no labels
+        """A table is not followed any more."""
+        self._metrics.errors.labels(self._projection, code).inc()
+
+    def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - ids are no labels
+        """A transaction that had write ids committed without a single write event."""
+        self._metrics.silent_commits.labels(self._projection).inc()

@@ -1,0 +1,144 @@
+"""What the daemon tells about itself: plain values, their JSON form and their reading back.
+
+One value feeds ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and ``tideline status``, so that
+they cannot disagree. It is also written to ``<state.dir>/status.json`` now and then, for the time when no daemon runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from state.errors import MalformedEvent
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """One source: how far its metastore is, and how far the topic."""
+
+    name: str
+    current_event_id: int | None = None
+    """The metastore's newest event, as of the last look at it."""
+    relayed_event_id: int | None = None
+    """The last event that is wholly in the topic; None where another daemon relays."""
+    relay_state: str | None = None
+    """State of this daemon's relay; None where it has none for the source."""
+    lag_events: int | None = None
+    lag_s: float | None = None
+    records: int = 0
+    """Records that this daemon's relay has published since its start, and their bytes."""
+    size_bytes: int = 0
+    commits_without_writes: int = 0
+    """Commits with write ids but no write events: dml.events is off for some writer."""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionView:
+    """One projection: how far it is, and what it does not follow."""
+
+    name: str
+    source: str
+    state: str
+    position: str | None = None
+    """Event id, with part and parts while inside an event."""
+    event_id: int | None = None
+    """The last event that was applied as a whole."""
+    lag_events: int | None = None
+    lag_s: float | None = None
+    quarantined: tuple[str, ...] = ()
+    problem: str | None = None
+    code: str | None = None
+    restarts: int = 0
+    target: str | None = None
+    """Name of the target database, with its cluster; None where a projection has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """Copies of one policy since the daemon's start."""
+
+    policy: str
+    files: int = 0
+    """Copies that ended well, with those that were on the target already (``skipped``)."""
+    size_bytes: int = 0
+    skipped: int = 0
+    waiting: int = 0
+    """Queued and running."""
+    fallbacks: int = 0
+    """Files that came from the change manager."""
+    mismatches: int = 0
+    """Attempts whose bytes were not the recorded ones."""
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """Everything, at one moment."""
+
+    version: str
+    host: str
+    pid: int
+    started_s: float
+    """Unix time."""
+    time_s: float
+    """Unix time at which this was taken."""
+    state: str = "running"
+    """``starting``, ``running``, ``stopping`` or ``stopped``."""
+    sources: tuple[SourceStatus, ...] = ()
+    projections: tuple[ProjectionView, ...] = ()
+    copies: tuple[CopyStatus, ...] = ()
+    stuck: tuple[str, ...] = field(default=())
+    """Loops without a heartbeat."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(value: object) -> DaemonStatus:
+        """Read back what ``to_json`` gave, also from an older or newer version; raise MalformedEvent for anything else."""
+        if not isinstance(value, dict):
+            raise MalformedEvent(
+                "the daemon's status is no JSON object", hint="Is this the address of a Tideline daemon?"
+            )
+        try:
+            parts = {
+                "sources": _rows(SourceStatus, value.get("sources")),
+                "projections": _rows(ProjectionView, value.get("projections")),
+                "copies": _rows(CopyStatus, value.get("copies")),
+                "stuck": tuple(value.get("stuck") or ()),
+            }
+            return _known(DaemonStatus, {**value, **parts})
+        except (TypeError, AttributeError) as error:
+            raise MalformedEvent(
+                "the daemon's status cannot be read",
+                hint="Is this the address of a Tideline daemon?",
+                reason=str(error),
+            ) from error
+
+    def ready(self, lag_max_s: float) -> list[str]:
+        """Return why the daemon is not ready; empty where it is: all projections following, each within the lag."""
+        if self.state != "running":
+            return [f"the daemon is {self.state}"]
+        reasons = [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
+        reasons += [
+            f"{view.name} lags by {view.lag_s:.0f} s"
+            for view in self.projections
+            if view.lag_s is not None and view.lag_s > lag_max_s
+        ]
+        return reasons
+
+
+def _rows(kind: type[T], rows: object) -> tuple[T, ...]:
+    found = rows if isinstance(rows, list) else []
+    return tuple(_known(kind, row) for row in found)
+
+
+def _known(kind: type[T], values: dict[str, Any]) -> T:
+    """Build ``kind`` from the fields that it knows; lists become tuples."""
+    given = {name: values[name] for name in kind.__slots__ if name in values}  # type: ignore[attr-defined]  # all are slotted
+    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})

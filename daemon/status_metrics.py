@@ -1,0 +1,140 @@
+"""Positions, lags, states and the parts' own counters, made from the daemon's status at the moment of a scrape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
+
+from daemon.supervisor import LoopState
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client.metrics_core import Metric
+
+    from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
+
+
+_SOURCE_GAUGES: Final = (
+    ("tideline_source_event_id", "The source's newest event id.", "current_event_id"),
+    ("tideline_relay_event_id", "The last event id that is wholly in the topic.", "relayed_event_id"),
+    ("tideline_relay_lag_events", "Events of the source that are not in the topic yet.", "lag_events"),
+    ("tideline_relay_lag_seconds", "How long the relay has been behind the source.", "lag_s"),
+)
+_SOURCE_COUNTERS: Final = (
+    ("tideline_relay_records", "Records published.", "records"),
+    ("tideline_relay_bytes", "Bytes of records published.", "size_bytes"),
+    (
+        "tideline_relay_commits_without_writes",
+        "Commits with write ids but no write events: dml.events is off for some writer.",
+        "commits_without_writes",
+    ),
+)
+_COPY_COUNTERS: Final = (
+    ("tideline_copied_files", "Copies that ended well, skipped ones included.", "files"),
+    ("tideline_copied_bytes", "Bytes that moved.", "size_bytes"),
+    ("tideline_copies_skipped", "Files that were on the target already.", "skipped"),
+    ("tideline_copy_fallbacks", "Files taken from the change manager.", "fallbacks"),
+    ("tideline_copies_failed", "Copies that failed.", "failed"),
+    ("tideline_checksum_mismatches", "Copy attempts whose bytes were not the recorded ones.", "mismatches"),
+)
+_PROJECTION_GAUGES: Final = (
+    ("tideline_projection_event_id", "The last event id that was applied as a whole.", "event_id"),
+    ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
+    (
+        "tideline_projection_lag_seconds",
+        "Age of the state that the projection reflects; 0 when caught up.",
+        "lag_s",
+    ),
+)
+
+
+class StatusCollector(Collector):
+    """Asks for the status at each scrape; what is not known yet has no sample."""
+
+    def __init__(self, status: Callable[[], DaemonStatus]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield one family per gauge, also those without samples."""
+        status = self._status()
+        info = InfoMetricFamily("tideline", "Version of the daemon.")
+        info.add_metric((), {"version": status.version})
+        yield info
+        yield GaugeMetricFamily(
+            "tideline_start_time_seconds", "Unix time of the daemon's start.", status.started_s
+        )
+        yield GaugeMetricFamily("tideline_loops_stuck", "Loops without a heartbeat.", len(status.stuck))
+        yield from _sources(status.sources)
+        yield from _projections(status.projections)
+        yield from _copies(status.copies)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing up front: names are fixed, and asking for the status while the daemon is built would be too early."""
+        return ()
+
+
+def _sources(sources: Iterable[SourceStatus]) -> Iterable[Metric]:
+    rows = list(sources)
+    for name, text, field in _SOURCE_COUNTERS:
+        counter = CounterMetricFamily(name, text, labels=("source",))
+        for row in rows:
+            counter.add_metric((row.name,), getattr(row, field))
+        yield counter
+    for name, text, field in _SOURCE_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=("source",))
+        for row in rows:
+            value = getattr(row, field)
+            if value is not None:
+                family.add_metric((row.name,), value)
+        yield family
+
+
+def _projections(projections: Iterable[ProjectionView]) -> Iterable[Metric]:
+    rows = list(projections)
+    for name, text, field in _PROJECTION_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=("projection", "source"))
+        for row in rows:
+            value = getattr(row, field)
+            if value is not None:
+                family.add_metric((row.name, row.source), value)
+        yield family
+    yield _states(rows)
+    quarantined = GaugeMetricFamily(
+        "tideline_projection_quarantined_tables",
+        "Tables that are not followed any more.",
+        labels=("projection", "source"),
+    )
+    for row in rows:
+        quarantined.add_metric((row.name, row.source), len(row.quarantined))
+    yield quarantined
+
+
+def _copies(copies: Iterable[CopyStatus]) -> Iterable[Metric]:
+    rows = list(copies)
+    for name, text, field in _COPY_COUNTERS:
+        counter = CounterMetricFamily(name, text, labels=("policy",))
+        for row in rows:
+            counter.add_metric((row.policy,), getattr(row, field))
+        yield counter
+    waiting = GaugeMetricFamily(
+        "tideline_copies_waiting", "Files that are copied or wait for it.", labels=("policy",)
+    )
+    for row in rows:
+        waiting.add_metric((row.policy,), row.waiting)
+    yield waiting
+
+
+def _states(rows: list[ProjectionView]) -> Metric:
+    family = GaugeMetricFamily(
+        "tideline_projection_state",
+        "1 for the state that the projection is in, else 0.",
+        labels=("projection", "state"),
+    )
+    for row in rows:
+        for state in LoopState:
+            family.add_metric((row.name, state.value), float(row.state == state.value))
+    return family
