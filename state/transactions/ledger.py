@@ -26,13 +26,12 @@ from state.transactions.write_ids import ValidWriteIds
 class TxnLedger:
     """Source transactions that write into tables in scope, and the write ids of these tables."""
 
-    def __init__(self, book: Book | None = None) -> None:
-        self._book = Book() if book is None else book
+    def __init__(self) -> None:
+        self._book = Book()
 
-    @staticmethod
-    def load(reader: Reader) -> TxnLedger:
-        """Read what ``flush`` wrote; raise StateCorrupt where it cannot be read or contradicts itself."""
-        return TxnLedger(Book.load(reader))
+    def load(self, reader: Reader) -> None:
+        """Become what ``flush`` wrote, whatever was in memory; raise StateCorrupt where it contradicts itself."""
+        self._book = Book.load(reader)
 
     def flush(self, transaction: Transaction) -> None:
         """Write what changed since the last flush into the caller's store transaction."""
@@ -114,8 +113,14 @@ class TxnLedger:
         return allocation
 
     def target_opened(self, txn_id: int, target_txn: int) -> None:
-        """Note which target transaction stands for a remembered one; raise TargetDiverged where it was another."""
-        txn = self._book.txns[txn_id]
+        """Note which target transaction stands for one that holds write ids.
+
+        Raises TargetDiverged where it was another before, and StateCorrupt where nothing of ``txn_id`` is in scope: its
+        end would not be recognised, and the target transaction would stay open.
+        """
+        txn = self._book.txns.get(txn_id)
+        if txn is None:
+            raise _contradiction("a target transaction for a source one without write ids", txn_id=txn_id)
         if txn.target_txn not in {None, target_txn}:
             raise TargetDiverged(
                 "the target opened a second transaction for one source transaction",
