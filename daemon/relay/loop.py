@@ -1,0 +1,89 @@
+"""One source's relay as a loop that the supervisor runs: start where the topic ends, follow, and say what became of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from daemon.probe import Probe
+from daemon.relay.outbox import Outbox
+from daemon.relay.publisher import Publisher
+from daemon.relay.resuming import Start, StoredPosition, resume
+from daemon.relay.settings import RelaySettings, RelayStatus
+from daemon.relay.tailing import Tail
+from handlers.failpoints import failpoint
+from state.errors import GapDetected, TidelineError, Transient
+
+
+if TYPE_CHECKING:
+    from daemon.broker import BrokerSettings
+    from daemon.lifeline import Lifeline
+    from daemon.relay.outbox import Connect
+    from daemon.topic import Topic
+    from state.store import Store
+
+
+_OVERHEAD_BYTES: Final = 65_536
+"""Between the largest record and the topic's limit: headers, key, and what compression adds to what it cannot pack."""
+
+
+class Relay:
+    """One source's relay. ``run`` is the loop, ``status`` may be read by any thread."""
+
+    def __init__(
+        self, broker: BrokerSettings, topic: Topic, connect: Connect, store: Store, settings: RelaySettings
+    ) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._settings = settings
+        self._stored = StoredPosition(store, topic.name)
+        self._outbox = outbox_of(connect, settings, topic)
+        self.status = RelayStatus(settings.source, topic.name)
+
+    def run(self, lifeline: Lifeline) -> None:
+        """Relay until ``lifeline`` says stop.
+
+        Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore), LimitExceeded, and
+        Transient: then ``run`` may be called again and goes on where the topic ends.
+        """
+        self.status = replace(self.status, state="starting")
+        try:
+            with closing(self._outbox):
+                self._run(lifeline)
+        except TidelineError as error:
+            self._failed(error)
+            raise
+        self.status = replace(self.status, state="stopped")
+
+    def _run(self, lifeline: Lifeline) -> None:
+        self._topic.ensure()
+        failpoint("relay.topic-ensured")
+        start = self._start()
+        failpoint("relay.resumed")
+        publisher = Publisher(self._broker, self._topic.settings, self._settings, after=start.position)
+        with closing(publisher):
+            lifeline.following()
+            tail = Tail(self._outbox, publisher, self._stored, self._settings, start, self._tell, self.status)
+            tail.follow(lifeline)
+
+    def _start(self) -> Start:
+        with Probe(self._broker, self._topic.name) as probe:
+            return resume(probe, self._outbox, self._stored, self._settings.start)
+
+    def _tell(self, status: RelayStatus) -> None:
+        self.status = status
+
+    def _failed(self, error: TidelineError) -> None:
+        self.status = replace(
+            self.status,
+            state="starting" if isinstance(error, Transient) else "failed",
+            errors=self.status.errors + 1,
+            gaps=self.status.gaps + isinstance(error, GapDetected),
+            problem=str(error),
+        )
+
+
+def outbox_of(connect: Connect, settings: RelaySettings, topic: Topic) -> Outbox:
+    """Return the outbox of a relay; a consumer that fills holes makes its own in the same way, for the same bytes."""
+    return Outbox(connect, settings, hard_bytes_max=topic.settings.message_bytes_max - _OVERHEAD_BYTES)

@@ -1,0 +1,140 @@
+"""Putting records into the topic so that their order there is the order of the log.
+
+An idempotent producer keeps order and drops its own repetitions across retries, as long as it lives. When it has failed in a
+way that leaves open what arrived, it is thrown away with all that it still held: a new one continues from what the topic then
+ends with, and readers drop what is there twice. Acknowledgements therefore come in order, so that the position of the last
+one stands for everything before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from daemon.broker import BrokerSettings, kafka_failure
+from daemon.topic import PARTITION, TopicSettings
+from handlers.failpoints import failpoint
+from state.errors import KafkaUnavailable, TidelineError
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.relay.outbox import Outgoing
+    from daemon.relay.settings import RelaySettings
+
+
+_QUEUE_RECORDS: Final = 20_000
+_QUEUE_KBYTES: Final = 65_536
+
+
+class Publisher:
+    """One producer's life. Used by one thread; after an error it can only be closed."""
+
+    def __init__(
+        self, broker: BrokerSettings, topic: TopicSettings, settings: RelaySettings, *, after: Position
+    ) -> None:
+        self.acknowledged = after
+        """The last record of which Kafka has said that it has it."""
+        self.records = 0
+        self.size_bytes = 0
+        self._after = after
+        self._topic = topic.name
+        self._timeout_s = settings.delivery_timeout_s
+        self._pending: deque[Position] = deque()
+        self._failure: KafkaError | None = None
+        self._producer = Producer(
+            broker.librdkafka(
+                enable_idempotence=True,
+                acks="all",
+                linger_ms=settings.linger_ms,
+                compression_type=settings.compression,
+                message_max_bytes=topic.message_bytes_max,
+                delivery_timeout_ms=int(settings.delivery_timeout_s * 1000),
+                queue_buffering_max_messages=_QUEUE_RECORDS,
+                queue_buffering_max_kbytes=_QUEUE_KBYTES,
+            )
+        )
+
+    @property
+    def pending(self) -> int:
+        """Records that are on their way."""
+        return len(self._pending)
+
+    def publish(self, batch: Sequence[Outgoing]) -> None:
+        """Hand over the records of ``batch`` that come after what the topic holds; waits only where the queue is full.
+
+        Raises KafkaUnavailable, and LimitExceeded for a record that the topic does not take.
+        """
+        for item in batch:
+            parts = len(item.records)
+            for part, record in enumerate(item.records):
+                position = Position(item.event_id, part, parts)
+                if position > self._after:
+                    self._produce(record.key, record.value, list(record.headers), position)
+                    failpoint("relay.produced")
+        self.poll(0)
+
+    def poll(self, timeout_s: float) -> None:
+        """Take in acknowledgements, waiting at most ``timeout_s`` for the first; raise what has failed."""
+        self._producer.poll(timeout_s)
+        self._raise_failure()
+
+    def settle(self) -> None:
+        """Wait until everything is acknowledged; raise KafkaUnavailable or what else has failed."""
+        deadline = time.monotonic() + self._timeout_s
+        while self._pending:
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable(
+                    "records were not acknowledged in time", topic=self._topic, pending=self.pending
+                )
+            self.poll(0.1)
+        failpoint("relay.acknowledged")
+
+    def close(self) -> None:
+        """Throw away what was not acknowledged; nothing of it is sent any more."""
+        self._producer.purge()
+        self._producer.flush(1.0)
+        self._producer.close()
+
+    def _produce(self, key: bytes, value: bytes, headers: Any, position: Position) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    key=key,
+                    value=value,
+                    partition=PARTITION,
+                    headers=headers,
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                self.poll(0.1)
+            except KafkaException as error:  # the producer as a whole has failed
+                raise self._explained(error.args[0]) from error
+            else:
+                break
+        self._pending.append(position)
+        self.records += 1
+        self.size_bytes += len(value)
+
+    def _delivered(self, error: KafkaError | None, _message: object) -> None:
+        """Count one acknowledgement; they come in the order of the records."""
+        position = self._pending.popleft()
+        if error is not None:
+            self._failure = self._failure or error
+        elif self._failure is None:
+            self.acknowledged = position
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._explained(self._failure)
+
+    def _explained(self, error: KafkaError) -> TidelineError:
+        return kafka_failure(
+            error, "write to the topic", topic=self._topic, acknowledged=str(self.acknowledged)
+        )

@@ -1,0 +1,90 @@
+"""What the relay can be told, and what it tells about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+
+if TYPE_CHECKING:
+    from handlers.structs import NotificationEvent, WriteEventInfo
+    from state.positions import Position
+
+
+StartAt = Literal["current", "earliest"] | int
+"""Where a relay begins that has neither a record in its topic nor a stored position; a number is the first event id to relay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """One source's relay."""
+
+    source: str
+    """The source's name: key of every record."""
+    start: StartAt = "current"
+    record_bytes_max: int = 512 * 1024
+    """Events above it are cut into several records where that is possible."""
+    batch_events: int = 1_000
+    """Events asked for at once. More brings no more speed, and an answer is held in memory as a whole."""
+    batch_bytes: int = 16 * 1024 * 1024
+    """Records of one batch above it make the next batches smaller."""
+    write_connections: int = 2
+    """Further connections to the metastore for the write events of commits; they are asked for side by side."""
+    poll_min_s: float = 0.01
+    poll_max_s: float = 0.2
+    """The pause after an empty answer, doubling from one to the other: an idle relay asks five times a second."""
+    check_s: float = 1.0
+    """How often an idle relay compares its place with the metastore's current id."""
+    linger_ms: int = 5
+    compression: str = "lz4"
+    delivery_timeout_s: float = 60.0
+    """How long the producer tries by itself; after that the relay starts over from the topic's end."""
+    store_s: float = 5.0
+    """How often the position is stored; it is needed only where the topic has become empty, and may lag."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatus:
+    """What a relay tells about itself; read by other threads, so always a whole new value."""
+
+    source: str
+    topic: str
+    state: str = "starting"
+    """``starting``, ``following``, ``stopped`` or ``failed``; what follows from a failure is the supervisor's to say."""
+    relayed: Position | None = None
+    """The last record that Kafka has acknowledged."""
+    relayed_time_s: int | None = None
+    """Event time of the last relayed event, epoch seconds."""
+    source_event_id: int | None = None
+    """The metastore's current event id, as last seen."""
+    events: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    commits_without_writes: int = 0
+    """Commits with write ids but without write events: ``hive.metastore.dml.events`` is off for some writer."""
+    gaps: int = 0
+    errors: int = 0
+    problem: str | None = None
+
+    @property
+    def lag_events(self) -> int | None:
+        """Events in the source's log that are not in the topic yet; None until both ends are known."""
+        if self.relayed is None or self.source_event_id is None:
+            return None
+        return max(0, self.source_event_id - self.relayed.applied_event_id)
+
+
+class NotificationLog(Protocol):
+    """One connection to a metastore's notification log; used by one thread at a time."""
+
+    def current_event_id(self) -> int:
+        """Return the id of the newest event; 0 where there never was one."""
+
+    def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
+        """Return at most ``limit`` events with ids above ``after``, in order."""
+
+    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
+        """Return what the committed transaction wrote."""
+
+    def close(self) -> None:
+        """Close the connection."""

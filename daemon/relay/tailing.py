@@ -1,0 +1,151 @@
+"""The steady state of a relay: read, publish, tell; at once while there is work, with growing pauses while there is none.
+
+The metastore has no call that waits for the next event, so an idle relay asks again and again: at first every 10 ms, because
+one commit seldom comes alone, then at most five times a second, which costs both sides next to nothing and keeps the delay of
+a lonely commit at 0.2 s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from state.errors import GapDetected
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.lifeline import Lifeline
+    from daemon.relay.outbox import Outbox, Outgoing
+    from daemon.relay.publisher import Publisher
+    from daemon.relay.resuming import Start, StoredPosition
+    from daemon.relay.settings import RelaySettings, RelayStatus
+
+
+class Pace:
+    """How long to wait after an empty answer: doubling from ``min_s`` to ``max_s``, from the start after work."""
+
+    def __init__(self, min_s: float, max_s: float) -> None:
+        assert 0 < min_s <= max_s, (min_s, max_s)
+        self._min_s, self._max_s = min_s, max_s
+        self._next_s = min_s
+
+    def busy(self) -> None:
+        """There was work: the next pause is the shortest."""
+        self._next_s = self._min_s
+
+    def pause_s(self) -> float:
+        """Return how long to wait now."""
+        pause_s, self._next_s = self._next_s, min(self._max_s, self._next_s * 2)
+        return pause_s
+
+
+class Tail:
+    """Follows the log from ``start`` on with one publisher."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - it stands between six parts and owns none of them
+        self,
+        outbox: Outbox,
+        publisher: Publisher,
+        stored: StoredPosition,
+        settings: RelaySettings,
+        start: Start,
+        tell: Callable[[RelayStatus], None],
+        status: RelayStatus,
+    ) -> None:
+        self._outbox = outbox
+        self._publisher = publisher
+        self._stored = stored
+        self._settings = settings
+        self._tell = tell
+        self._before = status
+        self._status = replace(
+            status, relayed=start.position, relayed_time_s=start.time_s, state="following", problem=None
+        )
+        self._read_to = start.position.applied_event_id
+        self._newest = self._read_to
+        self._times: deque[tuple[int, int]] = deque()
+        self._pace = Pace(settings.poll_min_s, settings.poll_max_s)
+        self._saved, self._saved_at_s = start.position.applied_event_id, time.monotonic()
+        self._checked_at_s = 0.0
+
+    def follow(self, lifeline: Lifeline) -> None:
+        """Relay until told to stop, then wait for what is on its way; raise what ended it otherwise."""
+        while not lifeline.stopping.is_set():
+            if self._take():
+                self._pace.busy()
+            else:
+                self._wait(lifeline)
+            self._report(lifeline)
+        self._publisher.settle()
+        self._report(lifeline)
+        self._save()
+
+    def _take(self) -> bool:
+        """Read one batch and hand it to the publisher; False where there was nothing."""
+        batch = self._outbox.read(self._read_to)
+        if not batch:
+            return False
+        self._publisher.publish(batch)
+        self._read_to = batch[-1].event_id
+        self._newest = max(self._newest, self._read_to)
+        self._times.append((self._read_to, batch[-1].time_s))
+        self._count(batch)
+        return True
+
+    def _count(self, batch: list[Outgoing]) -> None:
+        without = sum(item.without_writes for item in batch)
+        self._status = replace(
+            self._status,
+            events=self._status.events + len(batch),
+            commits_without_writes=self._status.commits_without_writes + without,
+        )
+
+    def _wait(self, lifeline: Lifeline) -> None:
+        """Pause; now and then look whether the log has gone back, or has lost what was not read yet."""
+        pause_s = self._pace.pause_s()
+        if self._publisher.pending:
+            self._publisher.poll(pause_s)
+        else:
+            lifeline.stopping.wait(pause_s)
+        if time.monotonic() - self._checked_at_s >= self._settings.check_s:
+            self._check()
+            self._checked_at_s = time.monotonic()
+
+    def _check(self) -> None:
+        current = self._newest = self._outbox.require_not_behind(self._read_to)
+        if current > self._read_to and not self._take():
+            raise GapDetected(
+                "events have left the notification log before they were relayed",
+                expected=self._read_to + 1,
+                found=None,
+                current=current,
+            )
+
+    def _report(self, lifeline: Lifeline) -> None:
+        """Publish the new status; store the position now and then."""
+        publisher, before = self._publisher, self._before
+        progressed = publisher.acknowledged != self._status.relayed
+        while self._times and self._times[0][0] <= publisher.acknowledged.applied_event_id:
+            self._status = replace(self._status, relayed_time_s=self._times.popleft()[1])
+        self._status = replace(
+            self._status,
+            relayed=publisher.acknowledged,
+            source_event_id=self._newest,
+            records=before.records + publisher.records,
+            size_bytes=before.size_bytes + publisher.size_bytes,
+        )
+        self._tell(self._status)
+        (lifeline.progress if progressed else lifeline.beat)()
+        if time.monotonic() - self._saved_at_s >= self._settings.store_s:
+            self._save()
+
+    def _save(self) -> None:
+        position = self._publisher.acknowledged
+        if position.applied_event_id != self._saved:
+            self._stored.save(position)
+            self._saved = position.applied_event_id
+        self._saved_at_s = time.monotonic()

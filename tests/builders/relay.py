@@ -1,0 +1,118 @@
+"""Notification logs made of lists, and loops' lifelines, for tests of the relay and the consumer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+
+from handlers.structs import NotificationEvent, WriteEventInfo
+from state.errors import TidelineError
+
+
+def ddl(event_id: int, *, kind: str = "CREATE_DATABASE", padding: int = 0) -> NotificationEvent:
+    """A small event that decodes."""
+    message = {"db": f"db{event_id}", "timestamp": 1_700_000_000, "padding": "x" * padding}
+    return event(event_id, kind, message, db=f"db{event_id}")
+
+
+def commit(event_id: int, txn_id: int, write_ids: Iterable[int] | None = (1,)) -> NotificationEvent:
+    write_ids = None if write_ids is None else list(write_ids)
+    return event(event_id, "COMMIT_TXN", {"txnid": txn_id, "writeIds": write_ids})
+
+
+def event(
+    event_id: int, kind: str, message: dict[str, object] | str, *, db: str | None = None, table: str | None = None
+) -> NotificationEvent:
+    return NotificationEvent(
+        eventId=event_id,
+        eventTime=1_700_000_000 + event_id,
+        eventType=kind,
+        dbName=db,
+        tableName=table,
+        message=message if isinstance(message, str) else json.dumps(message),
+        messageFormat="json-0.2",
+        catName="hive",
+    )
+
+
+def write(table: str, write_id: int = 1, *, files: Iterable[str] = ("hdfs://s/w/f#1#cm#",)) -> WriteEventInfo:
+    return WriteEventInfo(
+        writeId=write_id, database="sales", table=table, files="]".join(files), partition=None, tableObj="{}"
+    )
+
+
+class ListedLog:
+    """A notification log that holds what a test puts in; shared by all its connections, as a real one is."""
+
+    def __init__(self, events: Iterable[NotificationEvent] = ()) -> None:
+        self.events = {event.eventId: event for event in events}
+        self.writes: dict[int, list[WriteEventInfo]] = {}
+        self.current: int | None = None
+        self.asked_for_writes: list[int] = []
+        self.reads = 0
+        self.connections = 0
+        self.closed = 0
+        self.failing: Callable[[str], TidelineError | None] = lambda _call: None
+        self._lock = threading.Lock()
+
+    def add(self, *events: NotificationEvent) -> None:
+        self.events.update({event.eventId: event for event in events})
+
+    def clean(self, up_to: int) -> None:
+        """What the metastore's cleaner does: forget old events, keep the sequence."""
+        self.current = self.current_event_id()
+        self.events = {event_id: event for event_id, event in self.events.items() if event_id > up_to}
+
+    def connect(self) -> ListedLog:
+        self._fail("connect")
+        with self._lock:
+            self.connections += 1
+        return self
+
+    def close(self) -> None:
+        with self._lock:
+            self.closed += 1
+
+    def current_event_id(self) -> int:
+        self._fail("current_event_id")
+        return max(self.current or 0, *self.events, 0)
+
+    def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
+        self._fail("next_events")
+        self.reads += 1
+        return [self.events[event_id] for event_id in sorted(self.events) if event_id > after][:limit]
+
+    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
+        self._fail("write_events")
+        with self._lock:
+            self.asked_for_writes.append(txn_id)
+        return self.writes.get(txn_id, [])
+
+    def _fail(self, call: str) -> None:
+        error = self.failing(call)
+        if error is not None:
+            raise error
+
+
+class Line:
+    """A lifeline that counts what it is told, and stops the loop when a condition holds."""
+
+    def __init__(self, until: Callable[[], bool] | None = None) -> None:
+        self.stopping = threading.Event()
+        self.until = until
+        self.beats = 0
+        self.progresses = 0
+        self.followed = 0
+
+    def beat(self) -> None:
+        self.beats += 1
+        if self.until is not None and self.until():
+            self.stopping.set()
+
+    def following(self) -> None:
+        self.followed += 1
+
+    def progress(self) -> None:
+        self.progresses += 1
+        self.beat()
