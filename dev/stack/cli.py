@@ -35,10 +35,12 @@ def cli() -> None:
 @cli.command()
 @_dir
 @click.option("--port", "ports", multiple=True, type=int, help="A port that must be free; may be repeated.")
-def preflight(directory: Path, ports: tuple[int, ...]) -> None:
+@click.option("--quiet", is_flag=True, help="Say nothing when all is well.")
+def preflight(directory: Path, ports: tuple[int, ...], *, quiet: bool) -> None:
     """Check that this machine has what is needed, before anything is downloaded."""
     checks.check_all(directory, ports)
-    click.echo("this machine has what the stack needs")
+    if not quiet:
+        click.echo("this machine has what the stack needs")
 
 
 @cli.command("fetch")
@@ -50,7 +52,7 @@ def fetch_command() -> None:
 @cli.command()
 @_dir
 @click.option("--detach", is_flag=True, help="Return when everything serves and leave it running.")
-def up(directory: Path, detach: bool) -> None:  # noqa: FBT001 (click passes options by name)
+def up(directory: Path, *, detach: bool) -> None:
     """Start everything, write DIR/endpoints.json and print it; without --detach until ctrl-c."""
     if any(running_pid(file) for file in directory.glob("*/*.pid")):
         raise StackError(

