@@ -1,0 +1,132 @@
+"""The configuration described: as JSON schema for editors and charts, and as docs/CONFIG.md."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from daemon.config.model import Config
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic.fields import FieldInfo
+
+
+_UNITS: Final = {"_s": "seconds", "_bytes": "bytes", "_bytes_max": "bytes", "_events": "events"}
+
+_INTRODUCTION: Final = """\
+# Configuration
+
+One YAML file, given with `--config`, in `TIDELINE_CONFIG`, as `./tideline.yaml` or as `/etc/tideline/tideline.yaml`. Every key can be
+overridden by an environment variable: `TIDELINE__`, then the path in upper case with `__` between its steps, such as
+`TIDELINE__SOURCES__LAKE__METASTORE=thrift://a:9083,thrift://b:9083`. Lists are separated by commas or written as YAML (`[a, b]`).
+
+Unknown keys, keys given twice and values out of range are errors. `tideline config check` prints every problem at once with file and
+line, `--live` also asks the metastores and the broker; `tideline config show` prints the settings in effect.
+
+Secrets never stand in the file: where one is wanted, `{file: PATH}` or `{env: NAME}` is given, and the content is read at start.
+
+This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a name of your choice:
+lower-case letters, digits, `-` and `_`, a letter first.
+
+## Example
+
+```yaml
+sources:
+  lake:
+    metastore: ["thrift://source-hms:9083"]
+    topic: tideline.lake
+    read_roots: ["hdfs://source/warehouse", "hdfs://source/cmroot"]
+targets:
+  dr:
+    metastore: ["thrift://target-hms:9083"]
+policies:
+  shop:
+    source: lake
+    target: dr
+    database: shop
+    target_database: shop_r
+    tables: {include: ["*"], exclude: ["tmp_*"]}
+kafka:
+  bootstrap: "kafka-1:9092,kafka-2:9092"
+  options: {security.protocol: sasl_ssl, sasl.mechanism: SCRAM-SHA-512, sasl.username: tideline}
+  secrets: {sasl.password: {file: /run/secrets/kafka-password}}
+state:
+  dir: /var/lib/tideline
+```
+"""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of the configuration file."""
+    return Config.model_json_schema()
+
+
+def markdown() -> str:
+    """Return the text of docs/CONFIG.md."""
+    sections = [_INTRODUCTION.rstrip(), *(_section(name, model) for name, model in _sections(Config, ""))]
+    return "\n\n".join(sections) + "\n"
+
+
+def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in model.model_fields.items():
+        inner, named = _inner(field.annotation)
+        if inner is not None:
+            below = f"{path}{name}.NAME" if named else f"{path}{name}"
+            yield below, inner
+            yield from _sections(inner, f"{below}.")
+
+
+def _inner(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    """Return the section that a field holds, and whether it holds several of them by name."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    if get_origin(annotation) is dict:
+        return _inner(get_args(annotation)[1])[0], True
+    if get_origin(annotation) is types.UnionType:
+        return next(
+            (found for found in map(_inner, get_args(annotation)) if found[0] is not None), (None, False)
+        )
+    return None, False
+
+
+def _section(path: str, model: type[BaseModel]) -> str:
+    rows = [
+        f"| `{name}` | {_default(field)} | {_text(name, field)} |"
+        for name, field in model.model_fields.items()
+        if _inner(field.annotation)[0] is None
+    ]
+    head = f"## `{path}`\n\n{(model.__doc__ or '').strip()}"
+    return "\n".join([f"{head}\n", "| key | default | meaning |", "|---|---|---|", *rows]) if rows else head
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "*required*"
+    if field.default is None:
+        return "-"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
+    return f"`{field.default}`" if not isinstance(field.default, list) else f"`[{', '.join(field.default)}]`"
+
+
+def _text(name: str, field: FieldInfo) -> str:
+    text = field.description or ""
+    unit = next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), None)
+    limits = [part for part in (unit, _limits(field)) if part]
+    return f"{text} ({', '.join(limits)})".replace("|", "\\|") if limits else text.replace("|", "\\|")
+
+
+def _limits(field: FieldInfo) -> str:
+    bounds = {
+        symbol: getattr(limit, name)
+        for limit in field.metadata
+        for name, symbol in (("ge", "from"), ("gt", "above"), ("le", "to"))
+        if getattr(limit, name, None) is not None
+    }
+    return " ".join(f"{symbol} {value:,}" for symbol, value in bounds.items())

@@ -1,0 +1,95 @@
+"""The routes: GET only, no parameters, nothing that changes anything and no secrets.
+
+Every answer is made from values that other threads have left ready, without locks that an apply loop could hold and without
+asking any other system, so that a probe is answered while the metastore is down. ``/livez`` speaks of heartbeats alone:
+restarting the process helps a loop that hangs, never a dependency that is away. ``/readyz`` says whether what is served is
+fresh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.http.page import status_page
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prometheus_client import CollectorRegistry
+    from starlette.requests import Request
+
+    from daemon.status import DaemonStatus
+
+
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "x-content-type-options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the routes may ask; each answers at once, from any thread."""
+
+    status: Callable[[], DaemonStatus]
+    stuck: Callable[[], Sequence[str]]
+    registry: CollectorRegistry
+    lag_ready_s: float
+
+
+def build_app(views: Views) -> Starlette:
+    """Return the application."""
+    routes = _Routes(views)
+    return Starlette(
+        routes=[
+            Route("/", routes.page, methods=["GET"]),
+            Route("/livez", routes.livez, methods=["GET"]),
+            Route("/readyz", routes.readyz, methods=["GET"]),
+            Route("/metrics", routes.metrics, methods=["GET"]),
+            Route("/api/v1/status", routes.status, methods=["GET"]),
+        ],
+    )
+
+
+class _Routes:
+    """The handlers; coroutines that never wait, so they need no thread pool."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    async def livez(self, _request: Request) -> Response:
+        return _probe([f"{name} has no heartbeat" for name in self._views.stuck()])
+
+    async def readyz(self, _request: Request) -> Response:
+        return _probe(self._views.status().ready(self._views.lag_ready_s))
+
+    async def metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return _answer(encode(self._views.registry), content_type)
+
+    async def status(self, _request: Request) -> Response:
+        return _json(self._views.status().to_json())
+
+    async def page(self, _request: Request) -> Response:
+        return _answer(status_page(self._views.status()).encode(), "text/html; charset=utf-8")
+
+
+def _probe(reasons: list[str]) -> Response:
+    return _json({"ok": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+
+def _json(value: dict[str, Any], code: int = 200) -> Response:
+    return _answer(orjson.dumps(value), "application/json", code)
+
+
+def _answer(body: bytes, content_type: str, code: int = 200) -> Response:
+    return Response(body, code, {**_HEADERS, "content-type": content_type})

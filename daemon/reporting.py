@@ -1,0 +1,170 @@
+"""Puts the daemon's status together out of what the supervisor and the parts tell about themselves.
+
+Every part hands out whole values, so this needs no lock and never waits; it is asked by HTTP threads while loops work.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from daemon.status import DaemonStatus, ProjectionView, SourceStatus
+from daemon.supervisor import LoopState, LoopStatus
+from daemon.version import version_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.projection import ProjectionStatus
+    from daemon.status import CopyStatus
+    from daemon.supervisor import Supervisor
+    from state.positions import Position
+
+
+class SourceEnd(Protocol):
+    """How far a source is, as a relay (or whoever looks at its metastore) knows it."""
+
+    @property
+    def source_event_id(self) -> int | None:
+        """The metastore's newest event."""
+
+    @property
+    def relayed(self) -> Position | None:
+        """The last record in the topic."""
+
+    @property
+    def relayed_time_s(self) -> int | None:
+        """Event time of the last relayed event, Unix time."""
+
+    @property
+    def records(self) -> int:
+        """Records published since the start."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Their bytes."""
+
+    @property
+    def commits_without_writes(self) -> int:
+        """Commits with write ids but no write events."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """One source: the loop that looks at it, and what that loop tells."""
+
+    name: str
+    loop: str
+    relays: bool
+    """Whether the loop publishes; otherwise it only looks how far the source is."""
+    status: Callable[[], SourceEnd]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionPart:
+    """One projection: its loop has its name."""
+
+    name: str
+    source: str
+    status: Callable[[], ProjectionStatus]
+    target: str | None = None
+    copies: Callable[[], CopyStatus] | None = None
+
+
+class Reporter:
+    """Answers ``status`` from any thread."""
+
+    def __init__(
+        self, supervisor: Supervisor, sources: Sequence[SourcePart], projections: Sequence[ProjectionPart]
+    ) -> None:
+        self._supervisor = supervisor
+        self._sources = sources
+        self._projections = projections
+        self._started_s = time.time()
+        self._identity = (version_text(), socket.gethostname(), os.getpid())
+        self.state = "starting"
+
+    def status(self) -> DaemonStatus:
+        """Return everything, as of now."""
+        now_s = time.time()
+        loops = self._supervisor.statuses()
+        sources = tuple(_source(part, loops[part.loop], now_s) for part in self._sources)
+        newest = {source.name: source.current_event_id for source in sources}
+        projections = tuple(
+            _projection(part, loops[part.name], newest.get(part.source), now_s) for part in self._projections
+        )
+        version, host, pid = self._identity
+        return DaemonStatus(
+            version,
+            host,
+            pid,
+            self._started_s,
+            now_s,
+            self.state,
+            sources,
+            projections,
+            tuple(part.copies() for part in self._projections if part.copies is not None),
+            tuple(self._supervisor.stuck()),
+        )
+
+
+def _source(part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
+    end = part.status()
+    relayed = end.relayed.applied_event_id if end.relayed is not None else None
+    lag_events = _behind(relayed, end.source_event_id)
+    return SourceStatus(
+        name=part.name,
+        current_event_id=end.source_event_id,
+        relayed_event_id=relayed,
+        relay_state=loop.state.value if part.relays else None,
+        lag_events=lag_events,
+        lag_s=_lag_s(lag_events, end.relayed_time_s, now_s),
+        records=end.records,
+        size_bytes=end.size_bytes,
+        commits_without_writes=end.commits_without_writes,
+        problem=loop.problem,
+    )
+
+
+def _projection(part: ProjectionPart, loop: LoopStatus, newest: int | None, now_s: float) -> ProjectionView:
+    own = part.status()
+    event_id = own.position.applied_event_id if own.position is not None else None
+    lag_events = _behind(event_id, newest)
+    return ProjectionView(
+        name=part.name,
+        source=part.source,
+        state=_state(loop, own),
+        position=str(own.position) if own.position is not None else None,
+        event_id=event_id,
+        lag_events=lag_events,
+        lag_s=_lag_s(lag_events, own.applied_time_s, now_s),
+        quarantined=tuple(own.quarantined),
+        problem=loop.problem or own.problem,
+        code=loop.code,
+        restarts=loop.restarts,
+        target=part.target,
+    )
+
+
+def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
+    """The supervisor knows what failed; while nothing has, the projection knows best whether it follows yet."""
+    return own.state if loop.state is LoopState.FOLLOWING else loop.state.value
+
+
+def _behind(reached: int | None, newest: int | None) -> int | None:
+    if reached is None or newest is None:
+        return None
+    return max(0, newest - reached)
+
+
+def _lag_s(lag_events: int | None, reached_time_s: int | None, now_s: float) -> float | None:
+    """Return the age of the state that was reached; 0 when caught up, however long ago the last event was."""
+    if lag_events == 0:
+        return 0.0
+    if lag_events is None or reached_time_s is None:
+        return None
+    return max(0.0, now_s - reached_time_s)
