@@ -23,7 +23,7 @@ help: ## This list
 .PHONY: venv
 venv: $(STAMP) ## The Python environment in .venv, from the hashed locks
 
-$(STAMP): $(LOCKS) pyproject.toml
+$(STAMP): $(LOCKS)
 	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' || { \
 	  echo "error: Python 3.11 or newer is needed: install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \

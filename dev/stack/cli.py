@@ -16,6 +16,7 @@ from dev.stack.endpoints import FILE, read_endpoints
 from dev.stack.errors import StackError
 from dev.stack.harness import harness_jar
 from dev.stack.jars import Jar, cache_dir, fetch, missing, read_lock
+from dev.stack.pin import pin
 from dev.stack.process import running_pid
 from dev.stack.reaper import stop_all
 from dev.stack.repository import repository_root
@@ -47,6 +48,13 @@ def preflight(directory: Path, ports: tuple[int, ...], *, quiet: bool) -> None:
 def fetch_command() -> None:
     """Bring the pinned jars into the cache and compile our Java."""
     fetch_all()
+
+
+@cli.command()
+def lock() -> None:
+    """For developers: pin the jars of locks/*.pom.xml anew (needs Maven)."""
+    for name in checks.LOCK_NAMES:
+        click.echo(f"{name}.lock: {pin(name)} jars")
 
 
 @cli.command()
