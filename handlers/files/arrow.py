@@ -1,0 +1,280 @@
+"""Any file system that pyarrow knows: HDFS, S3, GCS, Azure.
+
+Two ways to publish, because a rename is not the same everywhere:
+
+* where a rename is one (HDFS, local): hidden file in the same directory, then move. HDFS refuses to move onto an existing file, so
+  a file that is replaced is removed first: the one moment in which a reader may find neither;
+* object stores: a file of up to 16 MiB is held back in memory and sent whole by ``publish``: one PUT, atomic. A larger one goes to a
+  hidden key, then by a copy on the server to its name. Above 4 GiB servers refuse such a copy: the object is written under its final
+  name, and removed if it turns out wrong. (The library completes an upload when its stream is dropped, it cannot abandon one.)
+
+pyarrow takes 60 MB of memory, so it is imported when the first such location is met.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, temporary_name
+from handlers.files.paths import Location, shown
+from state.errors import (
+    ConfigError,
+    FilesUnavailable,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    TidelineError,
+    Unsupported,
+)
+
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+HELD_BYTES_MAX: Final = 16 * 1024 * 1024
+SERVER_COPY_BYTES_MAX: Final = 4 * 1024**3
+
+PathOf = Callable[[Location], str]
+_DENIED: Final = re.compile(r"ACCESS_DENIED|HTTP status 40[13]|Permission denied|AccessControlException")
+
+
+def bucket_path(location: Location) -> str:
+    """``s3a://bucket/key`` is ``bucket/key`` to the library."""
+    return location.authority + location.path
+
+
+def own_path(location: Location) -> str:
+    """``hdfs://nn/a`` is ``/a`` on the file system of ``nn``."""
+    return location.path
+
+
+def s3_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+    """Make an S3 file system; ``options`` are ``pyarrow.fs.S3FileSystem``'s, such as ``endpoint_override``."""
+    return _started("S3FileSystem", authority, options, object_store=True)
+
+
+def gcs_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+    """Make a Google Cloud Storage file system; ``options`` are ``pyarrow.fs.GcsFileSystem``'s."""
+    return _started("GcsFileSystem", authority, options, object_store=True)
+
+
+def azure_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+    """Make the file system of ``container@account.dfs.core.windows.net``; ``options`` are ``pyarrow.fs.AzureFileSystem``'s."""
+    container, _, host = authority.partition("@")
+    named = {"account_name": host.partition(".")[0], **options}
+    return _started(
+        "AzureFileSystem", authority, named, path_of=lambda place: container + place.path, object_store=True
+    )
+
+
+def hdfs_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+    """Make an HDFS file system; needs Hadoop's ``libhdfs``. ``options`` are ``pyarrow.fs.HadoopFileSystem``'s."""
+    host, _, port = authority.rpartition("@")[2].partition(":")
+    named = {"host": host or "default", **({"port": int(port)} if port.isdigit() else {}), **options}
+    return _started("HadoopFileSystem", authority, named, path_of=own_path, object_store=False)
+
+
+def _started(
+    kind: str,
+    authority: str,
+    options: Mapping[str, object],
+    *,
+    path_of: PathOf = bucket_path,
+    object_store: bool,
+) -> ArrowFiles:
+    import pyarrow.fs
+
+    try:
+        library = getattr(pyarrow.fs, kind)(**options)
+    except (OSError, TypeError, ValueError, ImportError, NotImplementedError) as error:
+        raise ConfigError(
+            "the file system cannot be opened",
+            kind=kind,
+            authority=authority,
+            options=sorted(options),
+            reason=str(error)[:500],
+            hint="Options are those of the class in pyarrow.fs; HDFS also needs libhdfs and a class path.",
+        ) from error
+    return ArrowFiles(library, path_of, object_store=object_store)
+
+
+class ArrowFiles:
+    """Files through a ``pyarrow.fs.FileSystem``."""
+
+    def __init__(self, library: Any, path_of: PathOf, *, object_store: bool) -> None:
+        self._library = library
+        self._path_of = path_of
+        self._object_store = object_store
+
+    def stat(self, location: Location) -> FileState:
+        """Return size and time of a file."""
+        from pyarrow.fs import FileType
+
+        with _errors(location):
+            info = self._library.get_file_info(self._path_of(location))
+        if info.type == FileType.NotFound:
+            raise NotFound("no such file or directory", path=shown(str(location)))
+        if info.type != FileType.File:
+            raise Refused("the path is no regular file", path=shown(str(location)))
+        return FileState(info.size, info.mtime_ns)
+
+    def list(self, location: Location) -> Sequence[Entry]:
+        """Return the children; on an object store a directory without objects does not exist."""
+        from pyarrow.fs import FileSelector, FileType
+
+        with _errors(location):
+            found = self._library.get_file_info(FileSelector(self._path_of(location), recursive=False))
+        return sorted(
+            Entry(i.base_name, i.type == FileType.Directory, i.size or 0) for i in found if i.base_name
+        )
+
+    def open(self, location: Location) -> ArrowReader:
+        """Open a file."""
+        with _errors(location):
+            return ArrowReader(self._library.open_input_stream(self._path_of(location)), location)
+
+    def create(self, location: Location, size_bytes: int) -> WriteStream:
+        """Start a file in the way its size and the kind of file system ask for."""
+        if self._object_store and size_bytes <= HELD_BYTES_MAX:
+            return HeldWriter(self._library, self._path_of(location), location)
+        direct = self._object_store and size_bytes > SERVER_COPY_BYTES_MAX
+        hidden = location if direct else location.parent.child(temporary_name())
+        with _errors(location):
+            if not self._object_store:
+                self._library.create_dir(self._path_of(location.parent), recursive=True)
+            stream = self._library.open_output_stream(self._path_of(hidden))
+        return ArrowWriter(self._library, stream, self._path_of(hidden), self._path_of(location), location)
+
+    def remove(self, location: Location) -> None:
+        """Remove a file."""
+        with _errors(location), contextlib.suppress(FileNotFoundError):
+            self._library.delete_file(self._path_of(location))
+
+    def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - the port's
+        """Nothing here can be copied inside the kernel."""
+        return 0
+
+
+class ArrowReader:
+    """An input stream."""
+
+    def __init__(self, stream: Any, location: Location) -> None:
+        self._stream = stream
+        self._location = location
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill ``buffer``."""
+        with _errors(self._location):
+            return int(self._stream.readinto(buffer))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # what was read has been checked; closing cannot make it wrong
+            self._stream.close()
+
+
+class HeldWriter:
+    """A small object, sent by ``publish``."""
+
+    def __init__(self, library: Any, path: str, location: Location) -> None:
+        self._library = library
+        self._path = path
+        self._location = location
+        self._held = bytearray()
+
+    def write(self, data: memoryview, /) -> None:
+        """Keep ``data``."""
+        self._held += data
+
+    def publish(self) -> None:
+        """Send the object."""
+        with _errors(self._location), self._library.open_output_stream(self._path) as stream:
+            stream.write(memoryview(self._held))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held = bytearray()
+
+
+class ArrowWriter:
+    """A file under a hidden name (or, for huge objects, under its own) until it is published."""
+
+    def __init__(self, library: Any, stream: Any, hidden: str, final: str, location: Location) -> None:
+        self._library = library
+        self._stream = stream
+        self._hidden = hidden
+        self._final = final
+        self._location = location
+        self._published = False
+
+    def write(self, data: memoryview, /) -> None:
+        """Append ``data``."""
+        with _errors(self._location):
+            self._stream.write(data)
+
+    def publish(self) -> None:
+        """Complete the file and move it to its name."""
+        with _errors(self._location):
+            self._stream.close()
+            if self._hidden != self._final:
+                self._move()
+        self._published = True
+
+    def _move(self) -> None:
+        try:
+            self._library.move(self._hidden, self._final)
+        except OSError:
+            # HDFS: the name is taken. Anything else fails again, and then counts.
+            self._library.delete_file(self._final)
+            self._library.move(self._hidden, self._final)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._published:
+            return
+        with _errors(self._location), contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
+                self._stream.close()
+            self._library.delete_file(self._hidden)
+
+
+@contextlib.contextmanager
+def _errors(location: Location) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise _named(error, location) from error
+
+
+def _named(error: Exception, location: Location) -> TidelineError:
+    """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all others that matter are an OSError."""
+    path, reason = shown(str(location)), shown(str(error))
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NotFound("no such file or directory", path=path)
+    if isinstance(error, PermissionError) or _DENIED.search(str(error)):
+        return Refused(
+            "the file system denied access", path=path, reason=reason, hint="Check its credentials."
+        )
+    if isinstance(error, IsADirectoryError):
+        return Refused("the path is no regular file", path=path)
+    if isinstance(error, NotImplementedError):
+        return Unsupported("the file system has no such call", path=path, reason=reason)
+    if isinstance(error, ValueError):
+        return InvalidRequest("the file system calls the request invalid", path=path, reason=reason)
+    return FilesUnavailable("the file system failed", path=path, reason=reason)

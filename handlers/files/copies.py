@@ -1,0 +1,260 @@
+"""One verified copy of one source file.
+
+Where from is told by ``origins``: the recorded path and the change manager, tried in turn, five attempts in all (Hive's
+MAX_IO_RETRY; reference: hive-replication §3.8).
+
+What it promises: the target file has the recorded content, or the state in which it stood at the source before and after the copy;
+it appears whole or not at all; copying again changes nothing and writes nothing; a target that stands is never deleted first. A
+crash leaves hidden files at most, which the next copy into the directory sweeps away.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.checksums import expected_md5, new_digest
+from handlers.files.filesystems import (
+    FileState,
+    FileSystem,
+    FileSystems,
+    ReadStream,
+    WriteStream,
+    is_leftover,
+)
+from handlers.files.flow import Flow, Reserve, SourceFailed, reading
+from handlers.files.origins import Origin, origins_of
+from handlers.files.paths import AllowedRoots, Location, parse, shown, target_subdir
+from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
+
+
+if TYPE_CHECKING:
+    from handlers.events import SourceFile
+
+
+ATTEMPTS_MAX: Final = 5  # Hive's MAX_IO_RETRY
+SWEPT_DIRECTORIES_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """Bring ``source`` to ``target_uri``, the full name of the file there."""
+
+    source: SourceFile
+    target_uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did. ``size_bytes`` is the file's size, also when it was there already (``skipped``)."""
+
+    size_bytes: int
+    from_change_manager: bool
+    skipped: bool
+    seconds: float
+    mismatches: int = 0
+    """Attempts whose bytes were not the recorded ones, or changed meanwhile."""
+
+
+def copy_task(source: SourceFile, target_root: str) -> CopyTask:
+    """Return the task that puts ``source`` below ``target_root``, the location of a table or partition on the target.
+
+    The file keeps its name and its ACID directory, without the visibility suffix. Raises UnsafePath.
+    """
+    directory = parse(target_root)
+    subdir = target_subdir(source.subdir)
+    if subdir:
+        directory = directory.join(subdir)
+    return CopyTask(source, str(directory.child(parse(source.uri).name)))
+
+
+class _Differs(Exception):  # noqa: N818 - an outcome that the loop handles, never an error that leaves this module
+    """What was read is not what was recorded, or changed while it was read."""
+
+
+class Copier:
+    """Copies files between the file systems of ``file_systems``; thread-safe.
+
+    ``sweeps`` False leaves the unfinished files of other processes alone: for several processes that write into one directory.
+    """
+
+    def __init__(
+        self,
+        file_systems: FileSystems,
+        allowed: AllowedRoots,
+        *,
+        attempts_max: int = ATTEMPTS_MAX,
+        sweeps: bool = True,
+    ) -> None:
+        assert attempts_max >= 1, attempts_max
+        self._sweeps = sweeps
+        self._file_systems = file_systems
+        self._allowed = allowed
+        self._attempts_max = attempts_max
+        self._swept: OrderedDict[Location, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def copy(
+        self, task: CopyTask, *, cancelled: threading.Event | None = None, reserve: Reserve | None = None
+    ) -> Copied:
+        """Make the target file hold what ``task.source`` recorded.
+
+        Raises FileLost where neither the source nor the change manager has it, Refused where both exist but may not be read or
+        the target may not be written, UnsafePath for names outside the allowed directories, FilesUnavailable for what may pass
+        (also when ``cancelled`` is set meanwhile).
+        """
+        started = time.monotonic()
+        target = parse(task.target_uri)
+        origins = origins_of(task.source, self._allowed)
+        self._sweep_once(target.parent)
+        flow = Flow(cancelled, reserve)
+        if (size_bytes := self._recorded_stands(origins[0].md5, target, flow)) is not None:
+            return Copied(
+                size_bytes, from_change_manager=False, skipped=True, seconds=time.monotonic() - started
+            )
+        failures: list[Exception] = []
+        for attempt in range(self._attempts_max):
+            origin = origins[attempt % len(origins)]
+            try:
+                size_bytes, skipped = self._attempt(origin, origins, target, flow)
+            except (_Differs, SourceFailed) as failure:
+                failures.append(failure)
+                continue
+            mismatches = sum(isinstance(failure, _Differs) for failure in failures)
+            seconds = time.monotonic() - started
+            return Copied(size_bytes, origin.from_change_manager, skipped, seconds, mismatches)
+        raise _verdict(task.source, failures)
+
+    def sweep(self, directory_uri: str) -> int:
+        """Remove unfinished files that crashed processes left in ``directory_uri`` and return how many there were."""
+        directory = parse(directory_uri)
+        files = self._file_systems.of(directory)
+        try:
+            leftovers = [entry.name for entry in files.list(directory) if is_leftover(entry.name)]
+        except NotFound:
+            return 0
+        for name in leftovers:
+            files.remove(directory.child(name))
+        return len(leftovers)
+
+    def _sweep_once(self, directory: Location) -> None:
+        """Sweep a directory when this process first writes to it."""
+        with self._lock:
+            if not self._sweeps or directory in self._swept:
+                return
+            self._swept[directory] = None
+            if len(self._swept) > SWEPT_DIRECTORIES_MAX:
+                self._swept.popitem(last=False)
+        self.sweep(str(directory))
+
+    def _attempt(
+        self, origin: Origin, origins: list[Origin], target: Location, flow: Flow
+    ) -> tuple[int, bool]:
+        files = self._file_systems.of(origin.location)
+        with reading():
+            before = files.stat(origin.location)
+        with flow.reserved(before.size_bytes):
+            if origin.md5 is None and self._same_stands(origin, before, target, flow):
+                self._require_unchanged(origin, origins, before)
+                return before.size_bytes, True
+            with reading():
+                reader = files.open(origin.location)
+            with reader, self._file_systems.of(target).create(target, before.size_bytes) as writer:
+                self._move(files, reader, writer, origin, before, flow)
+                if origin.md5 is None:
+                    self._require_unchanged(origin, origins, before)
+                writer.publish()
+        return before.size_bytes, False
+
+    def _move(
+        self,
+        files: FileSystem,
+        reader: ReadStream,
+        writer: WriteStream,
+        origin: Origin,
+        before: FileState,
+        flow: Flow,
+    ) -> None:
+        """Move all bytes, inside the kernel where nothing has to be hashed, and compare what moved with what was expected."""
+        moved = flow.moved_by_kernel(files, reader, writer) if origin.md5 is None else 0
+        digest = new_digest()
+        if moved == 0:
+            for chunk in flow.chunks(reader, reading):
+                if origin.md5 is not None:
+                    digest.update(chunk)
+                writer.write(chunk)
+                moved += len(chunk)
+        if moved != before.size_bytes or (origin.md5 is not None and digest.hexdigest() != origin.md5):
+            raise _Differs
+
+    def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:
+        """Prove, for content that no checksum proves, that the file stood still while it was copied.
+
+        For the source path also that the change manager has not received the recorded file meanwhile: that is what happens just
+        before another file takes its place.
+        """
+        with reading():
+            if self._file_systems.of(origin.location).stat(origin.location) != before:
+                raise _Differs
+        kept = [other for other in origins if other.from_change_manager]
+        if origin.from_change_manager or not kept:
+            return
+        try:
+            self._file_systems.of(kept[0].location).stat(kept[0].location)
+        except TidelineError:
+            return
+        raise _Differs
+
+    def _recorded_stands(self, md5: str | None, target: Location, flow: Flow) -> int | None:
+        """Return the target's size if it has the recorded MD5: then the source is not even needed."""
+        if md5 is None:
+            return None
+        targets = self._file_systems.of(target)
+        try:
+            size_bytes = targets.stat(target).size_bytes
+        except NotFound:
+            return None
+        with targets.open(target) as reader:
+            return size_bytes if flow.md5(reader) == md5 else None
+
+    def _same_stands(self, origin: Origin, before: FileState, target: Location, flow: Flow) -> bool:
+        """Whether the target has the very bytes of ``origin``, which no checksum tells."""
+        targets = self._file_systems.of(target)
+        try:
+            if targets.stat(target).size_bytes != before.size_bytes:
+                return False
+        except NotFound:
+            return False
+        with targets.open(target) as reader:
+            present = flow.md5(reader)
+        with reading():
+            reader = self._file_systems.of(origin.location).open(origin.location)
+        with reader:
+            return present == flow.md5(reader, reading)
+
+
+def _verdict(source: SourceFile, failures: list[Exception]) -> TidelineError:
+    """Say why no attempt succeeded: what may pass first, then what was forbidden, and only then that the file is lost."""
+    causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
+    for kind in (FilesUnavailable, Refused):
+        for cause in causes:
+            if isinstance(cause, kind) and not isinstance(cause, NotFound):
+                return cause
+    others = [
+        cause for cause in causes if isinstance(cause, TidelineError) and not isinstance(cause, NotFound)
+    ]
+    if others:
+        return others[0]
+    differing = sum(isinstance(failure, _Differs) for failure in failures)
+    if differing and expected_md5(parse(source.uri), source.checksum) is None:
+        return FilesUnavailable("the source file changes while it is copied", path=shown(source.uri))
+    return FileLost(
+        "the source file is gone or has other content, and the change manager has no copy",
+        path=shown(source.uri),
+        checksum=source.checksum,
+        cm_root=source.cm_root,
+        differing=differing,
+    )

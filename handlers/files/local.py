@@ -1,0 +1,228 @@
+"""The local file system, which is also how an NFS or FUSE mount is reached.
+
+Publishing is the classic four steps: write a hidden file in the same directory, fsync it, rename it, fsync the directory. With
+``fsync`` off a power failure (not a crash of Tideline) may lose files that the target's metastore already calls committed.
+
+The last component of a path is never followed when it is a symbolic link: a link planted in a warehouse would otherwise copy
+whatever the daemon may read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from handlers.files.filesystems import Entry, FileState, FileSystem, ReadStream, WriteStream, temporary_name
+from handlers.files.paths import Location, shown
+from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, TidelineError, UnsafePath
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+
+_KERNEL_COPY_BYTES: Final = 64 * 1024 * 1024
+_NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+
+
+def local_files(authority: str, options: Mapping[str, object]) -> FileSystem:
+    """Make the local file system; the one option is ``fsync`` (default true)."""
+    assert not authority, authority
+    fsync = options.get("fsync", True)
+    if set(options) - {"fsync"} or not isinstance(fsync, bool):
+        raise ConfigError(
+            "the local file system has one option, fsync, true or false", options=sorted(options)
+        )
+    return LocalFiles(fsync=fsync)
+
+
+class LocalFiles:
+    """Files by plain system calls."""
+
+    def __init__(self, *, fsync: bool = True) -> None:
+        self._fsync = fsync
+
+    def stat(self, location: Location) -> FileState:
+        """Return size, time and inode of a regular file."""
+        with _errors(location):
+            return _state(os.lstat(location.path), location)
+
+    def list(self, location: Location) -> Sequence[Entry]:
+        """Return the children; symbolic links and what vanishes meanwhile are left out."""
+        with _errors(location), os.scandir(location.path) as found:
+            return sorted(entry for child in found if (entry := _entry(child)) is not None)
+
+    def open(self, location: Location) -> LocalReader:
+        """Open a regular file; a symbolic link is UnsafePath."""
+        with _errors(location):
+            fd = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            reader = LocalReader(fd, location)
+            try:
+                _state(os.fstat(fd), location)
+            except BaseException:
+                os.close(fd)
+                raise
+        return reader
+
+    def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - the port's; nothing to reserve here
+        """Start a hidden file beside ``location``."""
+        with _errors(location):
+            self._make_directory(Path(location.parent.path))
+            hidden = location.parent.child(temporary_name())
+            fd = os.open(hidden.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        return LocalWriter(fd, hidden, location, fsync=self._fsync)
+
+    def remove(self, location: Location) -> None:
+        """Unlink a file."""
+        with _errors(location):
+            Path(location.path).unlink(missing_ok=True)
+
+    def transfer(self, source: ReadStream, target: WriteStream) -> int:
+        """Copy by ``copy_file_range``: no byte passes through this process, and file systems with reflinks share blocks."""
+        if not isinstance(source, LocalReader) or not isinstance(target, LocalWriter):
+            return 0
+        try:
+            return os.copy_file_range(source.fd, target.fd, _KERNEL_COPY_BYTES)
+        except OSError as error:
+            if error.errno in _NO_KERNEL_COPY:
+                return 0
+            raise _named(error, target.location) from error
+
+    def _make_directory(self, path: Path) -> None:
+        """Make ``path`` and its parents; each new name is made durable in its parent."""
+        if path.is_dir():
+            return
+        if path.parent != path:
+            self._make_directory(path.parent)
+        with suppress(FileExistsError):
+            path.mkdir()
+        if self._fsync:
+            _sync_directory(path.parent)
+
+
+class LocalReader:
+    """A file descriptor open for reading."""
+
+    def __init__(self, fd: int, location: Location) -> None:
+        self.fd = fd
+        self._location = location
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill ``buffer``."""
+        with _errors(self._location):
+            return os.readv(self.fd, [buffer])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.fd)
+
+
+class LocalWriter:
+    """A hidden file until it is published."""
+
+    def __init__(self, fd: int, hidden: Location, final: Location, *, fsync: bool) -> None:
+        self.fd = fd
+        self.location = final
+        self._hidden = hidden
+        self._fsync = fsync
+        self._published = False
+
+    def write(self, data: memoryview, /) -> None:
+        """Append ``data``."""
+        with _errors(self.location):
+            while data:
+                data = data[os.write(self.fd, data) :]
+
+    def publish(self) -> None:
+        """Fsync, rename, fsync the directory."""
+        assert not self._published, self.location
+        with _errors(self.location):
+            if self._fsync:
+                os.fsync(self.fd)
+            Path(self._hidden.path).rename(self.location.path)
+            self._published = True
+            if self._fsync:
+                _sync_directory(Path(self.location.parent.path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _errors(self.location):
+            try:
+                os.close(self.fd)
+            finally:
+                if not self._published:
+                    Path(self._hidden.path).unlink(missing_ok=True)
+
+
+def _entry(child: os.DirEntry[str]) -> Entry | None:
+    """Return the entry of a file or directory; None for links and for what vanished since the directory was read."""
+    if child.is_symlink():
+        return None
+    try:
+        found = child.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return Entry(child.name, modes.S_ISDIR(found.st_mode), found.st_size)
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _state(found: os.stat_result, location: Location) -> FileState:
+    if modes.S_ISLNK(found.st_mode):
+        raise UnsafePath("a symbolic link stands where a file was named", path=shown(str(location)))
+    if not modes.S_ISREG(found.st_mode):
+        raise Refused("the path is no regular file", path=shown(str(location)))
+    return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+@contextmanager
+def _errors(location: Location) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _named(error, location) from error
+
+
+_KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
+    errno.ENOENT: (NotFound, "no such file or directory", ""),
+    errno.ENOTDIR: (NotFound, "no such file or directory", ""),
+    errno.EACCES: (Refused, "the file system denied access", "Check owner and mode."),
+    errno.EPERM: (Refused, "the file system denied access", "Check owner and mode."),
+    errno.EROFS: (Refused, "the file system is read-only", ""),
+    errno.EISDIR: (Refused, "something else has this name already", ""),
+    errno.EEXIST: (Refused, "something else has this name already", ""),
+    errno.ELOOP: (UnsafePath, "a symbolic link stands where a file was named", ""),
+    errno.ENAMETOOLONG: (UnsafePath, "the path is too long for the file system", ""),
+    errno.ENOSPC: (FilesUnavailable, "no space left", "Free space on the target."),
+    errno.EDQUOT: (FilesUnavailable, "the quota is used up", "Raise the quota."),
+    errno.EFBIG: (
+        FilesUnavailable,
+        "the file is larger than this process may write",
+        "Raise the file size limit.",
+    ),
+}
+
+
+def _named(error: OSError, location: Location) -> TidelineError:
+    """Return the error of Tideline's tree for a failed system call; what is not listed may pass."""
+    kind, message, hint = _KINDS.get(error.errno or 0, (FilesUnavailable, "the file system failed", ""))
+    return kind(message, path=shown(str(location)), reason=error.strerror or str(error), hint=hint)

@@ -1,0 +1,235 @@
+"""Where files may be: locations, and the proof that one stays below another.
+
+Why so strict: whoever can publish to the event topic names the files that Tideline reads and the directories it writes.
+Every text that came from an event becomes a ``Location`` here or is refused (UnsafePath); nothing else in this package
+accepts text as a place.
+
+Rules of Hadoop's ``Path`` that matter: the text is never percent-decoded. Hive itself writes ``%3A`` into directory names for
+a partition value with a colon, so ``%`` is an ordinary character, and a name that would only become ``..`` after decoding is
+refused all the same: some reader behind us might decode.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import unquote
+
+from state.errors import UnsafePath
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+NAME_BYTES_MAX: Final = 255
+PATH_BYTES_MAX: Final = 4096
+SHOWN_CHARACTERS_MAX: Final = 200
+
+_URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*)(/.*)?|(/(?!/).*))", re.DOTALL)
+_AUTHORITY: Final = re.compile(r"[A-Za-z0-9._@:\[\]-]{0,255}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place on a file system: scheme, authority and absolute path, normalised. Equal places are equal values."""
+
+    scheme: str
+    authority: str
+    path: str
+    """Starts with ``/``; no empty, ``.`` or ``..`` components; no slash at the end unless it is the root."""
+
+    def __str__(self) -> str:
+        """The URI as Hadoop writes it: ``file:/a``, ``hdfs://namenode/a``."""
+        if self.authority:
+            return f"{self.scheme}://{self.authority}{self.path}"
+        return f"{self.scheme}:{self.path}"
+
+    @property
+    def name(self) -> str:
+        """The last component; "" for the root."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location:
+        """The directory that holds it; the root is its own parent."""
+        return Location(self.scheme, self.authority, self.path.rpartition("/")[0] or "/")
+
+    def contains(self, other: Location) -> bool:
+        """Whether ``other`` is this place or lies below it."""
+        if (self.scheme, self.authority) != (other.scheme, other.authority):
+            return False
+        return self.path in {"/", other.path} or other.path.startswith(self.path + "/")
+
+    def child(self, name: str) -> Location:
+        """Return the place ``name`` directly below this one."""
+        _require_safe_name(name, whole=name)
+        return self._below([name])
+
+    def join(self, relative: str) -> Location:
+        """Return the place ``relative`` below this one.
+
+        ``relative`` is a plain relative path such as ``delta_0000001_0000001_0000/bucket_00000``. Raises UnsafePath where it
+        is empty, absolute, a URI, or has a component that could lead anywhere else.
+        """
+        return self._below(_components(relative, whole=relative))
+
+    def _below(self, names: list[str]) -> Location:
+        base = "" if self.path == "/" else self.path
+        path = f"{base}/{'/'.join(names)}"
+        if len(path.encode()) > PATH_BYTES_MAX:
+            _refuse("the path is too long", path)
+        joined = Location(self.scheme, self.authority, path)
+        assert self.contains(joined), (self, joined)
+        assert joined != self, self
+        return joined
+
+
+def parse(uri: str) -> Location:
+    """Return the location that ``uri`` names: ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``, ``s3a://bucket/a`` or ``/a``.
+
+    Repeated and trailing slashes are dropped, as Hadoop does. Raises UnsafePath for everything that is not an absolute,
+    already normal path of printable characters.
+    """
+    if uri.startswith("/"):
+        if uri.startswith("//"):
+            _refuse("a path starts with // but names no scheme", uri)
+        scheme, authority, path = "file", "", uri
+    else:
+        match = _URI.fullmatch(uri)
+        if match is None:
+            _refuse("neither an absolute path nor a URI with one", uri)
+        scheme, authority, path = match[1].lower(), match[2] or "", match[3] or match[4] or "/"
+    if not _AUTHORITY.fullmatch(authority):
+        _refuse("the authority of the URI is malformed", uri)
+    if scheme == "file":
+        authority = _local_authority(authority, uri)
+    names = [name for name in path.split("/") if name]
+    root = Location(scheme, authority, "/")
+    return root._below(_checked(names, whole=uri)) if names else root  # noqa: SLF001 - same class, same module
+
+
+def target_subdir(subdir: str) -> str:
+    """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
+
+    The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped: it names a transaction of the
+    source's compactor (reference: hive-replication §3.5). A level that starts like an ACID directory has to be one; other
+    levels (``HIVE_UNION_SUBDIR_1``) only have to be safe names. Raises UnsafePath.
+    """
+    if not subdir:
+        return ""
+    return "/".join(_target_level(name, subdir) for name in _components(subdir, whole=subdir))
+
+
+_ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
+_ACID: Final = re.compile(
+    r"(?P<stem>base_-?\d{1,19}|(?:delete_)?delta_(?P<first>\d{1,19})_(?P<last>\d{1,19})(?:_\d{1,10})?)(?:_v\d{1,19})?",
+    re.ASCII,
+)
+
+
+def _target_level(name: str, subdir: str) -> str:
+    if not _ACID_LIKE.match(name):
+        return name
+    match = _ACID.fullmatch(name)
+    if match is None:
+        _refuse("malformed name of an ACID directory", subdir)
+    if match["first"] is not None and int(match["first"]) > int(match["last"]):
+        _refuse("the write ids of an ACID directory are in the wrong order", subdir)
+    return match["stem"]
+
+
+def cm_path(cm_root: Location, name: str, checksum: str) -> Location:
+    """Return where the change manager keeps ``name`` with ``checksum``: ``<cmroot>/<name>_<checksum>``.
+
+    A longer name than 255 characters is cut to 254, one less than fits: so does Hive (ReplChangeManager.getCMPath), and it
+    counts Java characters, hence UTF-16 units. Raises UnsafePath where the parts make no safe name.
+    """
+    units = f"{name}_{checksum}".encode("utf-16-le", "surrogatepass")
+    if len(units) // 2 > NAME_BYTES_MAX:
+        units = units[: 2 * (NAME_BYTES_MAX - 1)]
+    return cm_root.child(units.decode("utf-16-le", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedRoots:
+    """The directories that source files may be read from; everything else is refused, so none means nothing."""
+
+    roots: tuple[Location, ...] = ()
+
+    @staticmethod
+    def of(uris: Iterable[str]) -> AllowedRoots:
+        """Build the list from URIs of the configuration."""
+        return AllowedRoots(tuple(sorted({parse(uri) for uri in uris})))
+
+    def plus(self, *more: Location) -> AllowedRoots:
+        """Return the list with ``more``, such as the location of the table that an event is about."""
+        return AllowedRoots(tuple(sorted({*self.roots, *more})))
+
+    def require(self, location: Location) -> Location:
+        """Return ``location`` if it lies strictly below one of the roots; raise UnsafePath otherwise."""
+        if any(root.contains(location) and root != location for root in self.roots):
+            return location
+        raise UnsafePath(
+            "the file lies outside the directories that may be read",
+            path=shown(str(location)),
+            roots=[str(root) for root in self.roots],
+            hint="Add its warehouse or change manager directory to the source's file roots if it is legitimate.",
+        )
+
+
+def shown(text: str) -> str:
+    """Return ``text`` fit for a message: cut to 200 characters, control characters and surrogates escaped."""
+    cut = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "…"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
+
+
+def _local_authority(authority: str, uri: str) -> str:
+    if authority.lower() not in {"", "localhost"}:
+        _refuse("a file: URI names a host", uri)
+    return ""
+
+
+def _components(relative: str, whole: str) -> list[str]:
+    if not relative or relative.startswith("/"):
+        _refuse("a relative path is empty or absolute", whole)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", relative):
+        _refuse("a relative path is a URI", whole)
+    return _checked(relative.rstrip("/").split("/"), whole)
+
+
+def _checked(names: list[str], whole: str) -> list[str]:
+    for name in names:
+        _require_safe_name(name, whole)
+    return names
+
+
+def _require_safe_name(name: str, whole: str) -> None:
+    if not name or "/" in name:
+        _refuse("a component of the path is empty", whole)
+    if "\\" in name:
+        _refuse("the path holds a backslash", whole)
+    if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in name):
+        _refuse("the path holds control characters", whole)
+    if len(name.encode()) > NAME_BYTES_MAX:
+        _refuse("a component of the path is longer than 255 bytes", whole)
+    if _leads_elsewhere(name):
+        _refuse("the path holds . or .. components", whole)
+
+
+def _leads_elsewhere(name: str) -> bool:
+    """Whether ``name``, decoded as often as it changes, has a dot component or a NUL. Each round shrinks it."""
+    for _ in range(NAME_BYTES_MAX // 3 + 1):
+        if not {".", ".."}.isdisjoint(re.split(r"[/\\]", name)) or "\0" in name:
+            return True
+        decoded = unquote(name)
+        if decoded == name:
+            return False
+        name = decoded
+    return True
+
+
+def _refuse(reason: str, text: str) -> NoReturn:
+    raise UnsafePath(reason, path=shown(text))

@@ -1,0 +1,269 @@
+"""Copies in parallel and ahead of need.
+
+The replay submits a copy as soon as it meets the file's name and waits for it only before the commit that makes it visible. So the
+pool promises: ``submit`` blocks when the queue is full (the reader of events is slowed down, memory is not filled); the
+sizes of the files that move at one time stay below ``bytes_in_flight_max`` (one larger file moves alone); an error waits in its handle until
+somebody asks; ``close`` returns within its bound whatever a file system does.
+
+Threads, because copies wait for disks and networks, and hashing and system calls release the interpreter's lock. They are daemon
+threads: a hanging mount must not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.copies import Copied, Copier, CopyTask
+from state.errors import FilesUnavailable, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+WORKERS_DEFAULT: Final = 8
+BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
+QUEUE_DEFAULT: Final = 10_000
+_LOOK_S: Final = 0.2
+"""How often a blocked ``submit`` looks whether the pool was closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCounters:
+    """What a pool has done since its start."""
+
+    files: int = 0
+    """Copies that ended well, skipped ones included."""
+    size_bytes: int = 0
+    """Bytes that moved; skipped files count nothing."""
+    from_change_manager: int = 0
+    skipped: int = 0
+    mismatches: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    """Sum over all copies, so more than the clock shows."""
+
+
+class CopyHandle:
+    """One submitted copy."""
+
+    __slots__ = ("_done", "_error", "_result", "cancelled", "task")
+
+    def __init__(self, task: CopyTask) -> None:
+        self.task = task
+        self.cancelled = threading.Event()
+        self._done = threading.Event()
+        self._result: Copied | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it ended, well or not."""
+        return self._done.is_set()
+
+    def result(self, timeout_s: float | None = None) -> Copied:
+        """Wait and return the outcome, or raise what the copy raised; FilesUnavailable after ``timeout_s``."""
+        if not self._done.wait(timeout_s):
+            raise FilesUnavailable(
+                "the copy takes too long", target=self.task.target_uri, timeout_s=timeout_s
+            )
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
+
+    def finish(self, result: Copied | None, error: BaseException | None) -> None:
+        """Record the outcome; called once, by the pool."""
+        assert (result is None) != (error is None)
+        self._result, self._error = result, error
+        self._done.set()
+
+
+class CopyPool:
+    """Worker threads around one ``Copier``."""
+
+    def __init__(
+        self,
+        copier: Copier,
+        *,
+        workers: int = WORKERS_DEFAULT,
+        bytes_in_flight_max: int = BYTES_IN_FLIGHT_DEFAULT,
+        queue_max: int = QUEUE_DEFAULT,
+    ) -> None:
+        assert workers >= 1, workers
+        assert queue_max >= 1, queue_max
+        self._copier = copier
+        self._budget = _Budget(bytes_in_flight_max)
+        self._queue: queue.Queue[CopyHandle] = queue.Queue(queue_max)
+        self._running: set[CopyHandle] = set()
+        self._counters = CopyCounters()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"tideline-copy-{number}", daemon=True)
+            for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, task: CopyTask) -> CopyHandle:
+        """Queue ``task``; waits while the queue is full. Raises FilesUnavailable once the pool is closed."""
+        handle = CopyHandle(task)
+        while not self._closed.is_set():
+            try:
+                self._queue.put(handle, timeout=_LOOK_S)
+            except queue.Full:
+                continue
+            if self._closed.is_set():
+                self._drain()
+            return handle
+        raise FilesUnavailable("the copy pool is closed", target=task.target_uri)
+
+    def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
+        """Wait for all ``handles`` and return their outcomes in the same order.
+
+        Raises the first error in that order, but only when every copy has ended, so that nothing is written behind the caller's
+        back. ``timeout_s`` bounds the whole wait.
+        """
+        listed = list(handles)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        outcomes = [_outcome(handle, deadline) for handle in listed]
+        for outcome in outcomes:
+            if isinstance(outcome, TidelineError):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, Copied)]
+
+    def cancel(self, handles: Iterable[CopyHandle]) -> None:
+        """Ask the copies to stop: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
+        for handle in handles:
+            handle.cancelled.set()
+
+    def counters(self) -> CopyCounters:
+        """Return what was done so far."""
+        with self._lock:
+            return self._counters
+
+    def pending(self) -> tuple[int, int]:
+        """Return (queued, running) copies, about."""
+        with self._lock:
+            return self._queue.qsize(), len(self._running)
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``. Closing twice is no error."""
+        self._closed.set()
+        self._drain()
+        with self._lock:
+            running = list(self._running)
+        self.cancel(running)
+        self._budget.close()
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def check(self) -> None:
+        """Assert the pool's invariants."""
+        with self._lock:
+            assert len(self._running) <= len(self._threads)
+            assert self._counters.skipped <= self._counters.files
+        self._budget.check()
+
+    def _work(self) -> None:
+        while not self._closed.is_set():
+            try:
+                handle = self._queue.get(timeout=_LOOK_S)
+            except queue.Empty:
+                continue
+            self._run(handle)
+
+    def _run(self, handle: CopyHandle) -> None:
+        with self._lock:
+            self._running.add(handle)
+        if self._closed.is_set():
+            handle.cancelled.set()
+        copied: Copied | None = None
+        error: BaseException | None = None
+        try:
+            _require_wanted(handle)
+            copied = self._copier.copy(handle.task, cancelled=handle.cancelled, reserve=self._budget.reserved)
+        except BaseException as failure:  # noqa: BLE001 - handed to whoever waits; a worker must not die of it
+            error = failure
+        with self._lock:
+            self._running.discard(handle)
+            self._counters = _counted(self._counters, copied)
+        handle.finish(copied, error)
+
+    def _drain(self) -> None:
+        """End queued copies, so that nobody waits for them."""
+        while True:
+            try:
+                handle = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            handle.finish(None, FilesUnavailable("the copy pool was closed", target=handle.task.target_uri))
+
+
+class _Budget:
+    """At most ``size_bytes_max`` bytes at one time; a larger request goes alone."""
+
+    def __init__(self, size_bytes_max: int) -> None:
+        assert size_bytes_max > 0, size_bytes_max
+        self._max = size_bytes_max
+        self._used = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserved(self, size_bytes: int) -> Iterator[None]:
+        share = min(size_bytes, self._max)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._used + share <= self._max)
+            if self._closed:
+                raise FilesUnavailable("the copy pool was closed")
+            self._used += share
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= share
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        with self._changed:
+            assert 0 <= self._used <= self._max
+
+
+def _outcome(handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
+    try:
+        return handle.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except TidelineError as error:
+        return error
+
+
+def _require_wanted(handle: CopyHandle) -> None:
+    if handle.cancelled.is_set():
+        raise FilesUnavailable("the copy was cancelled", target=handle.task.target_uri)
+
+
+def _counted(counters: CopyCounters, copied: Copied | None) -> CopyCounters:
+    if copied is None:
+        return replace(counters, failed=counters.failed + 1)
+    return CopyCounters(
+        files=counters.files + 1,
+        size_bytes=counters.size_bytes + (0 if copied.skipped else copied.size_bytes),
+        from_change_manager=counters.from_change_manager + copied.from_change_manager,
+        skipped=counters.skipped + copied.skipped,
+        mismatches=counters.mismatches + copied.mismatches,
+        failed=counters.failed,
+        seconds=counters.seconds + copied.seconds,
+    )

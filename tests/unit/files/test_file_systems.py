@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pytest
+
+from handlers.events import SourceFile
+from handlers.files import (
+    AllowedRoots,
+    Copier,
+    CopyTask,
+    FileSystems,
+    list_plain_files,
+    open_file_systems,
+    parse,
+)
+from handlers.files.arrow import HELD_BYTES_MAX, ArrowFiles, bucket_path, own_path
+from handlers.files.filesystems import TEMPORARY_PREFIX, FileSystem
+from handlers.files.local import LocalFiles
+from state.errors import (
+    ConfigError,
+    FilesUnavailable,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    TidelineError,
+    UnsafePath,
+    Unsupported,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+LARGE = HELD_BYTES_MAX + 1
+
+
+def renaming(root: Path) -> ArrowFiles:
+    return ArrowFiles(pafs.SubTreeFileSystem(str(root), pafs.LocalFileSystem()), own_path, object_store=False)
+
+
+def object_store(root: Path) -> ArrowFiles:
+    (root / "bucket").mkdir(exist_ok=True)
+    return ArrowFiles(
+        pafs.SubTreeFileSystem(str(root), pafs.LocalFileSystem()), bucket_path, object_store=True
+    )
+
+
+@pytest.fixture(params=["local", "renaming", "object store"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, str]:
+    """A file system and the URI of an empty directory on it."""
+    if request.param == "local":
+        return LocalFiles(fsync=True), f"file:{tmp_path}"
+    if request.param == "renaming":
+        return renaming(tmp_path), "hdfs://nn"
+    return object_store(tmp_path), "s3a://bucket"
+
+
+def put(files: FileSystem, uri: str, content: bytes) -> None:
+    with files.create(parse(uri), len(content)) as writer:
+        writer.write(memoryview(content))
+        writer.publish()
+
+
+def get(files: FileSystem, uri: str) -> bytes:
+    buffer = memoryview(bytearray(1 << 16))
+    content = bytearray()
+    with files.open(parse(uri)) as reader:
+        while filled := reader.readinto(buffer):
+            content += buffer[:filled]
+    return bytes(content)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5, LARGE])
+def test_what_is_published_is_read_back(files: tuple[FileSystem, str], size_bytes: int) -> None:
+    system, root = files
+    content = bytes(size_bytes)
+    put(system, f"{root}/f", content)
+    assert get(system, f"{root}/f") == content
+    assert system.stat(parse(f"{root}/f")).size_bytes == size_bytes
+    assert [(entry.name, entry.is_directory) for entry in system.list(parse(f"{root}/"))] == [("f", False)]
+
+
+def test_a_file_replaces_its_namesake_and_an_unpublished_one_never_was(files: tuple[FileSystem, str]) -> None:
+    system, root = files
+    put(system, f"{root}/f", b"old")
+    with system.create(parse(f"{root}/f"), 3) as writer:
+        writer.write(memoryview(b"new"))
+    assert get(system, f"{root}/f") == b"old"
+    put(system, f"{root}/f", b"new")
+    assert get(system, f"{root}/f") == b"new"
+    assert [entry.name for entry in system.list(parse(f"{root}/"))] == ["f"]
+
+
+def test_an_unfinished_file_has_a_name_that_hive_hides(tmp_path: Path) -> None:
+    for system, root in ((LocalFiles(), f"file:{tmp_path}/l"), (renaming(tmp_path), "hdfs://nn/r")):
+        with system.create(parse(f"{root}/f"), 1) as writer:
+            writer.write(memoryview(b"x"))
+            (entry,) = system.list(parse(root))
+            assert entry.name.startswith(TEMPORARY_PREFIX)
+        assert list(system.list(parse(root))) == []
+
+
+def test_missing_files_and_directories_are_not_found(files: tuple[FileSystem, str]) -> None:
+    system, root = files
+    absent = parse(f"{root}/absent")
+    for call in (system.stat, system.open, system.list):
+        with pytest.raises(NotFound):
+            call(absent)
+    system.remove(absent)
+
+
+def test_a_directory_is_no_file(files: tuple[FileSystem, str], tmp_path: Path) -> None:
+    system, root = files
+    (tmp_path / "bucket" / "d").mkdir(parents=True)
+    (tmp_path / "d").mkdir()
+    with pytest.raises(Refused):
+        system.stat(parse(f"{root}/d"))
+    with pytest.raises(TidelineError):
+        system.open(parse(f"{root}/d"))
+
+
+def test_removing_removes(files: tuple[FileSystem, str]) -> None:
+    system, root = files
+    put(system, f"{root}/f", b"x")
+    system.remove(parse(f"{root}/f"))
+    with pytest.raises(NotFound):
+        system.stat(parse(f"{root}/f"))
+
+
+class Failing:
+    """Stands for a library that fails in a given way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def fail(*_arguments: object, **_named: object) -> None:
+            raise self._error
+
+        return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (FileNotFoundError("x"), NotFound),
+        (PermissionError(13, "Permission denied"), Refused),
+        (
+            OSError(
+                "When reading information for key 'k': AWS Error ACCESS_DENIED during HeadObject operation"
+            ),
+            Refused,
+        ),
+        (OSError("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7"), FilesUnavailable),
+        (OSError("HDFS list directory failed: AccessControlException"), Refused),
+        (pa.ArrowInvalid("bad\npath"), InvalidRequest),
+        (pa.ArrowNotImplementedError("no"), Unsupported),
+        (IsADirectoryError(21, "Is a directory"), Refused),
+        (TimeoutError("slow"), FilesUnavailable),
+    ],
+)
+def test_a_librarys_error_never_leaks(error: Exception, expected: type[Exception]) -> None:
+    system = ArrowFiles(Failing(error), bucket_path, object_store=True)
+    place = parse("s3a://bucket/k")
+    calls: list[Callable[[], object]] = [
+        lambda: system.stat(place),
+        lambda: system.list(place),
+        lambda: system.open(place),
+        lambda: system.create(place, LARGE),
+    ]
+    for call in calls:
+        with pytest.raises(expected) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    if not isinstance(error, FileNotFoundError):
+        with pytest.raises(expected):
+            system.remove(place)
+
+
+def test_a_symbolic_link_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("real")
+    for call in (LocalFiles().stat, LocalFiles().open):
+        with pytest.raises(UnsafePath):
+            call(parse(f"{tmp_path}/link"))
+    assert [entry.name for entry in LocalFiles().list(parse(str(tmp_path)))] == ["real"]
+
+
+def test_files_cross_from_one_file_system_to_another(tmp_path: Path) -> None:
+    for name in ("hdfs", "s3"):
+        (tmp_path / name).mkdir()
+    systems = FileSystems(
+        {
+            "hdfs": lambda _authority, _options: renaming(tmp_path / "hdfs"),
+            "s3a": lambda _authority, _options: object_store(tmp_path / "s3"),
+            "file": lambda _authority, _options: LocalFiles(fsync=False),
+        }
+    )
+    put(systems.of(parse("hdfs://nn/t/f")), "hdfs://nn/t/f", b"rows")
+    copier = Copier(systems, AllowedRoots.of(["hdfs://nn/t", "s3a://bucket"]))
+    copier.copy(CopyTask(SourceFile("hdfs://nn/t/f"), "s3a://bucket/f"))
+    task = CopyTask(SourceFile("s3a://bucket/f"), f"file:{tmp_path}/local/f")
+    assert not copier.copy(task).skipped
+    assert copier.copy(task).skipped
+    assert (tmp_path / "local" / "f").read_bytes() == b"rows"
+    assert list_plain_files(systems, "hdfs://nn/t") == (SourceFile("hdfs://nn/t/f"),)
+
+
+def test_an_unknown_scheme_and_wrong_options_are_configuration_errors() -> None:
+    with pytest.raises(ConfigError):
+        open_file_systems().of(parse("ftp://host/a"))
+    with pytest.raises(ConfigError):
+        open_file_systems({"ftp": {}})
+    with pytest.raises(ConfigError):
+        open_file_systems({"file": {"fsync": "yes"}}).of(parse("/a"))
+    with pytest.raises(ConfigError):
+        open_file_systems({"s3a": {"no_such_option": 1}}).of(parse("s3a://bucket/a"))
+
+
+def test_hdfs_without_its_library_says_what_is_missing() -> None:
+    with contextlib.suppress(ConfigError):
+        open_file_systems().of(parse("hdfs://localhost:1/a"))
+        pytest.skip("libhdfs is installed here")
+
+
+def test_a_file_system_is_opened_once_per_authority() -> None:
+    systems = open_file_systems()
+    assert systems.of(parse("/a")) is systems.of(parse("/b"))

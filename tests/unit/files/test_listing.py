@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.events import SourceFile
+from handlers.files import list_plain_files, list_write_directories, open_file_systems
+from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def lay(root: Path, *names: str) -> str:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    return f"file:{root}"
+
+
+def listed(root_uri: str, write_id: int) -> list[str]:
+    files = list_write_directories(open_file_systems(), root_uri, write_id)
+    assert all(file.uri == f"{root_uri}/{file.subdir}/{file.uri.rpartition('/')[2]}" for file in files)
+    return [file.uri.removeprefix(root_uri + "/") for file in files]
+
+
+def test_all_directories_of_a_write_are_found_and_no_others(tmp_path: Path) -> None:
+    mine = [
+        "base_0000005/bucket_00000_0",
+        "delete_delta_0000005_0000005_0001/bucket_00000_0",
+        "delta_0000005_0000005/bucket_00000_0",
+        "delta_0000005_0000005_0000/bucket_00000_0",
+        "delta_0000005_0000005_0000/bucket_00001_0",
+        "delta_5_5_0002/HIVE_UNION_SUBDIR_1/000000_0",
+    ]
+    others = [
+        "delta_0000004_0000004/bucket_00000_0",
+        "delta_0000004_0000005/bucket_00000_0",
+        "delta_0000055_0000055/bucket_00000_0",
+        "base_0000004/bucket_00000_0",
+        "dt=1/delta_0000005_0000005/bucket_00000_0",
+        "delta_0000005_0000005_0000/_orc_acid_version",
+        "delta_0000005_0000005_0000/._tideline_00000000_00",
+        "delta_0000005_0000005.bak/bucket_00000_0",
+    ]
+    assert listed(lay(tmp_path, *mine, *others), 5) == sorted(mine)
+
+
+def test_the_write_id_is_told_in_subdir_and_nothing_is_recorded_as_checksum(tmp_path: Path) -> None:
+    root = lay(tmp_path, "delta_0000005_0000005_0000/bucket_00000_0")
+    (file,) = list_write_directories(open_file_systems(), root, 5)
+    assert file == SourceFile(
+        f"{root}/delta_0000005_0000005_0000/bucket_00000_0", None, None, "delta_0000005_0000005_0000"
+    )
+
+
+def test_a_compacted_directory_stands_in_only_when_the_original_is_gone(tmp_path: Path) -> None:
+    root = lay(
+        tmp_path, "delta_0000005_0000005_0000/bucket_00000_0", "delta_0000005_0000005_v0000012/bucket_00000"
+    )
+    assert listed(root, 5) == ["delta_0000005_0000005_0000/bucket_00000_0"]
+    (tmp_path / "delta_0000005_0000005_0000/bucket_00000_0").unlink()
+    (tmp_path / "delta_0000005_0000005_0000").rmdir()
+    assert listed(root, 5) == ["delta_0000005_0000005_v0000012/bucket_00000"]
+
+
+def test_an_absent_table_has_no_write_directories(tmp_path: Path) -> None:
+    assert list_write_directories(open_file_systems(), f"file:{tmp_path}/absent", 5) == ()
+
+
+def test_a_plain_tables_files_are_its_direct_visible_children(tmp_path: Path) -> None:
+    root = lay(tmp_path, "000000_0", "000001_0", "_SUCCESS", ".hidden", "dt=1/000000_0")
+    (tmp_path / "link").symlink_to(tmp_path / "000000_0")
+    assert list_plain_files(open_file_systems(), root) == (
+        SourceFile(f"{root}/000000_0"),
+        SourceFile(f"{root}/000001_0"),
+    )
+
+
+def test_a_missing_plain_directory_is_not_found_and_a_file_is_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        list_plain_files(open_file_systems(), f"file:{tmp_path}/absent")
+    with pytest.raises((NotFound, Refused)):
+        list_plain_files(open_file_systems(), lay(tmp_path, "file") + "/file")
+
+
+def test_too_many_files_are_refused(tmp_path: Path) -> None:
+    root = lay(tmp_path, "delta_5_5/a", "delta_5_5/b", "c", "d")
+    with pytest.raises(LimitExceeded):
+        list_write_directories(open_file_systems(), root, 5, files_max=1)
+    with pytest.raises(LimitExceeded):
+        list_plain_files(open_file_systems(), root, files_max=1)
+
+
+def test_directories_nested_without_end_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LimitExceeded):
+        listed(lay(tmp_path, "delta_5_5/" + "d/" * 9 + "f"), 5)
+
+
+def test_a_name_that_no_event_could_carry_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsafePath):
+        list_plain_files(open_file_systems(), lay(tmp_path, "a\nb"))

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from handlers.files.paths import AllowedRoots, Location, cm_path, parse, shown, target_subdir
+from state.errors import UnsafePath
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+HOSTILE = [
+    "..",
+    "a/../b",
+    "../../etc/passwd",
+    "%2e%2e/x",
+    "%252e%252e",
+    ".%2E",
+    "a/./b",
+    "/etc/passwd",
+    "file:/etc/passwd",
+    "hdfs://other/x",
+    "a\0b",
+    "a%00b",
+    "a\nb",
+    "a\r",
+    "a\\..\\b",
+    "a%5c..%5cb",
+    "a//b",
+    "",
+    "x" * 256,
+    "é" * 128,
+    "a\x85b",
+    "a\u2028b",
+    "a\ud800",
+    "/".join(["x" * 255] * 20),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "authority", "path", "written"),
+    [
+        ("file:/a/b", "file", "", "/a/b", "file:/a/b"),
+        ("file:///a/b/", "file", "", "/a/b", "file:/a/b"),
+        ("file://localhost/a", "file", "", "/a", "file:/a"),
+        ("/a//b", "file", "", "/a/b", "file:/a/b"),
+        ("HDFS://nn:8020/w", "hdfs", "nn:8020", "/w", "hdfs://nn:8020/w"),
+        ("hdfs:///w", "hdfs", "", "/w", "hdfs:/w"),
+        ("s3a://bucket/k=1/f", "s3a", "bucket", "/k=1/f", "s3a://bucket/k=1/f"),
+        ("abfss://c@acc.dfs.core.windows.net/x", "abfss", "c@acc.dfs.core.windows.net", "/x", None),
+        ("/t/hr=10%3A00", "file", "", "/t/hr=10%3A00", "file:/t/hr=10%3A00"),
+        ("/", "file", "", "/", "file:/"),
+        ("s3a://bucket", "s3a", "bucket", "/", "s3a://bucket/"),
+        ("hdfs://nn//w", "hdfs", "nn", "/w", "hdfs://nn/w"),
+        ("file:////a", "file", "", "/a", "file:/a"),
+    ],
+)
+def test_a_uri_is_read_as_hadoop_reads_it(
+    text: str, scheme: str, authority: str, path: str, written: str | None
+) -> None:
+    assert parse(text) == Location(scheme, authority, path)
+    assert str(parse(text)) == (written or text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a/b",
+        "//host/a",
+        "file:a",
+        "file://other/a",
+        "hdfs://na me/a",
+        "hdfs://h%2f/a",
+        "/a/../b",
+        "/a/%2e%2E/b",
+        "/a\0",
+        ":/a",
+    ],
+)
+def test_what_is_no_absolute_normal_path_is_refused(text: str) -> None:
+    with pytest.raises(UnsafePath):
+        parse(text)
+
+
+@pytest.mark.parametrize("relative", HOSTILE)
+def test_a_hostile_relative_path_is_refused(relative: str) -> None:
+    with pytest.raises(UnsafePath):
+        parse("/warehouse/t").join(relative)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["..", ".", "a", "/", "%2e", "%2f", "\\", "\0", "file:", "é", "%25", "//", "b=c"])
+    ).map("".join)
+)
+@example("%2e%2e%2fx")
+@example("p=%2F..%2Fx")
+def test_a_joined_path_stays_below_its_root_however_it_is_read(relative: str) -> None:
+    root = parse("hdfs://nn/warehouse/t")
+    try:
+        joined = root.join(relative)
+    except UnsafePath:
+        return
+    assert root.contains(joined)
+    decoded = joined.path
+    for _ in range(3):
+        assert f"{posixpath.normpath(decoded)}/".startswith("/warehouse/t/")
+        assert "\0" not in decoded
+        decoded = unquote(decoded)
+    assert parse(str(joined)) == joined
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_location_or_unsafe(text: str) -> None:
+    for read in (parse, parse("/w").join, parse("/w").child, target_subdir):
+        result = outcome(read, text)
+        assert {"\0", "\n", "\r", "\x1b"}.isdisjoint(str(result))
+
+
+def outcome(read: Callable[[str], object], text: str) -> object:
+    try:
+        return read(text)
+    except UnsafePath as error:
+        return error
+
+
+def test_a_place_contains_itself_and_what_lies_below_but_not_its_namesakes() -> None:
+    root = parse("/w/t")
+    assert root.contains(root)
+    assert root.contains(parse("/w/t/x"))
+    assert not root.contains(parse("/w/t2"))
+    assert not root.contains(parse("/w"))
+    assert not root.contains(parse("hdfs://nn/w/t/x"))
+    assert parse("/").contains(root)
+
+
+def test_only_files_below_an_allowed_root_may_be_read() -> None:
+    allowed = AllowedRoots.of(["hdfs://nn/warehouse", "hdfs://nn/cm"])
+    inside = parse("hdfs://nn/warehouse/t/f")
+    assert allowed.require(inside) is inside
+    for outside in (
+        "hdfs://nn/warehouse",
+        "hdfs://nn/warehouse2/f",
+        "hdfs://other/warehouse/f",
+        "file:/warehouse/f",
+    ):
+        with pytest.raises(UnsafePath):
+            allowed.require(parse(outside))
+    with pytest.raises(UnsafePath):
+        AllowedRoots().require(inside)
+    assert AllowedRoots().plus(parse("hdfs://nn/warehouse/t")).require(inside) is inside
+
+
+@pytest.mark.parametrize(
+    ("subdir", "expected"),
+    [
+        ("", ""),
+        ("delta_0000005_0000005_0000", "delta_0000005_0000005_0000"),
+        ("delta_0000001_0000004_v0000012", "delta_0000001_0000004"),
+        ("delete_delta_0000005_0000005_0001", "delete_delta_0000005_0000005_0001"),
+        ("base_0000005_v0000012", "base_0000005"),
+        ("base_5_v12", "base_5"),
+        ("base_-9223372036854775808_v0000003", "base_-9223372036854775808"),
+        ("delta_0000003_0000003_0001/HIVE_UNION_SUBDIR_2", "delta_0000003_0000003_0001/HIVE_UNION_SUBDIR_2"),
+        ("HIVE_UNION_SUBDIR_1/base_0000002_v9", "HIVE_UNION_SUBDIR_1/base_0000002"),
+    ],
+)
+def test_the_visibility_suffix_of_compacted_directories_is_dropped(subdir: str, expected: str) -> None:
+    assert target_subdir(subdir) == expected
+
+
+@pytest.mark.parametrize(
+    "subdir",
+    [
+        *(text for text in HOSTILE if text and len(text) < 4096),
+        "delta_5",
+        "delta_0000006_0000005",
+        "base_x",
+        "base_5_v",
+        "delta_5_5_",
+        "delta_\u0665_\u0665",
+    ],
+)
+def test_a_malformed_acid_directory_is_refused(subdir: str) -> None:
+    with pytest.raises(UnsafePath):
+        target_subdir(subdir)
+
+
+def test_the_change_manager_names_a_copy_by_its_checksum() -> None:
+    assert cm_path(parse("hdfs://nn/cm"), "bucket_00000_0", "9f3a") == parse(
+        "hdfs://nn/cm/bucket_00000_0_9f3a"
+    )
+
+
+@pytest.mark.parametrize(("length", "kept"), [(222, 255), (223, 254), (255, 254)])
+def test_a_long_name_is_cut_one_shorter_than_fits_as_hive_does(length: int, kept: int) -> None:
+    name = "n" * length
+    assert cm_path(parse("/cm"), name, "c" * 32).name == f"{name}_{'c' * 32}"[:kept]
+
+
+def test_a_checksum_that_is_a_path_is_refused() -> None:
+    with pytest.raises(UnsafePath):
+        cm_path(parse("/cm"), "f", "/../../etc/passwd")
+
+
+def test_what_is_shown_is_short_and_printable() -> None:
+    assert shown("a\n\x1b[31m\ud800") == "a\\n\\x1b[31m\\ud800"
+    assert len(shown("x" * 10_000)) == 201

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.events import SourceFile
+from handlers.files import Copied, Copier, CopyPool, CopyTask
+from state.errors import FileLost, FilesUnavailable
+from tests.builders.warehouse import Warehouse, path_of
+
+
+if TYPE_CHECKING:
+    from handlers.files.flow import Reserve
+
+
+DEADLINE_S = 20.0
+
+
+class Gated(Copier):
+    """Copies nothing: reserves as many bytes as the target's name says and waits for its gate."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.began = threading.Semaphore(0)
+        self.in_flight = 0
+        self.in_flight_max = 0
+        self.lock = threading.Lock()
+
+    def copy(
+        self, task: CopyTask, *, cancelled: threading.Event | None = None, reserve: Reserve | None = None
+    ) -> Copied:
+        size = int(task.target_uri.rpartition("/")[2])
+        assert reserve is not None
+        assert cancelled is not None
+        with reserve(size):
+            with self.lock:
+                self.in_flight += size
+                self.in_flight_max = max(self.in_flight, self.in_flight_max)
+            self.began.release()
+            while not self.gate.wait(0.01):
+                if cancelled.is_set():
+                    raise FilesUnavailable("the copy was cancelled")
+            with self.lock:
+                self.in_flight -= size
+        return Copied(size, from_change_manager=False, skipped=False, seconds=0.0)
+
+
+def sized(size: int) -> CopyTask:
+    return CopyTask(SourceFile("file:/s"), f"file:/t/{size}")
+
+
+def test_many_files_are_copied_and_counted(warehouse: Warehouse) -> None:
+    sources = [warehouse.wrote(b"x" * number, name=f"bucket_{number:05}_0") for number in range(50)]
+    path_of(sources[0]).unlink()
+    warehouse.recycled(sources[0], b"")
+    pool = CopyPool(warehouse.copier(), workers=4)
+    try:
+        copied = pool.wait([pool.submit(warehouse.task(source)) for source in sources], DEADLINE_S)
+        assert [each.size_bytes for each in copied] == list(range(50))
+        assert pool.wait([pool.submit(warehouse.task(sources[7]))], DEADLINE_S)[0].skipped
+        counters = pool.counters()
+        assert (counters.files, counters.size_bytes) == (51, sum(range(50)))
+        assert (counters.from_change_manager, counters.skipped, counters.failed) == (1, 1, 0)
+        assert pool.pending() == (0, 0)
+        pool.check()
+    finally:
+        assert pool.close(DEADLINE_S)
+    assert len(warehouse.target_files()) == 50
+
+
+def test_an_error_waits_for_the_one_who_asks_and_the_others_are_copied(warehouse: Warehouse) -> None:
+    good, bad = warehouse.wrote(name="good"), warehouse.wrote(name="bad")
+    path_of(bad).unlink()
+    pool = CopyPool(warehouse.copier(), workers=2)
+    try:
+        handles = [pool.submit(warehouse.task(source)) for source in (bad, good)]
+        with pytest.raises(FileLost):
+            pool.wait(handles, DEADLINE_S)
+        assert all(handle.done for handle in handles)
+        assert handles[1].result().size_bytes == 4
+        assert pool.counters().failed == 1
+    finally:
+        pool.close()
+
+
+def test_bytes_in_flight_stay_below_their_limit_and_a_larger_file_goes_alone() -> None:
+    copier = Gated()
+    pool = CopyPool(copier, workers=8, bytes_in_flight_max=100)
+    try:
+        handles = [pool.submit(sized(size)) for size in (60, 60, 60, 40, 250)]
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        copier.gate.set()
+        pool.wait(handles, DEADLINE_S)
+        assert copier.in_flight_max in {60, 100, 250}
+        pool.check()
+    finally:
+        pool.close()
+
+
+def test_a_full_queue_makes_the_submitter_wait() -> None:
+    copier = Gated()
+    pool = CopyPool(copier, workers=1, queue_max=1)
+    try:
+        first = pool.submit(sized(1))
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        second = pool.submit(sized(1))
+        submitted = threading.Event()
+
+        def submit_third() -> None:
+            pool.submit(sized(1))
+            submitted.set()
+
+        threading.Thread(target=submit_third, daemon=True).start()
+        assert not submitted.wait(0.1)
+        copier.gate.set()
+        assert submitted.wait(DEADLINE_S)
+        pool.wait([first, second], DEADLINE_S)
+    finally:
+        pool.close()
+
+
+def test_cancelled_copies_end_without_an_outcome() -> None:
+    copier = Gated()
+    pool = CopyPool(copier, workers=1)
+    try:
+        running, queued = pool.submit(sized(1)), pool.submit(sized(2))
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        pool.cancel([running, queued])
+        for handle in (running, queued):
+            with pytest.raises(FilesUnavailable, match="cancelled"):
+                handle.result(DEADLINE_S)
+        assert copier.in_flight_max == 1
+    finally:
+        pool.close()
+
+
+def test_closing_ends_running_and_queued_copies_and_refuses_new_ones() -> None:
+    copier = Gated()
+    pool = CopyPool(copier, workers=1)
+    handles = [pool.submit(sized(1)), pool.submit(sized(1))]
+    assert copier.began.acquire(timeout=DEADLINE_S)
+    assert pool.close(DEADLINE_S)
+    for handle in handles:
+        with pytest.raises(FilesUnavailable):
+            handle.result(DEADLINE_S)
+    with pytest.raises(FilesUnavailable, match="closed"):
+        pool.submit(sized(1))
+    assert pool.close(DEADLINE_S)
+
+
+def test_closing_returns_within_its_bound_when_a_file_system_hangs() -> None:
+    class Hanging(Gated):
+        def copy(
+            self,
+            task: CopyTask,  # noqa: ARG002 - the signature of what it stands for
+            *,
+            cancelled: threading.Event | None = None,  # noqa: ARG002 - likewise
+            reserve: Reserve | None = None,  # noqa: ARG002 - likewise
+        ) -> Copied:
+            self.began.release()
+            self.gate.wait(DEADLINE_S)
+            return Copied(0, from_change_manager=False, skipped=True, seconds=0.0)
+
+    copier = Hanging()
+    pool = CopyPool(copier, workers=1)
+    handle = pool.submit(sized(1))
+    assert copier.began.acquire(timeout=DEADLINE_S)
+    assert not pool.close(timeout_s=0.05)
+    with pytest.raises(FilesUnavailable, match="too long"):
+        handle.result(timeout_s=0.01)
+    copier.gate.set()
+    assert pool.close(DEADLINE_S)
+
+
+def test_a_defect_in_a_copy_reaches_the_waiter_and_not_the_worker() -> None:
+    pool = CopyPool(Gated(), workers=1)
+    try:
+        with pytest.raises(ValueError, match="invalid literal"):
+            pool.submit(CopyTask(SourceFile("file:/s"), "file:/t/no-number")).result(DEADLINE_S)
+        assert all(thread.is_alive() for thread in pool._threads)
+    finally:
+        pool.close()
