@@ -45,7 +45,7 @@ class RelayConfig(Section):
         "'earliest' (the oldest that is kept) or an event id.",
     )
     batch_events: int = Field(
-        default=500, ge=1, le=100_000, description="Events asked for in one metastore call."
+        default=1000, ge=1, le=100_000, description="Events asked for in one metastore call."
     )
     record_bytes_max: int = Field(
         default=524_288,
@@ -54,10 +54,16 @@ class RelayConfig(Section):
         description="Size that no Kafka record exceeds; commits with more files have more parts.",
     )
     poll_min_s: float = Field(
-        default=0.1, gt=0, le=60, description="Pause between two calls while events keep coming."
+        default=0.01,
+        gt=0,
+        le=60,
+        description="Pause after the first empty answer; it doubles up to poll_max_s.",
     )
     poll_max_s: float = Field(
-        default=1.0, gt=0, le=600, description="Pause that an idle source's calls slow down to."
+        default=0.2,
+        gt=0,
+        le=600,
+        description="Longest pause between two calls to an idle source: what a new event waits at most.",
     )
     topic_retention_s: int = Field(
         default=604_800,
