@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import orjson
 
-from state.errors import BadInput, LimitExceeded, StateCorrupt
+from state.errors import BadInput, LimitExceeded
 from state.transactions.source_txns import Allocation, OpenTxn, Touched
 
 
@@ -88,39 +88,31 @@ def table_value(high_water_mark: int) -> bytes:
 
 
 def read_txn(key: bytes, value: bytes) -> OpenTxn:
-    """Read a transaction's record; raise StateCorrupt where it is none."""
-    try:
-        first_event_id, last_event_id, allocations, target_txn, writes_seen = _json(value)
-        by_table = {table: Allocation(table, write_id, event_id) for table, write_id, event_id in allocations}
-    except (ValueError, TypeError) as error:
-        raise _unreadable(key, error) from error
-    txn_id = int.from_bytes(key[len(TXN) :], "big")
+    """Read a transaction's record; raise ValueError or TypeError where it is none (``book`` makes it StateCorrupt)."""
+    first_event_id, last_event_id, allocations, target_txn, writes_seen = _json(value)
+    by_table = {table: Allocation(table, write_id, event_id) for table, write_id, event_id in allocations}
+    (txn_id,) = _ids(key[len(TXN) :], 1)
     return OpenTxn(txn_id, first_event_id, last_event_id, by_table, target_txn, writes_seen=writes_seen)
 
 
 def read_touched(key: bytes) -> tuple[int, Touched]:
-    """Read a touched partition's key as (txn id, what was touched)."""
+    """Read a touched partition's key as (txn id, what was touched); raises as ``read_txn``."""
     ids, names = key[len(TOUCHED) : len(TOUCHED) + 16], key[len(TOUCHED) + 16 :]
-    table, found, partition_name = names.partition(b"\x00")
-    if len(ids) != 16 or not found:
-        raise _unreadable(key, None)
-    txn_id, write_id = int.from_bytes(ids[:8], "big"), int.from_bytes(ids[8:], "big")
+    txn_id, write_id = _ids(ids, 2)
+    table, _, partition_name = names.partition(b"\x00")
     return txn_id, Touched(table.decode(), write_id, partition_name.decode())
 
 
 def read_table(key: bytes, value: bytes) -> tuple[str, int]:
-    """Read a table's record as (table, high-water mark); raise StateCorrupt where it is none."""
-    try:
-        (high_water_mark,) = _json(value)
-    except (ValueError, TypeError) as error:
-        raise _unreadable(key, error) from error
+    """Read a table's record as (table, high-water mark); raises as ``read_txn``."""
+    (high_water_mark,) = _json(value)
     return key[len(TABLE) : -1].decode(), high_water_mark
 
 
 def read_aborted(key: bytes) -> tuple[str, int]:
-    """Read an aborted id's key as (table, write id)."""
-    table, write_id = key[len(ABORTED) : -9], key[-8:]
-    return table.decode(), int.from_bytes(write_id, "big")
+    """Read an aborted id's key as (table, write id); raises as ``read_txn``."""
+    (write_id,) = _ids(key[-8:], 1)
+    return key[len(ABORTED) : -9].decode(), write_id
 
 
 def _json(value: bytes) -> list[Any]:
@@ -132,13 +124,10 @@ def _json(value: bytes) -> list[Any]:
     return decoded
 
 
-def _unreadable(key: bytes, error: Exception | None) -> StateCorrupt:
-    return StateCorrupt(
-        "a remembered transaction cannot be read",
-        key=key.hex()[:80],
-        reason=str(error),
-        hint="Bootstrap again.",
-    )
+def _ids(packed: bytes, count: int) -> tuple[int, ...]:
+    if len(packed) != 8 * count:
+        raise ValueError("an id is cut short")
+    return tuple(int.from_bytes(packed[at : at + 8], "big") for at in range(0, len(packed), 8))
 
 
 def _id(number: int) -> bytes:

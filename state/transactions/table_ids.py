@@ -41,6 +41,7 @@ class TableWriteIds:
 
     def check(self) -> None:
         """Assert: no id above the mark, none twice, no more aborted ones than are remembered."""
+        assert self.high_water_mark >= 0, self
         assert self.aborted == sorted(set(self.aborted)), self
         assert len(self.aborted) <= ABORTED_MAX, len(self.aborted)
         assert self.open.keys().isdisjoint(self.aborted), self

@@ -1,0 +1,247 @@
+"""The ledger under random histories of a source, against lists of facts, with crashes back to the last flush."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from state.store.memory import MemoryStore
+from state.transactions import Allocation, Touched, TxnLedger, ValidWriteIds
+
+
+TABLES = st.sampled_from(["a.t", "a.u", "a.v", "b.t"])
+PARTITIONS = st.sampled_from(["", "p=1", "p=2"])
+
+Event = tuple[str, tuple[object, ...]]
+
+
+@dataclass
+class Source:
+    """A naive metastore and a naive observer of it: every fact in a flat list, every answer by filtering."""
+
+    event_id: int = 0
+    txn_id: int = 0
+    open_txns: list[int] = field(default_factory=list)
+    held: list[tuple[int, Allocation]] = field(default_factory=list)
+    aborted: list[tuple[str, int]] = field(default_factory=list)
+    marks: dict[str, int] = field(default_factory=dict)
+    target_txns: dict[int, int] = field(default_factory=dict)
+    touched: list[tuple[int, Touched]] = field(default_factory=list)
+    writes_seen: dict[int, int] = field(default_factory=dict)
+    remembered: list[int] = field(default_factory=list)
+
+    def next_event(self) -> int:
+        self.event_id += 1
+        return self.event_id
+
+    def allocations(self, txn_id: int) -> tuple[Allocation, ...]:
+        return tuple(a for owner, a in self.held if owner == txn_id)
+
+    def valid(self, table: str) -> ValidWriteIds | None:
+        if table not in self.marks:
+            return None
+        opened = sorted(a.write_id for _, a in self.held if a.table == table)
+        aborted = sorted(w for t, w in self.aborted if t == table)
+        return ValidWriteIds(table, self.marks[table], tuple(opened), tuple(aborted))
+
+    def forget_table(self, table: str) -> None:
+        self.marks.pop(table, None)
+        self.held = [(t, a) for t, a in self.held if a.table != table]
+        self.aborted = [(t, w) for t, w in self.aborted if t != table]
+        self.touched = [(t, x) for t, x in self.touched if x.table != table]
+
+    def forget_txn(self, txn_id: int) -> None:
+        self.open_txns.remove(txn_id)
+        self.held = [(t, a) for t, a in self.held if t != txn_id]
+        self.touched = [(t, x) for t, x in self.touched if t != txn_id]
+        self.remembered = [t for t in self.remembered if t != txn_id]
+
+    def rename(self, old: str, new: str) -> None:
+        self.forget_table(new)
+        self.marks[new] = self.marks.pop(old)
+        self.held = [(t, a._replace(table=new) if a.table == old else a) for t, a in self.held]
+        self.aborted = [(new if t == old else t, w) for t, w in self.aborted]
+        self.touched = [(t, x._replace(table=new) if x.table == old else x) for t, x in self.touched]
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """``source`` is the truth now, ``saved`` the truth at the last flush, ``since`` the events after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = Source()
+        self.ledger = TxnLedger()
+        self.store = MemoryStore()
+
+    @initialize()
+    def first_flush(self) -> None:
+        self.flush()
+
+    @rule()
+    def open_txn(self) -> None:
+        self.source.txn_id += 1
+        self.source.open_txns.append(self.source.txn_id)
+        self.ledger.opened(self.source.txn_id, self.source.txn_id, self.source.next_event())
+
+    @precondition(lambda self: self.source.open_txns)
+    @rule(data=st.data(), table=TABLES)
+    def allocate(self, data: st.DataObject, table: str) -> None:
+        txn_id = data.draw(st.sampled_from(self.source.open_txns))
+        write_id = self.source.marks.get(table, 0) + 1
+        allocation = Allocation(table, write_id, self.source.next_event())
+        assert self.ledger.allocated(txn_id, *allocation) == allocation
+        held = [(t, a) for t, a in self.source.held if (t, a.table) != (txn_id, table)]
+        self.source.held = [*held, (txn_id, allocation)]
+        self.source.marks[table] = write_id
+        if txn_id not in self.source.remembered:
+            self.source.remembered.append(txn_id)
+            self.source.writes_seen[txn_id] = 0
+
+    @precondition(lambda self: self.source.remembered)
+    @rule(data=st.data())
+    def open_target(self, data: st.DataObject) -> None:
+        txn_id = data.draw(st.sampled_from(self.source.remembered))
+        self.source.target_txns[txn_id] = 1000 + txn_id
+        self.ledger.target_opened(txn_id, 1000 + txn_id)
+
+    @rule(table=TABLES, write_id=st.integers(1, 8), partition=PARTITIONS)
+    def touch(self, table: str, write_id: int, partition: str) -> None:
+        owners = [t for t, a in self.source.held if (a.table, a.write_id) == (table, write_id)]
+        assert self.ledger.touched(table, write_id, partition) == bool(owners)
+        fact = Touched(table, write_id, partition)
+        if owners and (owners[0], fact) not in self.source.touched:
+            self.source.touched.append((owners[0], fact))
+
+    @precondition(lambda self: self.source.open_txns)
+    @rule(data=st.data(), table=TABLES, partition=PARTITIONS)
+    def see_write(self, data: st.DataObject, table: str, partition: str) -> None:
+        txn_id = data.draw(st.sampled_from(self.source.open_txns))
+        self.ledger.write_seen(txn_id, table, partition)
+        for allocation in self.source.allocations(txn_id):
+            if allocation.table == table:
+                self.source.writes_seen[txn_id] += 1
+                fact = (txn_id, Touched(table, allocation.write_id, partition))
+                self.source.touched = [known for known in self.source.touched if known != fact]
+
+    @precondition(lambda self: self.source.open_txns)
+    @rule(data=st.data(), commit=st.booleans())
+    def finish(self, data: st.DataObject, commit: bool) -> None:
+        txn_id = data.draw(st.sampled_from(self.source.open_txns))
+        before = self.ledger.get(txn_id)
+        value = self.ledger.committed(txn_id) if commit else self.ledger.aborted(txn_id)
+        assert value == before
+        self.source.next_event()
+        if not commit:
+            self.source.aborted += [(a.table, a.write_id) for a in self.source.allocations(txn_id)]
+        self.source.forget_txn(txn_id)
+
+    @rule(old=TABLES, new=TABLES)
+    def rename(self, old: str, new: str) -> None:
+        self.source.next_event()
+        written = any(a.table == new for _, a in self.source.held)
+        if old == new or written or old not in self.source.marks:
+            return
+        self.source.rename(old, new)
+        self.ledger.renamed(old, new)
+
+    @rule(table=TABLES)
+    def drop(self, table: str) -> None:
+        self.source.next_event()
+        self.source.forget_table(table)
+        self.ledger.dropped(table)
+
+    @rule(db=st.sampled_from(["a", "b"]))
+    def drop_database(self, db: str) -> None:
+        self.source.next_event()
+        for table in ("a.t", "a.u", "a.v", "b.t"):
+            if table.startswith(db + "."):
+                self.source.forget_table(table)
+        self.ledger.database_dropped(db)
+
+    @rule(table=TABLES, mark=st.integers(0, 5), aborted=st.sets(st.integers(1, 5)))
+    def seed(self, table: str, mark: int, aborted: set[int]) -> None:
+        ids = ValidWriteIds(table, mark, (), tuple(sorted(w for w in aborted if w <= mark)))
+        self.source.forget_table(table)
+        self.source.marks[table] = mark
+        self.source.aborted += [(table, write_id) for write_id in ids.aborted]
+        self.ledger.seed(ids, event_id=self.source.next_event())
+
+    @precondition(lambda self: self.source.held)
+    @rule(data=st.data())
+    def hear_an_allocation_of_an_open_transaction_again(self, data: st.DataObject) -> None:
+        txn_id, allocation = data.draw(st.sampled_from(self.source.held))
+        assert self.ledger.allocated(txn_id, *allocation) is None
+
+    @rule()
+    def flush(self) -> None:
+        with self.store.transaction() as transaction:
+            self.ledger.flush(transaction)
+        self.saved = deepcopy(self.source)
+
+    @rule()
+    def crash(self) -> None:
+        """Back to the last flush: the events since come again, or others in their place."""
+        self.ledger = TxnLedger()
+        self.ledger.load(self.store)
+        self.source = deepcopy(self.saved)
+
+    @rule()
+    def fail_while_flushing(self) -> None:
+        try:
+            with self.store.transaction() as transaction:
+                self.ledger.flush(transaction)
+                raise ZeroDivisionError  # noqa: TRY301 - what the caller writes after the ledger fails
+        except ZeroDivisionError:
+            self.crash()
+
+    @rule()
+    def flush_and_load(self) -> None:
+        self.flush()
+        self.crash()
+
+    @invariant()
+    def the_ledger_holds_its_own_invariants(self) -> None:
+        self.ledger.check()
+
+    @invariant()
+    def transactions_are_as_the_facts_say(self) -> None:
+        assert len(self.ledger) == len(self.source.remembered)
+        for txn_id in range(1, self.source.txn_id + 1):
+            value = self.ledger.get(txn_id)
+            if txn_id not in self.source.remembered:
+                assert value is None
+                continue
+            assert value is not None
+            assert value.allocations == self.source.allocations(txn_id)
+            assert value.target_txn == self.source.target_txns.get(txn_id)
+            assert value.writes_seen == self.source.writes_seen[txn_id]
+            assert set(self.ledger.unlisted(txn_id)) == {x for t, x in self.source.touched if t == txn_id}
+
+    @invariant()
+    def write_id_lists_are_as_the_facts_say(self) -> None:
+        assert self.ledger.tables() == tuple(sorted(self.source.marks))
+        for table in ("a.t", "a.u", "a.v", "b.t"):
+            assert self.ledger.valid_write_ids(table) == self.source.valid(table)
+
+
+def test_the_ledger_agrees_with_a_list_of_facts_through_any_history() -> None:
+    run_state_machine_as_test(
+        LedgerMachine,
+        settings=settings(
+            max_examples=150,
+            stateful_step_count=50,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )

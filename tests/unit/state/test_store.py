@@ -1,0 +1,280 @@
+"""What the port promises, held against a dictionary: the memory store and the SQLite store by the same steps."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from state.errors import LimitExceeded
+from state.store import KEY_BYTES_MAX, VALUE_BYTES_MAX, Reader, Store, Transaction, prefix_end
+from state.store.memory import MemoryStore
+from state.store.pages import PAGE_KEYS
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+Model = dict[bytes, bytes]
+
+KEYS = st.binary(max_size=3) | st.sampled_from(
+    [b"", b"\x00", b"\xff", b"\xff\xff", b"a", b"a\x00", b"a\xff", b"b"]
+)
+ENDS = st.none() | KEYS
+LIMITS = st.none() | st.integers(0, 5)
+
+
+def expected_scan(
+    model: Model, start: bytes, end: bytes | None, *, reverse: bool, limit: int | None
+) -> list[tuple[bytes, bytes]]:
+    found = sorted((k, v) for k, v in model.items() if start <= k and (end is None or k < end))
+    return (found[::-1] if reverse else found)[:limit]
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Random transactions, committed or undone; ``committed`` is the model outside, ``own`` inside a transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.store: Store = self.open()
+        self.committed: Model = {}
+        self.own: Model | None = None
+        self.blocks = ExitStack()
+        self.transaction: Transaction | None = None
+
+    def open(self) -> Store:
+        raise NotImplementedError
+
+    @property
+    def reader(self) -> Reader:
+        return self.store if self.transaction is None else self.transaction
+
+    @property
+    def model(self) -> Model:
+        return self.committed if self.own is None else self.own
+
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def begin(self) -> None:
+        self.transaction = self.blocks.enter_context(self.store.transaction())
+        self.own = dict(self.committed)
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule()
+    def commit(self) -> None:
+        assert self.own is not None
+        self.blocks.close()
+        self.committed, self.own, self.transaction = self.own, None, None
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule()
+    def fail(self) -> None:
+        with pytest.raises(ZeroDivisionError), self.blocks:
+            raise ZeroDivisionError
+        self.own, self.transaction = None, None
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule(key=KEYS, value=st.binary(max_size=8))
+    def put(self, key: bytes, value: bytes) -> None:
+        assert self.transaction is not None
+        self.transaction.put(key, value)
+        self.model[key] = value
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule(key=KEYS)
+    def delete(self, key: bytes) -> None:
+        assert self.transaction is not None
+        self.transaction.delete(key)
+        self.model.pop(key, None)
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule(start=KEYS, end=ENDS)
+    def delete_range(self, start: bytes, end: bytes | None) -> None:
+        assert self.transaction is not None
+        doomed = expected_scan(self.model, start, end, reverse=False, limit=None)
+        assert self.transaction.delete_range(start, end) == len(doomed)
+        for key, _ in doomed:
+            del self.model[key]
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule(start=KEYS, end=ENDS, reverse=st.booleans())
+    def delete_what_a_scan_gives(self, start: bytes, end: bytes | None, reverse: bool) -> None:
+        assert self.transaction is not None
+        expected = expected_scan(self.model, start, end, reverse=reverse, limit=None)
+        seen = []
+        for key, value in self.transaction.scan(start, end, reverse=reverse):
+            seen.append((key, value))
+            self.transaction.delete(key)
+            del self.model[key]
+        assert seen == expected
+
+    @rule(key=KEYS)
+    def get(self, key: bytes) -> None:
+        assert self.reader.get(key) == self.model.get(key)
+
+    @rule(start=KEYS, end=ENDS, reverse=st.booleans(), limit=LIMITS)
+    def scan(self, start: bytes, end: bytes | None, reverse: bool, limit: int | None) -> None:
+        found = list(self.reader.scan(start, end, reverse=reverse, limit=limit))
+        assert found == expected_scan(self.model, start, end, reverse=reverse, limit=limit)
+
+    @invariant()
+    def everything_is_there(self) -> None:
+        assert dict(self.reader.scan(b"", None)) == self.model
+
+    def teardown(self) -> None:
+        self.blocks.close()
+        self.store.check()
+        self.store.close()
+        self.folder.cleanup()
+
+
+class MemoryMachine(StoreMachine):
+    def open(self) -> Store:
+        return MemoryStore()
+
+
+class SqliteMachine(StoreMachine):
+    def open(self) -> Store:
+        return SqliteStore(Path(self.folder.name, "state.db"), schema_version=1, durable=False)
+
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self.open()
+
+
+_SETTINGS = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_the_memory_store_is_a_dictionary_with_transactions() -> None:
+    run_state_machine_as_test(MemoryMachine, settings=_SETTINGS)
+
+
+def test_the_sqlite_store_is_a_dictionary_with_transactions_that_outlives_its_process() -> None:
+    run_state_machine_as_test(SqliteMachine, settings=_SETTINGS)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = (
+        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "state.db", schema_version=1)
+    )
+    yield opened
+    opened.close()
+
+
+def test_a_scan_over_several_pages_survives_writes_of_its_own_transaction(store: Store) -> None:
+    count = PAGE_KEYS * 3 + 1
+    with store.transaction() as transaction:
+        for number in range(count):
+            transaction.put(b"k%05d" % number, b"old")
+        for seen, (key, _) in enumerate(transaction.scan(b"k", b"l")):
+            assert key == b"k%05d" % seen
+            transaction.put(key, b"new")
+            transaction.put(b"j" + key, b"behind the scan")
+    assert [value for _, value in store.scan(b"k", b"l", reverse=True)] == [b"new"] * count
+
+
+@pytest.mark.parametrize("limit", [0, 1, PAGE_KEYS - 1, PAGE_KEYS, PAGE_KEYS + 1, PAGE_KEYS * 2])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_limit_is_kept_across_pages(store: Store, limit: int, reverse: bool) -> None:
+    with store.transaction() as transaction:
+        for number in range(PAGE_KEYS * 2 + 5):
+            transaction.put(b"%05d" % number, b"")
+    assert len(list(store.scan(b"", None, reverse=reverse, limit=limit))) == limit
+
+
+def test_keys_and_values_of_the_longest_length_are_taken_and_longer_ones_refused(store: Store) -> None:
+    with store.transaction() as transaction:
+        transaction.put(b"k" * KEY_BYTES_MAX, b"v" * VALUE_BYTES_MAX)
+        with pytest.raises(LimitExceeded):
+            transaction.put(b"k" * (KEY_BYTES_MAX + 1), b"")
+        with pytest.raises(LimitExceeded):
+            transaction.put(b"k", b"v" * (VALUE_BYTES_MAX + 1))
+        transaction.put(b"goes on", b"")
+    assert [key for key, _ in store.scan(b"", None)] == [b"goes on", b"k" * KEY_BYTES_MAX]
+
+
+def test_asking_the_store_while_its_own_thread_has_a_transaction_open_is_refused(store: Store) -> None:
+    with store.transaction():
+        with pytest.raises(AssertionError, match="open transaction"):
+            store.get(b"k")
+        with pytest.raises(AssertionError, match="open transaction"):
+            next(store.scan(b"", None))
+        with pytest.raises(AssertionError, match="open already"), store.transaction():
+            pass
+
+
+def test_a_transaction_is_useless_after_its_end(store: Store) -> None:
+    with store.transaction() as transaction:
+        pass
+    for use in (
+        lambda: transaction.get(b"k"),
+        lambda: transaction.put(b"k", b"v"),
+        lambda: transaction.delete(b"k"),
+        lambda: next(transaction.scan(b"", None)),
+    ):
+        with pytest.raises(AssertionError, match="over"):
+            use()
+
+
+def test_another_thread_waits_for_the_transaction_and_never_sees_half_of_it(store: Store) -> None:
+    half_way, answers = threading.Event(), []
+
+    def look() -> None:
+        half_way.wait(10)
+        answers.append(dict(store.scan(b"", None)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    with store.transaction() as transaction:
+        transaction.put(b"a", b"1")
+        half_way.set()
+        thread.join(0.05)
+        assert thread.is_alive()
+        transaction.put(b"b", b"2")
+    thread.join(10)
+    assert answers == [{b"a": b"1", b"b": b"2"}]
+
+
+def test_writers_of_several_threads_come_one_after_another(store: Store) -> None:
+    def add_often() -> None:
+        for _ in range(25):
+            with store.transaction() as transaction:
+                count = int(transaction.get(b"count") or b"0")
+                transaction.put(b"count", b"%d" % (count + 1))
+
+    threads = [threading.Thread(target=add_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert store.get(b"count") == b"100"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"), [(b"a", b"b"), (b"a\xff", b"b"), (b"\xff", None), (b"", None), (b"txn/", b"txn0")]
+)
+def test_the_end_of_a_prefix_is_the_first_key_after_all_that_start_with_it(
+    prefix: bytes, end: bytes | None
+) -> None:
+    assert prefix_end(prefix) == end

@@ -1,0 +1,174 @@
+"""Write-id lists: Hive's text and Thrift forms, visibility, and when two clusters' lists mean the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import BadInput
+from state.transactions import Difference, ValidWriteIds, WriteIdState, compare
+
+
+MARK_MAX = 12
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> ValidWriteIds:
+    mark = draw(st.integers(0, MARK_MAX))
+    states = draw(st.lists(st.sampled_from("voa"), min_size=mark, max_size=mark))
+    ids = {state: tuple(i for i, s in enumerate(states, 1) if s == state) for state in "voa"}
+    return ValidWriteIds("db.tbl", mark, ids["o"], ids["a"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("db.tbl:9:9223372036854775807::", ValidWriteIds("db.tbl", 9)),
+        ("db.tbl:9:9223372036854775807", ValidWriteIds("db.tbl", 9)),
+        ("db.tbl:9:4:4,7:5", ValidWriteIds("db.tbl", 9, (4, 7), (5,))),
+        ("db.tbl:9:9223372036854775807::5,6", ValidWriteIds("db.tbl", 9, (), (5, 6))),
+        ("db.tbl:9:4:7,4:", ValidWriteIds("db.tbl", 9, (4, 7))),
+        ("db.tbl:0:9223372036854775807::", ValidWriteIds("db.tbl", 0)),
+    ],
+)
+def test_hives_text_form_is_read(text: str, expected: ValidWriteIds) -> None:
+    assert ValidWriteIds.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "db.tbl",
+        ":9:1::",
+        "db.tbl:x:1::",
+        "db.tbl:-1:1::",
+        "db.tbl:9:x::",
+        "db.tbl:9:1:1,,2:",
+        "db.tbl:9:1:10:",
+        "db.tbl:9:1:0:",
+        "db.tbl:9:1:3,3:",
+        "db.tbl:9:1:3:3",
+        "db.tbl:9:1:3:4:5",
+        "db.tbl:9:1:٣:",
+        "db.tbl:" + "9" * 20 + ":1::",
+    ],
+)
+def test_a_text_that_is_no_list_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        ValidWriteIds.parse(text)
+
+
+@given(lists())
+def test_a_list_comes_back_from_its_text(ids: ValidWriteIds) -> None:
+    assert ValidWriteIds.parse(ids.format()) == ids
+
+
+def test_the_text_names_the_lowest_open_id_or_javas_largest_number() -> None:
+    assert ValidWriteIds("db.tbl", 9, (4, 7), (5,)).format() == "db.tbl:9:4:4,7:5"
+    assert ValidWriteIds("db.tbl", 9).format() == "db.tbl:9:9223372036854775807::"
+
+
+def test_aborted_bits_are_read_as_java_writes_them() -> None:
+    ids = ValidWriteIds.from_reply("db.tbl", 20, list(range(11, 21)), bytes([0x05, 0x02]))
+    assert ids.aborted == (11, 13, 20)
+    assert ids.open == (12, 14, 15, 16, 17, 18, 19)
+
+
+@given(lists(), st.randoms())
+def test_a_reply_gives_the_list_whatever_the_order_of_its_ids(ids: ValidWriteIds, random: object) -> None:
+    invalid = [*ids.open, *ids.aborted]
+    random.shuffle(invalid)  # type: ignore[attr-defined]
+    bits = sum(1 << at for at, write_id in enumerate(invalid) if write_id in ids.aborted)
+    packed = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+    assert ValidWriteIds.from_reply("db.tbl", ids.high_water_mark, invalid, packed) == ids
+
+
+def test_aborted_bits_beyond_the_ids_are_refused() -> None:
+    with pytest.raises(BadInput):
+        ValidWriteIds.from_reply("db.tbl", 9, [1], b"\x02")
+
+
+@given(lists(), st.integers(0, MARK_MAX + 2))
+def test_what_is_below_the_mark_and_neither_open_nor_aborted_is_visible(
+    ids: ValidWriteIds, write_id: int
+) -> None:
+    hidden = write_id > ids.high_water_mark or write_id in {*ids.open, *ids.aborted}
+    assert ids.is_visible(write_id) == (not hidden)
+
+
+def test_a_list_up_to_an_event_hides_nothing_below_it() -> None:
+    assert ValidWriteIds.up_to("db.tbl", 5).format() == "db.tbl:5:9223372036854775807::"
+
+
+def test_a_renamed_list_says_the_same_of_another_table() -> None:
+    assert ValidWriteIds("a.t", 3, (2,)).renamed("b.u") == ValidWriteIds("b.u", 3, (2,))
+
+
+@given(lists(), st.sets(st.integers(1, MARK_MAX)))
+def test_a_list_equals_itself(ids: ValidWriteIds, known_aborted: set[int]) -> None:
+    assert compare(ids, ids.renamed("other.name"), known_aborted=known_aborted) == ()
+
+
+def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
+    """The rule once more, as a table of what is wrong and not of what is right."""
+    unseen = set(WriteIdState) - {WriteIdState.VISIBLE}
+    wrong = {
+        (WriteIdState.VISIBLE, WriteIdState.OPEN): True,
+        (WriteIdState.OPEN, WriteIdState.VISIBLE): True,
+        (WriteIdState.OPEN, WriteIdState.ABORTED): True,
+        (WriteIdState.ABORTED, WriteIdState.OPEN): True,
+        (WriteIdState.OPEN, WriteIdState.UNALLOCATED): True,
+        (WriteIdState.UNALLOCATED, WriteIdState.OPEN): True,
+        **{(WriteIdState.VISIBLE, state): not aborted for state in unseen - {WriteIdState.OPEN}},
+        **{(state, WriteIdState.VISIBLE): not aborted for state in unseen - {WriteIdState.OPEN}},
+        (WriteIdState.ABORTED, WriteIdState.VISIBLE): False,
+        (WriteIdState.UNALLOCATED, WriteIdState.ABORTED): not aborted,
+    }
+    return wrong.get((source, target), False)
+
+
+@given(lists(), lists(), st.sets(st.integers(1, MARK_MAX)))
+def test_differences_are_those_of_every_single_id(
+    source: ValidWriteIds, target: ValidWriteIds, known_aborted: set[int]
+) -> None:
+    found = compare(source, target, known_aborted=known_aborted)
+    spread = {i: (d.source, d.target) for d in found for i in range(d.first, d.last + 1)}
+    assert len(spread) == sum(d.last - d.first + 1 for d in found)
+    for write_id in range(1, max(source.high_water_mark, target.high_water_mark) + 1):
+        states = source.state_of(write_id), target.state_of(write_id)
+        expected = differs(*states, aborted=write_id in known_aborted)
+        assert spread.get(write_id) == (states if expected else None), write_id
+
+
+def test_an_abort_that_the_target_forgot_is_no_difference() -> None:
+    assert compare(ValidWriteIds("s.t", 9, (), (4, 5)), ValidWriteIds("t.t", 9)) == ()
+    assert compare(ValidWriteIds("s.t", 9, (), (9,)), ValidWriteIds("t.t", 8)) == ()
+
+
+def test_an_id_that_only_the_target_hides_is_a_difference_unless_the_source_aborted_it() -> None:
+    source, target = ValidWriteIds("s.t", 9), ValidWriteIds("t.t", 9, (), (4, 5))
+    assert compare(source, target) == (Difference(4, 5, WriteIdState.VISIBLE, WriteIdState.ABORTED),)
+    assert compare(source, target, known_aborted=[4, 5]) == ()
+
+
+def test_rows_that_a_bootstrap_left_invisible_are_found() -> None:
+    source = ValidWriteIds("s.t", 9, (), (4, 5))
+    differences = compare(source, ValidWriteIds("t.t", 5, (), (4, 5)))
+    assert differences == (Difference(6, 9, WriteIdState.VISIBLE, WriteIdState.UNALLOCATED),)
+    assert str(differences[0]) == "6-9: visible at the source, unallocated at the target"
+
+
+def test_a_list_that_is_cut_short_at_its_lowest_invalid_id_hides_what_is_above() -> None:
+    cut = ValidWriteIds("s.t", 4, (4,))
+    assert cut.may_be_cut
+    assert compare(cut, ValidWriteIds("t.t", 6, (4, 6), (5,))) == ()
+    assert compare(cut, ValidWriteIds("t.t", 6, (4,), (5,))) == (
+        Difference(6, 6, WriteIdState.HIDDEN, WriteIdState.VISIBLE),
+    )
+
+
+def test_marks_far_apart_cost_nothing() -> None:
+    (difference,) = compare(ValidWriteIds("s.t", 2**62), ValidWriteIds("t.t", 0))
+    assert (difference.first, difference.last) == (1, 2**62)
