@@ -115,6 +115,7 @@ class FireEventRequest(Struct):
     partitionVals: Annotated[list[str] | None, 5] = None
     catName: Annotated[str | None, 6] = None
     tblParams: Annotated[dict[str, str] | None, 7] = None
+    batchPartitionValsForRefresh: Annotated[list[list[str]] | None, 8] = None
 
 
 class FireEventResponse(Struct):

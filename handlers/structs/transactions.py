@@ -162,6 +162,12 @@ class GetValidWriteIdsResponse(Struct):
     tblValidWriteIds: Annotated[list[TableValidWriteIds], 1]
 
 
+class ReplayedTxnsForPolicyResult(Struct):
+    """Open replayed transactions of a policy: source id to target id, both as text (4.2)."""
+
+    replTxnMapEntry: Annotated[dict[str, str] | None, 1] = None
+
+
 class MaxAllocatedTableWriteIdRequest(Struct):
     """Asks for the highest write id of a table."""
 

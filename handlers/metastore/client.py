@@ -1,0 +1,63 @@
+"""The client that everybody uses: all calls of the topic modules on one connection."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Self
+
+from handlers.metastore.caller import REPLY_BYTES_MAX, Options
+from handlers.metastore.compactions import CompactionCalls
+from handlers.metastore.constraints import ConstraintCalls
+from handlers.metastore.databases import DatabaseCalls
+from handlers.metastore.notifications import NotificationCalls
+from handlers.metastore.partitions import PartitionCalls
+from handlers.metastore.replay import ReplayCalls
+from handlers.metastore.statistics import StatisticsCalls
+from handlers.metastore.tables import TableCalls
+from handlers.metastore.transactions import TransactionCalls
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Metastore(
+    NotificationCalls,
+    ReplayCalls,
+    TransactionCalls,
+    DatabaseCalls,
+    TableCalls,
+    PartitionCalls,
+    StatisticsCalls,
+    ConstraintCalls,
+    CompactionCalls,
+):
+    """A client of one metastore service, given by one address or by several that share a database.
+
+    Connects when the first call needs it. Not thread-safe: give every thread its own ``clone``. Names of databases and
+    tables are sent as they are given; the metastore stores them in lower case.
+    """
+
+    def __init__(
+        self,
+        uris: str | Sequence[str],
+        *,
+        connect_timeout_s: float = 10,
+        timeout_s: float = 60,
+        user: str | None = None,
+        identifier: str = "tideline",
+        reply_bytes_max: int = REPLY_BYTES_MAX,
+    ) -> None:
+        addresses = uris.split(",") if isinstance(uris, str) else uris
+        options = Options(
+            connect_timeout_s=connect_timeout_s,
+            timeout_s=timeout_s,
+            user=user,
+            identifier=identifier,
+            reply_bytes_max=reply_bytes_max,
+        )
+        super().__init__(addresses, options)
+
+    def clone(self) -> Self:
+        """Return a client of the same metastore with a connection of its own."""
+        return type(self)(self._uris, **asdict(self.options))

@@ -1,0 +1,75 @@
+"""Databases, and what a metastore tells of itself."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import Final
+
+from handlers.metastore.caller import Caller
+from handlers.metastore.calls import DECLARED, Call, PlainCall
+from handlers.structs import (
+    AlreadyExistsException,
+    Database,
+    InvalidObjectException,
+    MetaException,
+    NoSuchObjectException,
+)
+
+
+_NAMES: Final = PlainCall("get_all_databases", list[str], changes=False)
+_GET: Final = Call(
+    "get_database", {"name": str}, Database, (NoSuchObjectException, MetaException), changes=False
+)
+_CREATE: Final = Call(
+    "create_database",
+    {"database": Database},
+    NoneType,
+    (AlreadyExistsException, InvalidObjectException, MetaException),
+    changes=True,
+)
+_ALTER: Final = Call(
+    "alter_database",
+    {"dbname": str, "db": Database},
+    NoneType,
+    (MetaException, NoSuchObjectException),
+    changes=True,
+)
+_DROP: Final = PlainCall("drop_database", NoneType, changes=True)
+_CONFIG: Final = PlainCall("get_config_value", str, changes=False)
+
+
+class DatabaseCalls(Caller):
+    """What concerns whole databases and the server."""
+
+    def database_names(self) -> list[str]:
+        """Return the names of all databases."""
+        return self._invoke(_NAMES)
+
+    def get_database(self, name: str) -> Database:
+        """Return a database; raise NotFound."""
+        return self._invoke(_GET, name)
+
+    def create_database(self, database: Database) -> None:
+        """Create a database; raise AlreadyExists."""
+        self._invoke(_CREATE, database)
+
+    def alter_database(self, name: str, database: Database) -> None:
+        """Replace parameters, owner and locations by those of ``database``; raise NotFound."""
+        self._invoke(_ALTER, name, database)
+
+    def drop_database(self, name: str, *, cascade: bool = False, delete_data: bool = True) -> None:
+        """Drop a database; raise NotFound, or InvalidRequest where it has tables and ``cascade`` is False."""
+        self._invoke(_DROP, name, delete_data, cascade)
+
+    def config_value(self, key: str, default: str = "") -> str:
+        """Return one of the server's settings, ``default`` where it is not set.
+
+        Raises InvalidRequest for keys that Hive does not show (only ``hive.``, ``metastore.``, ``hdfs.`` … are).
+        """
+        return self._invoke(_CONFIG, key, default)
+
+    def version(self) -> str:
+        """Return the server's own version ("3.0" for every 2.3)."""
+        answer = self._invoke(DECLARED["getVersion"])
+        assert isinstance(answer, str)
+        return answer

@@ -1,0 +1,161 @@
+"""Column statistics.
+
+The metastore accepts statistics in any order and believes the last ones, so order is the caller's business; those of a
+transactional table need a write id and a list that reaches it (reference: hive-replication.md §0c.6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.metastore.caller import Caller
+from handlers.metastore.calls import Call
+from handlers.metastore.generations import V4_0
+from handlers.structs import (
+    ColumnStatistics,
+    ColumnStatisticsObj,
+    InvalidInputException,
+    InvalidObjectException,
+    MetaException,
+    NoSuchObjectException,
+    PartitionsStatsRequest,
+    PartitionsStatsResult,
+    SetPartitionsStatsRequest,
+    SetPartitionsStatsResponse,
+    TableStatsRequest,
+    TableStatsResult,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_REFUSALS: Final = (NoSuchObjectException, InvalidObjectException, MetaException, InvalidInputException)
+_UPDATE_TABLE: Final = Call(
+    "update_table_column_statistics_req",
+    {"req": SetPartitionsStatsRequest},
+    SetPartitionsStatsResponse,
+    _REFUSALS,
+    changes=True,
+    since=V4_0,
+)
+_UPDATE_TABLE_BEFORE_4: Final = Call(
+    "update_table_column_statistics", {"stats_obj": ColumnStatistics}, bool, _REFUSALS, changes=True
+)
+_UPDATE_PARTITION: Final = Call(
+    "update_partition_column_statistics_req",
+    {"req": SetPartitionsStatsRequest},
+    SetPartitionsStatsResponse,
+    _REFUSALS,
+    changes=True,
+    since=V4_0,
+)
+_UPDATE_PARTITION_BEFORE_4: Final = Call(
+    "update_partition_column_statistics", {"stats_obj": ColumnStatistics}, bool, _REFUSALS, changes=True
+)
+_SET_MANY: Final = Call(
+    "set_aggr_stats_for", {"request": SetPartitionsStatsRequest}, bool, _REFUSALS, changes=True
+)
+_OF_TABLE: Final = Call(
+    "get_table_statistics_req",
+    {"request": TableStatsRequest},
+    TableStatsResult,
+    (NoSuchObjectException, MetaException),
+    changes=False,
+)
+_OF_PARTITIONS: Final = Call(
+    "get_partitions_statistics_req",
+    {"request": PartitionsStatsRequest},
+    PartitionsStatsResult,
+    (NoSuchObjectException, MetaException),
+    changes=False,
+)
+
+
+class StatisticsCalls(Caller):
+    """What concerns statistics of columns; those of tables and partitions are parameters."""
+
+    def update_table_statistics(
+        self, statistics: ColumnStatistics, *, write_id: int | None = None, valid_write_ids: str | None = None
+    ) -> None:
+        """Set the statistics of some columns of a table; raise NotFound for a missing table or column."""
+        self._update(_UPDATE_TABLE, _UPDATE_TABLE_BEFORE_4, statistics, write_id, valid_write_ids)
+
+    def update_partition_statistics(
+        self, statistics: ColumnStatistics, *, write_id: int | None = None, valid_write_ids: str | None = None
+    ) -> None:
+        """Set the statistics of some columns of one partition; raise NotFound for a missing one."""
+        self._update(_UPDATE_PARTITION, _UPDATE_PARTITION_BEFORE_4, statistics, write_id, valid_write_ids)
+
+    def set_partition_statistics(
+        self,
+        statistics: Sequence[ColumnStatistics],
+        *,
+        write_id: int | None = None,
+        valid_write_ids: str | None = None,
+    ) -> None:
+        """Set the statistics of several partitions of one table in one call."""
+        self._refuse_before_4(_SET_MANY.name, write_id, valid_write_ids)
+        self._invoke(_SET_MANY, _request(statistics, write_id, valid_write_ids))
+
+    def table_statistics(
+        self, db: str, table: str, columns: Sequence[str], *, valid_write_ids: str | None = None
+    ) -> list[ColumnStatisticsObj]:
+        """Return what there is for ``columns`` of a table.
+
+        A transactional table's are only told for ``valid_write_ids`` that they are right for.
+        """
+        request = TableStatsRequest(
+            dbName=db,
+            tblName=table,
+            colNames=list(columns),
+            validWriteIdList=valid_write_ids,
+            engine=_ENGINE,
+        )
+        return self._invoke(_OF_TABLE, request).tableStats
+
+    def partition_statistics(
+        self,
+        db: str,
+        table: str,
+        partition_names: Sequence[str],
+        columns: Sequence[str],
+        *,
+        valid_write_ids: str | None = None,
+    ) -> dict[str, list[ColumnStatisticsObj]]:
+        """Return what there is for ``columns``, by partition name; partitions without any are left out."""
+        request = PartitionsStatsRequest(
+            dbName=db,
+            tblName=table,
+            colNames=list(columns),
+            partNames=list(partition_names),
+            validWriteIdList=valid_write_ids,
+            engine=_ENGINE,
+        )
+        return self._invoke(_OF_PARTITIONS, request).partStats
+
+    def _update(
+        self,
+        call: Call[SetPartitionsStatsResponse],
+        before_4: Call[bool],
+        statistics: ColumnStatistics,
+        write_id: int | None,
+        valid_write_ids: str | None,
+    ) -> None:
+        if self.generation < V4_0:
+            self._refuse_before_4(before_4.name, write_id, valid_write_ids)
+            self._invoke(before_4, statistics)
+        else:
+            self._invoke(call, _request([statistics], write_id, valid_write_ids))
+
+
+_ENGINE: Final = "hive"
+
+
+def _request(
+    statistics: Sequence[ColumnStatistics], write_id: int | None, valid_write_ids: str | None
+) -> SetPartitionsStatsRequest:
+    return SetPartitionsStatsRequest(
+        colStats=list(statistics), writeId=write_id, validWriteIdList=valid_write_ids, engine=_ENGINE
+    )
