@@ -1,0 +1,203 @@
+"""The three storage forms of a timeline, and the registry that finds one by its class name.
+
+StoreAll lists every partition, EndsAndHoles (Lens' default) the first, the latest and what is missing between, Ranges the
+unbroken stretches. They differ only in what they write into table properties: the set behind all three is ``Runs``, so none
+of them can break in the ways theirs do. A deployment with a form of its own registers it under its class name.
+
+Reading is strict. Contradictions (reference: timelines §1.2, §6) raise TimelineInconsistent, and the caller rebuilds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Final, Protocol
+
+from state.errors import BadInput, BadPartitionValue, ConfigError, TimelineInconsistent
+from state.timelines.periods import UpdatePeriod
+from state.timelines.properties import blank, read_list, write_list
+from state.timelines.runs import Runs
+from state.timelines.values import PartitionRange
+
+
+_LENS_PACKAGE: Final = "org.apache.lens.cube.metadata.timeline."
+_COMMA: Final = re.compile(r"\s*,\s*")
+
+
+class Form(Protocol):
+    """How a timeline looks in table properties; keys are relative to the timeline's prefix."""
+
+    @property
+    def name(self) -> str:
+        """Short name, for people."""
+
+    @property
+    def class_name(self) -> str:
+        """The value of ``storage.class``."""
+
+    def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
+        """Return all keys of the form, also for an empty timeline (stale ones could not be removed)."""
+
+    def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
+        """Return what stands there, None where the form has no keys; raise TimelineInconsistent for contradictions."""
+
+    def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return what makes the form's keys in ``properties`` say "empty"."""
+
+
+class StoreAll:
+    """Every partition by name: right where there are few, far apart."""
+
+    name = "store-all"
+    class_name = _LENS_PACKAGE + "StoreAllPartitionTimeline"
+
+    def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
+        """Write ``partitions``."""
+        return write_list("partitions", map(period.format, runs))
+
+    def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
+        """Read ``partitions``; spaces are an error, as in Lens, and empty items are skipped."""
+        text = read_list(properties, "partitions")
+        return None if text is None else Runs.of(_parsed(period, (item for item in text.split(",") if item)))
+
+    def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Empty ``partitions``."""
+        return blank(properties, "partitions")
+
+
+class EndsAndHoles:
+    """First, latest and what is missing between: the default, for long histories with few holes."""
+
+    name = "ends-and-holes"
+    class_name = _LENS_PACKAGE + "EndsAndHolesPartitionTimeline"
+
+    def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
+        """Write ``first``, ``latest`` (empty text for an empty timeline, LENS-512) and ``holes``."""
+        first, latest = runs.first, runs.last
+        ends = {
+            "first": "" if first is None else period.format(first),
+            "latest": "" if latest is None else period.format(latest),
+        }
+        return ends | write_list(
+            "holes", (period.format(hole) for gap in runs.gaps() for hole in range(*gap))
+        )
+
+    def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
+        """Read both ends and the holes, which have to lie strictly between them."""
+        first, latest = properties.get("first"), properties.get("latest")
+        text = read_list(properties, "holes")
+        if first is None and latest is None and text is None:
+            return None
+        holes = Runs.of(_parsed(period, _items(text or "")))
+        if not first and not latest and not holes:
+            return Runs()
+        if not first or not latest:
+            raise TimelineInconsistent("an end is missing", first=first, latest=latest, holes=holes.count())
+        begin, last = _parsed(period, (first, latest))
+        return _without(begin, last + 1, holes)
+
+    def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Empty both ends and the holes."""
+        return {key: "" for key in ("first", "latest") if key in properties} | blank(properties, "holes")
+
+
+class Ranges:
+    """Unbroken stretches: right where partitions come and go in blocks."""
+
+    name = "ranges"
+    class_name = _LENS_PACKAGE + "RangesPartitionTimeline"
+
+    def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
+        """Write ``ranges``."""
+        return write_list(
+            "ranges", (f"[{period.format(start)}, {period.format(end)})" for start, end in runs.pairs())
+        )
+
+    def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
+        """Read ``ranges``: disjoint, in order, not adjacent and not empty, as every writer leaves them."""
+        text = read_list(properties, "ranges")
+        if text is None:
+            return None
+        items = _items(text)
+        if len(items) % 2:
+            raise TimelineInconsistent("a range has one end only", value=text[-80:])
+        try:
+            ranges = [
+                PartitionRange.parse(period, f"{begin},{end}")
+                for begin, end in zip(*[iter(items)] * 2, strict=True)
+            ]
+        except BadInput as error:
+            raise TimelineInconsistent(f"no range: {error.message}", value=text[-80:]) from error
+        edges = [edge for stretch in ranges for edge in (stretch.begin, stretch.end)]
+        if any(left >= right for left, right in pairwise(edges)):
+            raise TimelineInconsistent(
+                "ranges overlap, touch, are empty or out of order", period=period.lens_name
+            )
+        return Runs(edges)
+
+    def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Empty ``ranges``."""
+        return blank(properties, "ranges")
+
+
+STORE_ALL: Final = StoreAll()
+ENDS_AND_HOLES: Final = EndsAndHoles()
+RANGES: Final = Ranges()
+_known: Final[dict[str, Form]] = {}
+
+
+def register(form: Form) -> Form:
+    """Make a form known under its class name and its short name; the latest registration wins."""
+    _known[form.class_name] = form
+    _known[form.name] = form
+    return form
+
+
+def known() -> list[Form]:
+    """Return every registered form once, in the order of registration."""
+    return list(dict.fromkeys(_known.values()))
+
+
+def form_named(name: str) -> Form:
+    """Return the form of a class name or short name.
+
+    Raises ConfigError with the known ones for any other: Lens falls back to its default in silence, and then serves an
+    empty timeline.
+    """
+    if name not in _known:
+        raise ConfigError(
+            "no such storage form",
+            name=name,
+            known=", ".join(_known),
+            hint="Register it, or use a known one.",
+        )
+    return _known[name]
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in _COMMA.split(text.strip()) if item]
+
+
+def _parsed(period: UpdatePeriod, items: Iterable[str]) -> list[int]:
+    try:
+        return [period.parse(item) for item in items]
+    except BadPartitionValue as error:
+        raise TimelineInconsistent(
+            error.message, period=period.lens_name, value=error.context["value"]
+        ) from error
+
+
+def _without(begin: int, end: int, holes: Runs) -> Runs:
+    if begin >= end:
+        raise TimelineInconsistent("first lies after latest", first=begin, latest=end - 1)
+    if not holes:
+        return Runs((begin, end))
+    edges = holes.edges()
+    if edges[0] <= begin or edges[-1] >= end:
+        raise TimelineInconsistent("a hole lies outside of first and latest", first=begin, latest=end - 1)
+    return Runs((begin, *edges, end))
+
+
+for _form in (STORE_ALL, ENDS_AND_HOLES, RANGES):
+    register(_form)

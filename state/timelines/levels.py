@@ -1,0 +1,177 @@
+"""One step of covering: take from an open stretch of time what the storages have of one update period.
+
+Several storages may hold the same partition. A stretch taken therefore names its holders as a bit mask, in a "slot"
+(period, mask); which of them answers is decided when the whole cover is known (``choice``).
+
+Cost: one binary search per storage and open stretch, and a few C-level passes over the runs inside. Nothing here looks at a
+single partition.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import NamedTuple
+
+from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.periods import UpdatePeriod, by_size
+from state.timelines.runs import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One storage table of a fact: what it holds of one time column, and the time for which it may answer.
+
+    ``start_s`` and ``end_s`` are its validity window (seconds, UTC); only partitions wholly inside count.
+    """
+
+    table: str
+    runs: Mapping[UpdatePeriod, Runs]
+    start_s: int = TIME_START_S
+    end_s: int = TIME_END_S
+
+
+class Slot(NamedTuple):
+    """What kind of stretch was taken: its period and the bit mask of the storages that hold all of it."""
+
+    period: UpdatePeriod
+    holders: int
+
+
+Segment = tuple[int, int, int]
+"""(start_s, end_s, slot number): consecutive partitions of one slot, as moments."""
+Stretch = tuple[int, int]
+"""(start_s, end_s), not empty."""
+
+
+@dataclass(slots=True)
+class Slots:
+    """Numbers for slots, so that a segment is three integers."""
+
+    numbers: dict[Slot, int] = field(default_factory=dict)
+
+    def number(self, period: UpdatePeriod, holders: int) -> int:
+        """Return the number of a slot, a new one where it was not seen before."""
+        return self.numbers.setdefault(Slot(period, holders), len(self.numbers))
+
+    def listed(self) -> list[Slot]:
+        """Return the slots by number."""
+        return list(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One update period over all storages that have it: (bit, runs, first, end) with the window as ordinals."""
+
+    period: UpdatePeriod
+    holders: Sequence[tuple[int, Runs, int, int]]
+    slots: Slots
+
+    def take(self, low_s: int, high_s: int, found: list[Segment], open_: list[Stretch]) -> None:
+        """Move what exists within [low_s, high_s) to ``found`` and leave the rest in ``open_``, both in time order."""
+        first, end = self.period.ceil(low_s), self.period.floor(high_s)
+        parts = [
+            (bit, part)
+            for bit, runs, window_first, window_end in self.holders
+            if (part := _part(runs, max(first, window_first), min(end, window_end)))
+        ]
+        if not parts:
+            open_.append((low_s, high_s))
+        elif len(parts) == 1:
+            bit, part = parts[0]
+            _split(
+                self.period.starts_s(part), self.slots.number(self.period, bit), (low_s, high_s), found, open_
+            )
+        else:
+            self._take_shared(parts, (low_s, high_s), found, open_)
+
+    def _take_shared(
+        self,
+        parts: list[tuple[int, array[int]]],
+        stretch: Stretch,
+        found: list[Segment],
+        open_: list[Stretch],
+    ) -> None:
+        """Sweep over the edges of several storages; every edge switches one bit of the mask."""
+        at_s, high_s = stretch
+        holders = 0
+        switches = sorted((edge, bit) for bit, part in parts for edge in part)
+        for edge_s, (_, bit) in zip(
+            self.period.starts_s(edge for edge, _ in switches), switches, strict=True
+        ):
+            if at_s < edge_s:
+                self._emit((at_s, edge_s), holders, found, open_)
+                at_s = edge_s
+            holders ^= bit
+        if at_s < high_s:
+            open_.append((at_s, high_s))
+
+    def _emit(self, stretch: Stretch, holders: int, found: list[Segment], open_: list[Stretch]) -> None:
+        if holders:
+            found.append((*stretch, self.slots.number(self.period, holders)))
+        else:
+            open_.append(stretch)
+
+    def holders_of(self, ordinal: int) -> int:
+        """Return the bit mask of the storages that hold one partition."""
+        return sum(
+            bit for bit, runs, first, end in self.holders if first <= ordinal < end and ordinal in runs
+        )
+
+
+def levels_of(
+    storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, slots: Slots
+) -> list[Level]:
+    """Return the levels from the longest period to the shortest, of the periods that some storage has partitions of."""
+    held = {period for storage in storages for period, runs in storage.runs.items() if runs}
+    wanted = held if periods is None else held.intersection(periods)
+    return [Level(period, _holders(storages, period), slots) for period in by_size(wanted)]
+
+
+def largest_first(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segment], list[Stretch]]:
+    """Return what the levels cover of [start, end), largest periods first, and what stays open; both in time order."""
+    found: list[Segment] = []
+    rest: list[Stretch] = [(start_s, end_s)] if start_s < end_s else []
+    for level in levels:
+        open_: list[Stretch] = []
+        for low_s, high_s in rest:
+            level.take(low_s, high_s, found, open_)
+        rest = open_
+    found.sort()
+    return found, rest
+
+
+def joined(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
+    """Renumber the slots and make one segment of neighbours that then have the same number."""
+    together: list[Segment] = []
+    for start_s, end_s, slot in found:
+        number = numbers[slot]
+        if together and together[-1][1:] == (start_s, number):
+            together[-1] = (together[-1][0], end_s, number)
+        else:
+            together.append((start_s, end_s, number))
+    return together
+
+
+def _holders(storages: Sequence[Storage], period: UpdatePeriod) -> list[tuple[int, Runs, int, int]]:
+    return [
+        (1 << number, runs, period.ceil(storage.start_s), period.floor(storage.end_s))
+        for number, storage in enumerate(storages)
+        if (runs := storage.runs.get(period))
+    ]
+
+
+def _part(runs: Runs, first: int, end: int) -> array[int] | None:
+    return runs.between(first, end) if first < end else None
+
+
+def _split(edges: list[int], slot: int, stretch: Stretch, found: list[Segment], open_: list[Stretch]) -> None:
+    low_s, high_s = stretch
+    found.extend(zip(edges[::2], edges[1::2], repeat(slot)))
+    if low_s < edges[0]:
+        open_.append((low_s, edges[0]))
+    open_.extend(zip(edges[1:-1:2], edges[2::2], strict=True))
+    if edges[-1] < high_s:
+        open_.append((edges[-1], high_s))

@@ -1,0 +1,32 @@
+"""Changing the storage form of one timeline (LENS-489, which Lens never got).
+
+Lens has only one way: flag the whole table, restart, read every partition again. But the runs in memory say all that the
+new form needs, so a migration is a pure function from old properties to the properties to write in one ``alter_table``.
+No other timeline of the table is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from state.timelines.forms import Form, known
+from state.timelines.properties import STORAGE_CLASS, prefix, section
+from state.timelines.timeline import Timeline
+
+
+def migrated(timeline: Timeline, form: Form, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that make ``timeline`` stand in ``form``, in the order to write them.
+
+    First the keys of the other forms that stand in ``properties``, emptied (sizes 0, the rest empty text, because a
+    metastore that merges parameters cannot forget a key); then the new form's keys, then stale chunks of its own, and
+    ``storage.class`` last, so that a reader of any part of the sequence never finds the new class over old keys.
+    ``timeline`` itself does not change: set its ``form`` when the metastore has accepted.
+    """
+    start = prefix(timeline.period, timeline.column)
+    old = section(properties, timeline.period, timeline.column)
+    written: dict[str, str] = {}
+    for other in known():
+        if other.class_name != form.class_name:
+            written |= other.blanks(old)
+    written |= form.blanks(old) | form.write(timeline.period, timeline.runs)
+    return {start + key: value for key, value in written.items()} | {start + STORAGE_CLASS: form.class_name}

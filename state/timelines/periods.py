@@ -1,0 +1,124 @@
+"""Update periods: how often a table gets partitions, under Lens' names.
+
+A partition value is an integer ordinal, consecutive within its period, so that the next partition is ``+ 1`` whatever the
+calendar says. Two orders exist and both matter: ``rank`` is Lens' enum order (CONTINUOUS last), ``weight_ms`` the order of
+length (CONTINUOUS first); covering goes by weight.
+
+Weeks start on Sunday and the one that holds 1 January is week 1; a table set to ISO weeks has WEEKLY_ISO, which writes the
+same name into properties. MONTHLY and QUARTERLY share a text form, as do SECONDLY and CONTINUOUS: text alone does not
+tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from state.errors import BadInput, BadPartitionValue
+from state.timelines import formats, grains
+
+
+class UpdatePeriod(Enum):
+    """One update period: rank, weight, arithmetic and text form."""
+
+    SECONDLY = (0, 1_000, grains.SECOND, formats.SECOND)
+    MINUTELY = (1, 60_000, grains.MINUTE, formats.MINUTE)
+    HOURLY = (2, 3_600_000, grains.HOUR, formats.HOUR)
+    DAILY = (3, 86_400_000, grains.DAY, formats.DAY)
+    WEEKLY = (4, 604_800_000, grains.SUNDAY_WEEK, formats.SUNDAY_WEEK_TEXT)
+    WEEKLY_ISO = (4, 604_800_000, grains.ISO_WEEK, formats.ISO_WEEK_TEXT)
+    MONTHLY = (5, 2_592_000_000, grains.MONTH, formats.MONTH)
+    QUARTERLY = (6, 7_776_000_000, grains.QUARTER, formats.QUARTER)
+    YEARLY = (7, 31_104_000_000, grains.YEAR, formats.YEAR)
+    CONTINUOUS = (8, 1, grains.SECOND, formats.SECOND)
+
+    def __init__(self, rank: int, weight_ms: int, grain: grains.Grain, text: formats.Format) -> None:
+        self.rank = rank
+        self.weight_ms = weight_ms
+        self._unit_s = grain.unit_s
+        self._offset_s = grain.offset_s
+        self.text_length = text.length
+        self._grain = grain
+        self._text = text
+
+    # Members are singletons: identity is enough, and Enum's own hash is the slowest part of a look-up by period.
+    __hash__ = object.__hash__
+
+    @property
+    def lens_name(self) -> str:
+        """The name in property keys and partition parameters."""
+        return "WEEKLY" if self is UpdatePeriod.WEEKLY_ISO else self.name
+
+    @staticmethod
+    def named(name: str, *, iso_weeks: bool = False) -> UpdatePeriod:
+        """Return the period of a Lens name in any case; raise BadInput for another word."""
+        upper = name.strip().upper()
+        if upper == "WEEKLY" and iso_weeks:
+            return UpdatePeriod.WEEKLY_ISO
+        if upper not in UpdatePeriod.__members__:
+            raise BadInput("no such update period", name=name, known=", ".join(UpdatePeriod.__members__))
+        return UpdatePeriod[upper]
+
+    def floor(self, moment_s: int) -> int:
+        """Ordinal of the partition that holds the moment (seconds since the epoch, UTC)."""
+        return self._grain.floor(moment_s)
+
+    def ceil(self, moment_s: int) -> int:
+        """Ordinal of the first partition that starts at the moment or after it."""
+        ordinal = self._grain.floor(moment_s)
+        return ordinal if self._grain.start_s(ordinal) == moment_s else ordinal + 1
+
+    def start_s(self, ordinal: int) -> int:
+        """First moment of a partition; that of its successor is its end."""
+        return self._grain.start_s(ordinal)
+
+    def starts_s(self, ordinals: Iterable[int]) -> list[int]:
+        """First moments of many partitions, at a fraction of the price of one call each."""
+        unit_s, offset_s = self._unit_s, self._offset_s
+        if unit_s:
+            return [ordinal * unit_s + offset_s for ordinal in ordinals]
+        return [self._grain.start_s(ordinal) for ordinal in ordinals]
+
+    def parse(self, text: str) -> int:
+        """Return the ordinal of a partition value; raise BadPartitionValue unless it is exactly in this period's form."""
+        try:
+            return self._text.read(text)
+        except (ValueError, KeyError):
+            raise BadPartitionValue(
+                "no value of this update period", value=text, period=self.lens_name
+            ) from None
+
+    def format(self, ordinal: int) -> str:
+        """Write a partition value; ``parse`` is its inverse."""
+        return self._text.write(ordinal)
+
+    def covering(self, start_s: int, end_s: int) -> tuple[int, bool]:
+        """Count the whole partitions within [start, end), and tell whether they fill it exactly."""
+        first, end = self.ceil(start_s), self.floor(end_s)
+        exact = self.start_s(first) == start_s and self.start_s(end) == end_s
+        return (end - first, exact) if first < end else (0, False)
+
+
+def by_size(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
+    """Sort from the longest to the shortest, without duplicates."""
+    return sorted(set(periods), key=lambda period: -period.weight_ms)
+
+
+def largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
+    """Return the longest period with at least one whole, aligned partition within [start, end).
+
+    Length alone does not decide: a range of 36 days may hold no whole month (reference: timelines §2.2).
+    """
+    return next((period for period in by_size(periods) if period.covering(start_s, end_s)[0]), None)
+
+
+def detect(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
+    """Return the first allowed period that ``text`` is a value of, or None."""
+    for period in allowed:
+        if period.text_length == len(text):
+            try:
+                period.parse(text)
+            except BadPartitionValue:
+                continue
+            return period
+    return None

@@ -1,0 +1,104 @@
+"""Table properties of timelines, byte for byte as Lens writes them.
+
+One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``; a long list is cut into chunks of at most
+3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore properties are seldom removed,
+so an empty list is written as size 0 and stale higher chunks are ignored (reference: timelines §1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from state.errors import TimelineInconsistent
+from state.timelines.periods import UpdatePeriod
+
+
+CACHE: Final = "cube.storagetable.partition.timeline.cache."
+PRESENT: Final = CACHE + "present"
+"""One flag per table: its timelines stand in its properties."""
+APPLIED_EVENT: Final = CACHE + "tideline.event.id"
+"""Ours: the last metastore event that the properties reflect."""
+TIME_COLUMNS: Final = "cube.storagetable.time.partcols"
+PARTITION_PERIOD: Final = "cube.storagetable.partition.update.period"
+"""A parameter of each partition: its update period."""
+STORAGE_CLASS: Final = "storage.class"
+CHUNK_LENGTH_MAX: Final = 3_999
+CHUNKS_MAX: Final = 1_000_000
+
+
+def prefix(period: UpdatePeriod, column: str) -> str:
+    """Return what the keys of one timeline start with; the column in the spelling of ``time.partcols``."""
+    return f"{CACHE}{period.lens_name}.{column}."
+
+
+def is_present(properties: Mapping[str, str]) -> bool:
+    """Whether the table's timelines stand in its properties (any case of ``true``, LENS-416)."""
+    return properties.get(PRESENT, "").lower() == "true"
+
+
+def time_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the time columns that the table names, in its spelling."""
+    return tuple(name.strip() for name in properties.get(TIME_COLUMNS, "").split(",") if name.strip())
+
+
+def section(properties: Mapping[str, str], period: UpdatePeriod, column: str) -> dict[str, str]:
+    """Return the keys of one timeline without their prefix.
+
+    The exact spelling of the column wins; a different case is read where the exact one has no key at all.
+    """
+    start = prefix(period, column)
+    exact = {key[len(start) :]: value for key, value in properties.items() if key.startswith(start)}
+    if exact:
+        return exact
+    lower = start.lower()
+    return {key[len(start) :]: value for key, value in properties.items() if key.lower().startswith(lower)}
+
+
+def write_list(key: str, items: Iterable[str], *, length_max: int = CHUNK_LENGTH_MAX) -> dict[str, str]:
+    """Write ``key.size`` and ``key0`` … ``keyN``: items joined by commas, never split, chunks ending in a comma.
+
+    The rule is Lens' own, also where it looks odd (a chunk is closed before an item that would just fit), so that both
+    write the same bytes. An item longer than the limit has a chunk of its own.
+    """
+    chunks: list[str] = []
+    parts: list[str] = []
+    length = 0
+    for item in items:
+        if parts and length + len(item) >= length_max:
+            chunks.append("".join(parts))
+            parts, length = [], 0
+        parts += (item, ",")
+        length += len(item) + 1
+    if parts:
+        chunks.append("".join(parts[:-1]))
+    written = {f"{key}.size": str(len(chunks))}
+    written.update((f"{key}{number}", chunk) for number, chunk in enumerate(chunks))
+    return written
+
+
+def read_list(properties: Mapping[str, str], key: str) -> str | None:
+    """Join the chunks of a list, or take the bare key of the old unchunked form; None where neither is there.
+
+    Raises TimelineInconsistent where the size is no number or a chunk is missing.
+    """
+    size = properties.get(f"{key}.size")
+    if size is None:
+        return properties.get(key)
+    if not (size.isascii() and size.isdigit()) or int(size) > CHUNKS_MAX:
+        raise TimelineInconsistent("the number of chunks is no number", key=f"{key}.size", value=size)
+    chunks = [properties.get(f"{key}{number}") for number in range(int(size))]
+    if None in chunks:
+        raise TimelineInconsistent("a chunk is missing", key=f"{key}{chunks.index(None)}", size=size)
+    return "".join(chunk for chunk in chunks if chunk)
+
+
+def blank(properties: Mapping[str, str], key: str) -> dict[str, str]:
+    """Return what empties a list that stands in ``properties``: size 0, every chunk that is there as empty text."""
+    stale = {name: "" for name in properties if name == key or _is_chunk(name, key)}
+    return {**({f"{key}.size": "0"} if f"{key}.size" in properties else {}), **stale}
+
+
+def _is_chunk(name: str, key: str) -> bool:
+    number = name[len(key) :]
+    return name.startswith(key) and number.isascii() and number.isdigit()

@@ -1,0 +1,193 @@
+"""Runs: a set of ordinals kept as the edges of its unbroken stretches.
+
+Partitions come in order and are seldom missing, so a year of minutes is one stretch and not half a million members. The
+edges stand in one sorted array, start, end, start, end, … (ends excluded). An ordinal is a member if the number of edges
+at or below it is odd: existence is one binary search, an interval operation is one slice, and a stretch costs 16 bytes.
+
+Why no bitmap: it pays per member on load and on listing stretches, needs a compiled library, and wins only where every
+second member is missing. Why no tree: below about 100,000 stretches moving a slice of an array is cheaper than rebalancing.
+
+Promises exact set semantics for every sequence of operations; ``check()`` states the invariant.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise, starmap
+
+
+class Runs:
+    """A set of integers of 64 bits, ordered, as unbroken stretches ("runs")."""
+
+    __slots__ = ("_edges",)
+
+    def __init__(self, edges: Iterable[int] = ()) -> None:
+        """Take edges that are strictly increasing and even in number, as ``edges()`` returns them."""
+        self._edges = array("q", edges)
+
+    @staticmethod
+    def of(ordinals: Iterable[int]) -> Runs:
+        """Build from members in any order, repeated or not: n log n, and linear where they come in order."""
+        members = sorted(ordinals)
+        if not members:
+            return Runs()
+        breaks = [edge for left, right in pairwise(members) if right - left > 1 for edge in (left + 1, right)]
+        return Runs(chain((members[0],), breaks, (members[-1] + 1,)))
+
+    @staticmethod
+    def of_pairs(pairs: Iterable[tuple[int, int]]) -> Runs:
+        """Build from [start, end) pairs in any order, overlapping or not."""
+        runs = Runs()
+        for start, end in pairs:
+            runs.add_range(start, end)
+        return runs
+
+    def copy(self) -> Runs:
+        """Return an independent copy, at the price of one memory copy."""
+        return Runs(self._edges)
+
+    def add(self, ordinal: int) -> bool:
+        """Add one; False where it was there."""
+        edges = self._edges
+        at = bisect_right(edges, ordinal)
+        if at & 1:
+            return False
+        follows = at > 0 and edges[at - 1] == ordinal
+        precedes = at < len(edges) and edges[at] == ordinal + 1
+        if follows and precedes:
+            del edges[at - 1 : at + 1]
+        elif follows:
+            edges[at - 1] = ordinal + 1
+        elif precedes:
+            edges[at] = ordinal
+        else:
+            edges[at:at] = array("q", (ordinal, ordinal + 1))
+        return True
+
+    def drop(self, ordinal: int) -> bool:
+        """Remove one; False, and no change at all, where it was not there."""
+        edges = self._edges
+        at = bisect_right(edges, ordinal)
+        if not at & 1:
+            return False
+        starts = edges[at - 1] == ordinal
+        ends = edges[at] == ordinal + 1
+        if starts and ends:
+            del edges[at - 1 : at + 1]
+        elif starts:
+            edges[at - 1] = ordinal + 1
+        elif ends:
+            edges[at] = ordinal
+        else:
+            edges[at:at] = array("q", (ordinal, ordinal + 1))
+        return True
+
+    def add_range(self, start: int, end: int) -> None:
+        """Add all of [start, end); an empty range changes nothing."""
+        if start < end:
+            low, high = bisect_left(self._edges, start), bisect_right(self._edges, end)
+            outer = ([] if low & 1 else [start]) + ([] if high & 1 else [end])
+            self._edges[low:high] = array("q", outer)
+
+    def drop_range(self, start: int, end: int) -> None:
+        """Remove all of [start, end); an empty range changes nothing."""
+        if start < end:
+            low, high = bisect_left(self._edges, start), bisect_right(self._edges, end)
+            outer = ([start] if low & 1 else []) + ([end] if high & 1 else [])
+            self._edges[low:high] = array("q", outer)
+
+    def update(self, ordinals: Iterable[int]) -> int:
+        """Add many in any order and return how many were new."""
+        before, fresh = self.count(), Runs.of(ordinals)
+        if len(fresh) > 16:
+            self._edges = _union(self._edges, fresh.edges())
+        else:
+            for start, end in fresh.pairs():
+                self.add_range(start, end)
+        return self.count() - before
+
+    def __contains__(self, ordinal: int) -> bool:
+        return bisect_right(self._edges, ordinal) & 1 == 1
+
+    def run_at(self, ordinal: int) -> tuple[int, int] | None:
+        """Return the run [start, end) that holds the ordinal, or None."""
+        at = bisect_right(self._edges, ordinal)
+        return (self._edges[at - 1], self._edges[at]) if at & 1 else None
+
+    def between(self, start: int, end: int) -> array[int]:
+        """Return the edges of what is in [start, end), cut at both: the one walk that covering needs."""
+        low, high = bisect_right(self._edges, start), bisect_left(self._edges, end)
+        part = self._edges[low:high]
+        if low & 1:
+            part.insert(0, start)
+        if high & 1:
+            part.append(end)
+        return part
+
+    def gaps(self) -> Iterator[tuple[int, int]]:
+        """Yield the [start, end) pairs that are missing between the first and the last member."""
+        inner = self._edges[1:-1]
+        return zip(inner[::2], inner[1::2], strict=True)
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield the runs as [start, end), in order."""
+        return zip(self._edges[::2], self._edges[1::2], strict=True)
+
+    def edges(self) -> array[int]:
+        """Return a copy of the edges, from which ``Runs(edges)`` builds the same set."""
+        return self._edges[:]
+
+    @property
+    def first(self) -> int | None:
+        """The smallest member."""
+        return self._edges[0] if self._edges else None
+
+    @property
+    def last(self) -> int | None:
+        """The largest member."""
+        return self._edges[-1] - 1 if self._edges else None
+
+    def count(self) -> int:
+        """How many members there are; ``len()`` is the number of runs."""
+        return sum(self._edges[1::2]) - sum(self._edges[::2])
+
+    def size_bytes(self) -> int:
+        """Memory of the edges."""
+        return len(self._edges) * self._edges.itemsize
+
+    def __len__(self) -> int:
+        return len(self._edges) >> 1
+
+    def __bool__(self) -> bool:
+        return bool(self._edges)
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(starmap(range, self.pairs()))
+
+    def __eq__(self, other: object) -> bool:
+        return self._edges == other._edges if isinstance(other, Runs) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes: not a key
+
+    def __repr__(self) -> str:
+        return f"Runs({[(start, end) for start, end in self.pairs()]!r})"
+
+    def check(self) -> None:
+        """Assert that edges are even in number and strictly increasing: runs are disjoint, not empty, not adjacent."""
+        assert len(self._edges) % 2 == 0, self
+        assert all(left < right for left, right in pairwise(self._edges)), self
+
+
+def _union(left: array[int], right: array[int]) -> array[int]:
+    """Merge two edge arrays in one pass, for bulk loads where inserting run by run would move the array each time."""
+    merged: array[int] = array("q")
+    for start, end in sorted(
+        chain(zip(left[::2], left[1::2], strict=True), zip(right[::2], right[1::2], strict=True))
+    ):
+        if not merged or merged[-1] < start:
+            merged.extend((start, end))
+        elif merged[-1] < end:
+            merged[-1] = end
+    return merged

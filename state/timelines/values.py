@@ -1,0 +1,178 @@
+"""What callers hand in and get back: one partition, a stretch of partitions, a span of time.
+
+Timelines count in bare integers; at the doors a value carries its period, so that a day is never added to a timeline of
+hours (Lens accepts that and breaks, reference: timelines §1.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from state.errors import BadInput, PeriodMismatch
+from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.periods import UpdatePeriod
+
+
+_LENS_RANGE: Final = re.compile(
+    r"\s*([\[(]?)\s*([^\s,\[\]()]+)\s*,\s*([^\s,\[\]()]+)\s*([\])]?)\s*"
+).fullmatch
+_TEXT_PERIODS: Final = (
+    UpdatePeriod.YEARLY,
+    UpdatePeriod.MONTHLY,
+    UpdatePeriod.DAILY,
+    UpdatePeriod.HOURLY,
+    UpdatePeriod.MINUTELY,
+    UpdatePeriod.SECONDLY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimePartition:
+    """One partition of one update period."""
+
+    period: UpdatePeriod
+    ordinal: int
+
+    @staticmethod
+    def parse(period: UpdatePeriod, text: str) -> TimePartition:
+        """Read a partition value; raise BadPartitionValue where it is none of this period."""
+        return TimePartition(period, period.parse(text))
+
+    @property
+    def start_s(self) -> int:
+        """First moment."""
+        return self.period.start_s(self.ordinal)
+
+    @property
+    def end_s(self) -> int:
+        """First moment after it."""
+        return self.period.start_s(self.ordinal + 1)
+
+    def next(self) -> TimePartition:
+        """The partition that starts where this one ends."""
+        return TimePartition(self.period, self.ordinal + 1)
+
+    def previous(self) -> TimePartition:
+        """The partition that ends where this one starts."""
+        return TimePartition(self.period, self.ordinal - 1)
+
+    def range_up_to(self, end: TimePartition) -> PartitionRange:
+        """Return [self, end); raise PeriodMismatch or BadInput where there is no such range."""
+        if self.period is not end.period:
+            raise PeriodMismatch("a range has one period", begin=str(self), end=str(end))
+        return PartitionRange(self.period, self.ordinal, end.ordinal)
+
+    def __str__(self) -> str:
+        return self.period.format(self.ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRange:
+    """Consecutive partitions [begin, end) of one period; may be empty."""
+
+    period: UpdatePeriod
+    begin: int
+    end: int
+
+    def __post_init__(self) -> None:
+        """Refuse a range that ends before it begins."""
+        if self.end < self.begin:
+            raise BadInput(
+                "a range ends before it begins", begin=self.begin, end=self.end, period=self.period.lens_name
+            )
+
+    @staticmethod
+    def parse(period: UpdatePeriod, text: str) -> PartitionRange:
+        """Read ``a,b`` or ``[a, b)`` (half open), or with ``(`` or ``]``, which move their end by one partition."""
+        parts = _LENS_RANGE(text)
+        if parts is None:
+            raise BadInput("no range of partitions", value=text, period=period.lens_name)
+        opening, begin, end, closing = parts.groups()
+        return PartitionRange(
+            period, period.parse(begin) + (opening == "("), period.parse(end) + (closing == "]")
+        )
+
+    @property
+    def start_s(self) -> int:
+        """First moment."""
+        return self.period.start_s(self.begin)
+
+    @property
+    def end_s(self) -> int:
+        """First moment after it."""
+        return self.period.start_s(self.end)
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def __contains__(self, partition: TimePartition) -> bool:
+        return partition.period is self.period and self.begin <= partition.ordinal < self.end
+
+    def __iter__(self) -> Iterator[TimePartition]:
+        return (TimePartition(self.period, ordinal) for ordinal in range(self.begin, self.end))
+
+    def __str__(self) -> str:
+        return f"[{self.period.format(self.begin)}, {self.period.format(self.end)})"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A span of time [start, end) in whole seconds since the epoch, UTC; may be empty."""
+
+    start_s: int
+    end_s: int
+
+    def __post_init__(self) -> None:
+        """Refuse spans that end before they start, or leave the years 1 to 9999."""
+        if not TIME_START_S <= self.start_s <= self.end_s <= TIME_END_S:
+            raise BadInput(
+                "no range of time", start_s=self.start_s, end_s=self.end_s, hint="The start comes first."
+            )
+
+    @staticmethod
+    def of(start: datetime, end: datetime) -> TimeRange:
+        """Build from two moments with a time zone; raise BadInput for one without, or with fractions of a second."""
+        return TimeRange(_seconds(start), _seconds(end))
+
+    @staticmethod
+    def parse(start: str, end: str) -> TimeRange:
+        """Build from two texts, each a partition value or an ISO 8601 moment (UTC where it names no zone)."""
+        return TimeRange(_moment(start), _moment(end))
+
+    def __str__(self) -> str:
+        return f"[{moment_text(self.start_s)}, {moment_text(self.end_s)})"
+
+
+def moment_text(moment_s: int) -> str:
+    """Write a moment as the shortest partition value that starts with it: ``2015-02`` for its first second."""
+    period = next(period for period in _TEXT_PERIODS if period.ceil(moment_s) == period.floor(moment_s))
+    return "10000" if moment_s == TIME_END_S else period.format(period.floor(moment_s))
+
+
+def _moment(text: str) -> int:
+    period = next((period for period in _TEXT_PERIODS if _reads(period, text)), None)
+    if period is not None:
+        return period.start_s(period.parse(text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput("no moment", value=text, hint="Write 2015-01-29-06 or 2015-01-29T06:00:00Z.") from None
+    return _seconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _reads(period: UpdatePeriod, text: str) -> bool:
+    try:
+        period.parse(text)
+    except BadInput:
+        return False
+    return True
+
+
+def _seconds(moment: datetime) -> int:
+    if moment.tzinfo is None or moment.microsecond:
+        raise BadInput("a bound needs a time zone and whole seconds", value=moment.isoformat())
+    return int(moment.timestamp())

@@ -1,0 +1,285 @@
+"""Update periods: Lens' names and formats, strict reading, and calendar arithmetic that is right where Lens is not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import BadInput, BadPartitionValue, PeriodMismatch
+from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.periods import UpdatePeriod, by_size, detect, largest_within
+from state.timelines.values import PartitionRange, TimePartition, TimeRange, moment_text
+
+
+P = UpdatePeriod
+LENS_ORDER = [
+    P.SECONDLY,
+    P.MINUTELY,
+    P.HOURLY,
+    P.DAILY,
+    P.WEEKLY,
+    P.MONTHLY,
+    P.QUARTERLY,
+    P.YEARLY,
+    P.CONTINUOUS,
+]
+moments = st.integers(TIME_START_S + 14 * 86_400, TIME_END_S - 14 * 86_400)
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+def test_rank_is_the_order_of_the_enum_in_lens_and_weight_the_order_of_length() -> None:
+    assert sorted(LENS_ORDER, key=lambda period: period.rank) == LENS_ORDER
+    assert by_size(LENS_ORDER)[0] is P.YEARLY
+    assert by_size(LENS_ORDER)[-1] is P.CONTINUOUS
+
+
+def test_iso_weeks_keep_the_name_of_lens() -> None:
+    assert P.named("weekly", iso_weeks=True) is P.WEEKLY_ISO
+    assert P.WEEKLY_ISO.lens_name == P.WEEKLY.lens_name == "WEEKLY"
+    with pytest.raises(BadInput, match="FORTNIGHTLY"):
+        P.named("FORTNIGHTLY")
+
+
+@pytest.mark.parametrize("period", P)
+@given(moment_s=moments)
+def test_a_partition_holds_its_moments_and_its_text_reads_back(period: UpdatePeriod, moment_s: int) -> None:
+    ordinal = period.floor(moment_s)
+    assert period.start_s(ordinal) <= moment_s < period.start_s(ordinal + 1)
+    assert period.parse(period.format(ordinal)) == ordinal
+    assert len(period.format(ordinal)) == period.text_length
+    ceiling = period.ceil(moment_s)
+    assert period.start_s(ceiling - 1) < moment_s <= period.start_s(ceiling)
+
+
+@pytest.mark.parametrize("period", P)
+@given(text=st.one_of(st.text(max_size=20), st.from_regex(r"\A[0-9W-]{4,19}\Z")))
+def test_a_text_is_a_value_only_if_writing_it_again_gives_the_same(period: UpdatePeriod, text: str) -> None:
+    with suppress(BadPartitionValue):
+        assert period.format(period.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("period", "text"),
+    [
+        (P.DAILY, "2015-02-31"),
+        (P.DAILY, "2015-2-01"),
+        (P.DAILY, "2015-W01-1"),
+        (P.DAILY, "0000-01-01"),
+        (P.DAILY, "٢٠١٥-01-01"),
+        (P.HOURLY, "2015-01-01-24"),
+        (P.HOURLY, "2015-01-01 05"),
+        (P.MONTHLY, "2015-13"),
+        (P.MONTHLY, "2015-1x"),
+        (P.YEARLY, "15aa"),
+        (P.WEEKLY, "2015-W60"),
+        (P.WEEKLY, "2015-W00"),
+        (P.WEEKLY, "2015-W53"),
+        (P.WEEKLY_ISO, "2014-W53"),
+        (P.WEEKLY, "9999-W53"),
+        (P.QUARTERLY, "2015-02"),
+        (P.SECONDLY, "2015-01-01-00-00-60"),
+        (P.DAILY, ""),
+        (P.DAILY, "__HIVE_DEFAULT_PARTITION__"),
+        (P.DAILY, "latest"),
+    ],
+)
+def test_what_lens_reads_leniently_is_refused(period: UpdatePeriod, text: str) -> None:
+    with pytest.raises(BadPartitionValue) as refused:
+        period.parse(text)
+    assert refused.value.context == {"value": text, "period": period.lens_name}
+
+
+@pytest.mark.parametrize(
+    ("period", "day", "week"),
+    [
+        (P.WEEKLY, "2014-12-28", "2015-W01"),
+        (P.WEEKLY, "2015-01-03", "2015-W01"),
+        (P.WEEKLY, "2015-01-04", "2015-W02"),
+        (P.WEEKLY, "2015-12-27", "2016-W01"),
+        (P.WEEKLY, "2020-12-31", "2021-W01"),
+        (P.WEEKLY_ISO, "2014-12-28", "2014-W52"),
+        (P.WEEKLY_ISO, "2015-12-28", "2015-W53"),
+        (P.WEEKLY_ISO, "2021-01-01", "2020-W53"),
+    ],
+)
+def test_weeks_at_the_turn_of_the_year(period: UpdatePeriod, day: str, week: str) -> None:
+    assert period.format(period.floor(at(day))) == week
+
+
+@given(moment_s=moments)
+def test_iso_weeks_agree_with_the_standard_library(moment_s: int) -> None:
+    year, week, _ = datetime.fromtimestamp(moment_s, UTC).isocalendar()
+    assert P.WEEKLY_ISO.format(P.WEEKLY_ISO.floor(moment_s)) == f"{year:04d}-W{week:02d}"
+
+
+def test_every_period_works_up_to_both_ends_of_time() -> None:
+    for period in P:
+        span = TimeRange(TIME_START_S, TIME_END_S)
+        first, last = period.ceil(span.start_s), period.floor(span.end_s) - 1
+        assert period.parse(period.format(first)) == first
+        assert period.parse(period.format(last)) == last
+        assert period.start_s(last + 1) <= TIME_END_S
+
+
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        (P.YEARLY, "2016"),
+        (P.QUARTERLY, "2016-01"),
+        (P.MONTHLY, "2016-01"),
+        (P.WEEKLY, "2016-W01"),
+        (P.DAILY, "2015-12-27"),
+        (P.HOURLY, "2015-12-26-07"),
+        (P.MINUTELY, "2015-12-26-06-31"),
+        (P.SECONDLY, "2015-12-26-06-30-16"),
+    ],
+)
+def test_ceilings_of_a_saturday_morning(period: UpdatePeriod, expected: str) -> None:
+    # 06:30:15.040: partitions begin on whole seconds, so the ceiling is that of the next whole second
+    assert period.format(period.ceil(at("2015-12-26T06:30:16"))) == expected
+
+
+def test_floors_where_lens_is_wrong() -> None:
+    assert P.WEEKLY.start_s(P.WEEKLY.floor(at("2015-01-01"))) == at("2014-12-28")
+    assert P.WEEKLY.ceil(at("2015-01-04T06:00:00")) == P.WEEKLY.floor(at("2015-01-11")), (
+        "hours count for a week's ceiling"
+    )
+    assert P.QUARTERLY.format(P.QUARTERLY.ceil(at("2015-02-01"))) == "2015-04"
+    assert P.QUARTERLY.format(P.QUARTERLY.floor(at("2015-09-01"))) == "2015-07"
+
+
+COVERING = [
+    (P.MONTHLY, "2013-01-01", "2013-02-01", 1, True),
+    (P.MONTHLY, "2013-01-01", "2013-06-01", 5, True),
+    (P.MONTHLY, "2013-01-01", "2014-01-01", 12, True),
+    (P.MONTHLY, "2013-02-01", "2013-04-25", 2, False),
+    (P.MONTHLY, "2012-02-01", "2013-02-01", 12, True),
+    (P.MONTHLY, "2013-01-02", "2013-02-02", 0, False),
+    (P.MONTHLY, "2013-01-02", "2013-03-02", 1, False),
+    (P.QUARTERLY, "2013-01-01", "2013-05-31", 1, False),
+    (P.QUARTERLY, "2013-01-01", "2014-01-01", 4, True),
+    (P.QUARTERLY, "2013-02-01", "2013-04-25", 0, False),
+    (P.QUARTERLY, "2012-02-01", "2013-02-01", 3, False),
+    (P.QUARTERLY, "2011-02-01", "2013-02-01", 7, False),
+    (P.YEARLY, "2012-02-01", "2013-02-01", 0, False),
+    (P.YEARLY, "2011-02-01", "2013-02-01", 1, False),
+    (P.WEEKLY, "2013-05-26", "2013-06-02", 1, True),
+    (P.WEEKLY, "2013-05-27", "2013-06-03", 0, False),
+    (P.WEEKLY, "2013-05-27", "2013-06-09", 1, False),
+    (P.WEEKLY, "2013-05-25", "2013-06-02", 1, False),
+    (P.WEEKLY, "2013-05-26", "2013-06-09", 2, True),
+    (P.WEEKLY, "2013-05-26", "2013-06-10", 2, False),
+    (P.WEEKLY, "2015-12-27", "2016-01-03", 1, True),
+]
+
+
+@pytest.mark.parametrize(("period", "start", "end", "count", "exact"), COVERING)
+def test_whole_partitions_within_a_range(
+    period: UpdatePeriod, start: str, end: str, count: int, exact: bool
+) -> None:
+    assert period.covering(at(start), at(end)) == (count, exact)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        ("2013-01-01", "2013-01-31", P.WEEKLY),
+        ("2013-01-01", "2013-05-31", P.QUARTERLY),
+        ("2013-01-01", "2013-12-31", P.QUARTERLY),
+        ("2013-02-01", "2013-04-25", P.MONTHLY),
+        ("2012-02-01", "2013-02-01", P.QUARTERLY),
+        ("2011-02-01", "2013-02-01", P.YEARLY),
+        ("2013-02-01", "2013-02-21", P.WEEKLY),
+        ("2013-02-01", "2013-02-04", P.DAILY),
+    ],
+)
+def test_the_longest_period_that_fits(start: str, end: str, expected: UpdatePeriod) -> None:
+    assert largest_within(LENS_ORDER, at(start), at(end)) is expected
+
+
+def test_no_period_fits_an_empty_choice() -> None:
+    assert largest_within([], at("2013-01-01"), at("2013-02-01")) is None
+
+
+def test_a_value_is_detected_by_its_length_and_form_among_the_allowed_periods() -> None:
+    assert detect("2015-01", [P.DAILY, P.MONTHLY]) is P.MONTHLY
+    assert detect("2015-01", [P.QUARTERLY, P.MONTHLY]) is P.QUARTERLY
+    assert detect("2015-02", [P.QUARTERLY, P.MONTHLY]) is P.MONTHLY
+    assert detect("2015-02", [P.QUARTERLY]) is None
+    assert detect("latest", P) is None
+
+
+@pytest.mark.parametrize("period", P)
+def test_ten_partitions_from_now(period: UpdatePeriod) -> None:
+    now = TimePartition(period, period.floor(at("2024-06-30T12:00:00")))
+    later = TimePartition(period, now.ordinal + 10)
+    ten = now.range_up_to(later)
+    assert len(ten) == len(list(ten)) == 10
+    assert now in ten
+    assert later not in ten
+    assert later.previous() in ten
+    assert len(now.range_up_to(now.next())) == 1
+    assert ten.start_s == now.start_s
+    assert ten.end_s == later.start_s == later.previous().end_s
+    assert PartitionRange.parse(period, str(ten)) == ten
+
+
+def test_a_range_has_one_period_and_does_not_run_backwards() -> None:
+    hour, day = TimePartition.parse(P.HOURLY, "2015-01-01-00"), TimePartition.parse(P.DAILY, "2015-01-02")
+    with pytest.raises(PeriodMismatch):
+        hour.range_up_to(day)
+    with pytest.raises(BadInput):
+        day.range_up_to(day.previous())
+    assert hour not in day.range_up_to(day.next())
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("2015-01-01,2015-01-04", "[2015-01-01, 2015-01-04)"),
+        ("[2015-01-01, 2015-01-04)", "[2015-01-01, 2015-01-04)"),
+        ("[2015-01-01,2015-01-04]", "[2015-01-01, 2015-01-05)"),
+        ("(2015-01-01,2015-01-04)", "[2015-01-02, 2015-01-04)"),
+        ("(2015-01-01 , 2015-01-04]", "[2015-01-02, 2015-01-05)"),
+        ("[2015-01-01,2015-01-01)", "[2015-01-01, 2015-01-01)"),
+    ],
+)
+def test_a_range_is_read_with_either_kind_of_bracket(text: str, printed: str) -> None:
+    assert str(PartitionRange.parse(P.DAILY, text)) == printed
+
+
+@pytest.mark.parametrize(
+    "text", ["2015-01-01", "2015-01-01,2015-01-02,2015-01-03", "[,]", "{2015-01-01,2015-01-02}"]
+)
+def test_other_texts_are_no_range(text: str) -> None:
+    with pytest.raises(BadInput):
+        PartitionRange.parse(P.DAILY, text)
+
+
+def test_a_time_range_is_read_from_partition_values_and_moments() -> None:
+    assert TimeRange.parse("2015-01-29-06", "2015-03-01T06:00:00Z") == TimeRange(
+        at("2015-01-29T06:00:00"), at("2015-03-01T06:00:00")
+    )
+    assert TimeRange.parse("2015", "2015-02") == TimeRange.parse("2015-01-01T02:00:00+02:00", "2015-02-01")
+    assert str(TimeRange.parse("2015", "2015-02-01-06-30")) == "[2015, 2015-02-01-06-30)"
+    assert moment_text(TIME_END_S) == "10000"
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("2015", "2014"), ("tomorrow", "2015"), ("2015", "2015-01-01T00:00:00.5Z")]
+)
+def test_a_time_range_that_is_none_is_refused(start: str, end: str) -> None:
+    with pytest.raises(BadInput):
+        TimeRange.parse(start, end)
+
+
+def test_a_moment_without_a_zone_is_refused_from_code() -> None:
+    with pytest.raises(BadInput):
+        TimeRange.of(datetime(2015, 1, 1), datetime(2016, 1, 1, tzinfo=UTC))  # noqa: DTZ001  # what is refused

@@ -1,0 +1,116 @@
+"""Runs are an exact set under every sequence of operations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from state.timelines.runs import Runs
+
+
+members = st.integers(-30, 30)
+member_sets = st.sets(st.integers(-100, 100))
+
+
+class RunsMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs = Runs()
+        self.model: set[int] = set()
+
+    @rule(x=members)
+    def add(self, x: int) -> None:
+        assert self.runs.add(x) == (x not in self.model)
+        self.model.add(x)
+
+    @rule(x=members)
+    def drop(self, x: int) -> None:
+        assert self.runs.drop(x) == (x in self.model)
+        self.model.discard(x)
+
+    @rule(start=members, end=members)
+    def add_range(self, start: int, end: int) -> None:
+        self.runs.add_range(start, end)
+        self.model.update(range(start, end))
+
+    @rule(start=members, end=members)
+    def drop_range(self, start: int, end: int) -> None:
+        self.runs.drop_range(start, end)
+        self.model.difference_update(range(start, end))
+
+    @rule(xs=member_sets)
+    def update(self, xs: set[int]) -> None:
+        assert self.runs.update(xs) == len(xs - self.model)
+        self.model |= xs
+
+    @rule()
+    def rebuild(self) -> None:
+        self.runs = Runs(self.runs.edges())
+
+    @rule(start=members, end=members)
+    def walk(self, start: int, end: int) -> None:
+        if start < end:
+            part = Runs(self.runs.between(start, end))
+            part.check()
+            assert set(part) == self.model & set(range(start, end))
+
+    @rule(x=members)
+    def ask(self, x: int) -> None:
+        assert (x in self.runs) == (x in self.model)
+        run = self.runs.run_at(x)
+        assert (run is not None) == (x in self.model)
+        if run is not None:
+            assert run[0] <= x < run[1]
+            assert self.model.issuperset(range(*run))
+            assert self.model.isdisjoint({run[0] - 1, run[1]})
+
+    @invariant()
+    def is_the_same_set(self) -> None:
+        self.runs.check()
+        assert list(self.runs) == sorted(self.model)
+        assert self.runs.count() == len(self.model)
+        assert self.runs.first == min(self.model, default=None)
+        assert self.runs.last == max(self.model, default=None)
+        assert bool(self.runs) == bool(self.model)
+        assert self.runs == Runs.of(self.model)
+
+
+TestRunsMachine = RunsMachine.TestCase
+
+
+@given(xs=st.lists(st.integers(-(2**40), 2**40)))
+def test_members_in_any_order_and_repeated_give_the_same_set(xs: list[int]) -> None:
+    runs = Runs.of(xs)
+    runs.check()
+    assert list(runs.pairs()) == list(Runs.of_pairs((x, x + 1) for x in xs).pairs())
+    assert [x for gap in runs.gaps() for x in (gap[0], gap[1] - 1)] == [
+        x for gap in runs.gaps() for x in (gap[0], gap[1] - 1) if x not in runs
+    ]
+
+
+def test_a_range_joins_what_it_touches() -> None:
+    runs = Runs.of_pairs([(1, 5), (10, 12), (4, 10)])
+    assert list(runs.pairs()) == [(1, 12)]
+    runs.add_range(7, 7)
+    assert list(runs.pairs()) == [(1, 12)]
+
+
+def test_a_copy_is_independent() -> None:
+    runs = Runs.of([1, 2])
+    other = runs.copy()
+    other.add(3)
+    assert runs == Runs.of([1, 2])
+    assert repr(runs) == "Runs([(1, 3)])"
+    assert runs != {1, 2}
+
+
+def test_a_run_costs_sixteen_bytes() -> None:
+    assert Runs.of(range(0, 1_000, 2)).size_bytes() == 500 * 16
+
+
+@pytest.mark.parametrize("edges", [(1,), (2, 1), (1, 1), (1, 3, 3, 4)])
+def test_check_finds_edges_that_are_no_set(edges: tuple[int, ...]) -> None:
+    with pytest.raises(AssertionError):
+        Runs(edges).check()
