@@ -6,6 +6,7 @@ text (``Embedded``): an event is built without looking into them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.decoding.fields import Fields, about
@@ -37,6 +38,7 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
+from handlers.structs import SQLForeignKey, tjson
 from state.errors import LimitExceeded, MalformedEvent
 
 
@@ -168,9 +170,19 @@ def statistics_deleted(common: _Common, message: Fields) -> StatisticsDeleted:
 
 
 def constraints_added(common: _Common, message: Fields) -> ConstraintsAdded:
-    """ADD_PRIMARYKEY and its five siblings; the names stand in the constraints, so only the notification has them."""
+    """ADD_PRIMARYKEY and its siblings; the message names no table, only the notification and the constraints do."""
     texts = message.texts(_CONSTRAINT_LISTS[common["kind"]], "partitions")
     return ConstraintsAdded(**common, texts=texts)
+
+
+def foreign_keys_added(common: _Common, message: Fields) -> ConstraintsAdded:
+    """ADD_FOREIGNKEY: the notification names the table that is referred to; the event is about the one that refers."""
+    event = constraints_added(common, message)
+    if not event.texts:
+        return event
+    key = tjson.decode(SQLForeignKey, event.texts[0])
+    owner = Fields({"db": key.fktable_db, "table": key.fktable_name}, message.limits)
+    return replace(event, db=owner.name("db") or event.db, table=owner.name("table") or event.table)
 
 
 def constraint_dropped(common: _Common, message: Fields) -> ConstraintDropped:

@@ -14,8 +14,6 @@ from state.errors import LimitExceeded, MalformedEvent
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from handlers.decoding.limits import Limits
     from handlers.decoding.messages import JsonObject
 
@@ -23,13 +21,7 @@ if TYPE_CHECKING:
 _INT64_END: Final = 2**63
 _DIGITS: Final = re.compile(r"-?[0-9]{1,19}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_FLAGS: Final[Mapping[object, bool | None]] = {
-    None: None,
-    True: True,
-    False: False,
-    "true": True,
-    "false": False,
-}
+_FLAGS: Final = {"true": True, "false": False}
 
 
 class Fields:
@@ -80,9 +72,10 @@ class Fields:
     def flag(self, name: str) -> bool | None:
         """Return a boolean, also where it is written as a string in any case."""
         value = self.raw.get(name)
-        key = value.lower() if type(value) is str else value
-        if key is None or type(key) is bool or key in {"true", "false"}:
-            return _FLAGS[key]
+        if value is None or type(value) is bool:
+            return value
+        if type(value) is str and value.lower() in _FLAGS:
+            return _FLAGS[value.lower()]
         raise _wrong(name, value, "true or false")
 
     def items(self, name: str, limit: str) -> list[Any]:

@@ -47,6 +47,7 @@ _BUILDERS: Final[Mapping[str, Callable[[dict[str, Any], Fields], Event]]] = {
     "DELETE_TBL_COL_STAT_EVENT": catalog.statistics_deleted,
     "DELETE_PART_COL_STAT_EVENT": catalog.statistics_deleted,
     **dict.fromkeys(catalog.CONSTRAINT_KINDS, catalog.constraints_added),
+    "ADD_FOREIGNKEY": catalog.foreign_keys_added,
     "DROP_CONSTRAINT": catalog.constraint_dropped,
 }
 _NOTHING_TO_DO: Final = frozenset(
