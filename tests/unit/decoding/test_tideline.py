@@ -106,6 +106,7 @@ def test_several_files_of_one_write_event_are_taken_apart() -> None:
 
 
 def test_a_commit_that_wrote_nothing_is_enriched_and_one_that_was_not_asked_about_is_not() -> None:
+    answers: tuple[list[WriteEventInfo] | None, ...] = ([], None)
     enriched = [only(records_of(notification("COMMIT_TXN"), writes)) for writes in answers]
     assert [event.enriched for event in enriched if isinstance(event, TxnCommitted)] == [True, False]
 
