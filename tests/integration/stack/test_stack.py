@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
 
 
-def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(source_sql: Session, database: str) -> None:
+def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(
+    source_sql: Session, database: str
+) -> None:
     source_sql.run(f"create database {database}")
-    source_sql.run(f"create table {database}.t (id int, v string) stored as orc tblproperties ('transactional'='true')")
+    source_sql.run(
+        f"create table {database}.t (id int, v string) stored as orc tblproperties ('transactional'='true')"
+    )
     inserted = source_sql.run(f"insert into {database}.t values (1, 'a'), (2, null)")
     assert inserted.event_types[:2] == ["OPEN_TXN", "ALLOC_WRITE_ID_EVENT"]
     assert inserted.event_types[-1] == "COMMIT_TXN"
@@ -35,7 +39,9 @@ def test_a_refused_statement_tells_hives_own_error_number(source_sql: Session) -
     assert failure.value.code == 10001
 
 
-def test_sessions_run_side_by_side_and_keep_their_own_settings(source: ClusterEndpoints, database: str) -> None:
+def test_sessions_run_side_by_side_and_keep_their_own_settings(
+    source: ClusterEndpoints, database: str
+) -> None:
     with Session.connect(source.sql) as first, Session.connect(source.sql) as second:
         first.run(f"create database {database}")
         first.run(f"use {database}")
