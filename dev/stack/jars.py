@@ -27,6 +27,7 @@ from dev.stack.errors import FetchFailed
 LOCKS = Path(__file__).parent / "locks"
 WORKERS = 6
 ATTEMPTS = 4
+BACKOFF_S = 0.5
 TIMEOUT_S = 60.0
 CHUNK_BYTES = 1 << 18
 
@@ -144,7 +145,7 @@ def _download(jar: Jar, url: str, out: BinaryIO, progress: Progress) -> None:
                 raise FetchFailed(
                     f"{jar.coordinates}: {error}. Another repository: set MAVEN_REPO_URL"
                 ) from error
-            time.sleep(2**attempt / 2)
+            time.sleep(BACKOFF_S * 2**attempt)
         else:
             return
 
@@ -155,6 +156,7 @@ def _append(url: str, out: BinaryIO, progress: Callable[[int], None]) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310 (as above)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != 416:
             raise
         return  # nothing is left to fetch: the checksum decides

