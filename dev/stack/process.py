@@ -168,9 +168,8 @@ def _gone(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | None) -> 
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if child is not None:
-            if child.poll() is not None:
-                return True
-        elif not Path(f"/proc/{pid}").exists():
+            child.poll()
+        if not _command_line(pid):
             return True
         time.sleep(POLL_S)
     return False
@@ -193,7 +192,14 @@ def running_pid(pid_file: Path) -> int | None:
     """The process id in the file if that process still runs from the file's directory."""
     try:
         pid = int(pid_file.read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError, ValueError):
+    except (FileNotFoundError, ValueError):
         return None
-    return pid if os.fsencode(pid_file.resolve().parent) in command else None
+    return pid if os.fsencode(pid_file.resolve().parent) in _command_line(pid) else None
+
+
+def _command_line(pid: int) -> bytes:
+    """Empty when there is no such process, or it has ended and only waits to be collected by its parent."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
