@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
 from contextlib import suppress
@@ -119,7 +120,7 @@ def test_records_with_changed_fields(value: bytes, data: st.DataObject) -> None:
         for key in parents:
             holder = holder[key]
         if data.draw(st.booleans()):
-            holder[last] = data.draw(st.sampled_from(ODD))
+            holder[last] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
         elif isinstance(holder, dict):
             del holder[last]
     survives(orjson.dumps(record))
