@@ -17,16 +17,16 @@ from state.timelines.timeline import Timeline
 def migrated(timeline: Timeline, form: Form, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that make ``timeline`` stand in ``form``, in the order to write them.
 
-    First the keys of the other forms that stand in ``properties``, emptied (sizes 0, the rest empty text, because a
-    metastore that merges parameters cannot forget a key); then the new form's keys, then stale chunks of its own, and
-    ``storage.class`` last, so that a reader of any part of the sequence never finds the new class over old keys.
+    First the new form's keys with stale chunks of its own emptied, then the keys of the other forms that stand in
+    ``properties``, emptied (sizes 0, the rest empty text, because a metastore that merges parameters cannot forget a key),
+    and ``storage.class`` last. A reader of any part of the sequence finds the same partitions or a contradiction, never an
+    empty timeline.
     ``timeline`` itself does not change: set its ``form`` when the metastore has accepted.
     """
     start = prefix(timeline.period, timeline.column)
     old = section(properties, timeline.period, timeline.column)
-    written: dict[str, str] = {}
+    written = form.blanks(old) | form.write(timeline.period, timeline.runs)
     for other in known():
         if other.class_name != form.class_name:
             written |= other.blanks(old)
-    written |= form.blanks(old) | form.write(timeline.period, timeline.runs)
     return {start + key: value for key, value in written.items()} | {start + STORAGE_CLASS: form.class_name}

@@ -159,7 +159,7 @@ class Timeline:
     def _ordinal(self, partition: TimePartition) -> int:
         if partition.period is not self.period:
             raise PeriodMismatch(
-                "the timeline has another period", timeline=self.period.name, partition=str(partition)
+                "the timeline has another period", timeline=self.period.name, given=partition.period.name
             )
         return partition.ordinal
 

@@ -1,0 +1,94 @@
+"""Conditions select exactly the partitions of a cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from state.errors import BadInput, LimitExceeded
+from state.timelines import where
+from state.timelines.cover import CoverRun
+from state.timelines.periods import UpdatePeriod
+from state.timelines.values import PartitionRange
+from state.timelines.where import Column, with_between, with_in, with_or
+
+
+P = UpdatePeriod
+DT = Column("dt", "t")
+
+
+def run(period: UpdatePeriod, text: str) -> CoverRun:
+    part = PartitionRange.parse(period, text)
+    return CoverRun("fact", period, part.begin, part.end - 1)
+
+
+FIRST_TO_THIRD = run(P.DAILY, "[2015-01-01, 2015-01-04)")
+ONE_AND_TWO = run(P.DAILY, "[2015-01-01, 2015-01-03)")
+ONE = run(P.DAILY, "[2015-01-01, 2015-01-02)")
+MIXED = [run(P.MONTHLY, "[2014-12, 2015-01)"), ONE, run(P.HOURLY, "[2015-01-02-00, 2015-01-02-01)")]
+
+
+def test_or_names_each_partition() -> None:
+    assert with_or(DT, [ONE_AND_TWO]) == "(t.dt = '2015-01-01') OR (t.dt = '2015-01-02')"
+    assert with_or(DT, MIXED) == "(t.dt = '2014-12') OR (t.dt = '2015-01-01') OR (t.dt = '2015-01-02-00')"
+
+
+def test_in_lists_them() -> None:
+    assert with_in(DT, [ONE_AND_TWO]) == "(t.dt IN ('2015-01-01','2015-01-02'))"
+    assert with_in(Column("dt"), MIXED) == "(dt IN ('2014-12','2015-01-01','2015-01-02-00'))"
+
+
+@pytest.mark.parametrize("writer", [with_or, with_in])
+def test_no_partitions_give_no_condition(writer: Callable[[Column, Iterable[CoverRun]], str]) -> None:
+    assert not writer(DT, [])
+
+
+@pytest.mark.parametrize(
+    ("part", "open_start", "open_end", "expected"),
+    [
+        (FIRST_TO_THIRD, False, False, "(t.dt BETWEEN '2015-01-01' AND '2015-01-03')"),
+        (ONE_AND_TWO, True, True, "(t.dt BETWEEN '2014-12-31' AND '2015-01-03')"),
+        (ONE_AND_TWO, True, False, "(t.dt BETWEEN '2014-12-31' AND '2015-01-02')"),
+        (ONE_AND_TWO, False, True, "(t.dt BETWEEN '2015-01-01' AND '2015-01-03')"),
+        (ONE_AND_TWO, False, False, "(t.dt BETWEEN '2015-01-01' AND '2015-01-02')"),
+    ],
+)
+def test_between_gives_bounds(part: CoverRun, open_start: bool, open_end: bool, expected: str) -> None:
+    assert with_between(DT, [part], [P.DAILY], open_start=open_start, open_end=open_end) == expected
+
+
+def test_one_partition_is_an_equality_unless_between_is_wanted() -> None:
+    assert with_between(DT, [ONE], [P.DAILY]) == "(t.dt = '2015-01-01')"
+    assert (
+        with_between(DT, [ONE], [P.DAILY], always_between=True)
+        == "(t.dt BETWEEN '2015-01-01' AND '2015-01-01')"
+    )
+
+
+def test_between_does_not_reach_over_a_gap() -> None:
+    third = run(P.DAILY, "[2015-01-03, 2015-01-05)")
+    assert (
+        with_between(DT, [ONE, third], [P.DAILY])
+        == "(t.dt = '2015-01-01') OR (t.dt BETWEEN '2015-01-03' AND '2015-01-04')"
+    )
+
+
+def test_between_is_refused_where_several_periods_would_match() -> None:
+    with pytest.raises(BadInput, match="HOURLY"):
+        with_between(DT, MIXED, [])
+    with pytest.raises(BadInput, match="HOURLY"):
+        with_between(DT, [ONE], [P.DAILY, P.HOURLY])
+
+
+def test_a_name_that_is_no_plain_word_is_quoted() -> None:
+    assert with_in(Column("d`t", "select 1"), [ONE]) == "(`select 1`.`d``t` IN ('2015-01-01'))"
+
+
+def test_a_condition_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(where, "PARTITIONS_MAX", 2)
+    assert with_in(DT, [ONE_AND_TWO])
+    with pytest.raises(LimitExceeded):
+        with_in(DT, [FIRST_TO_THIRD])
+    with pytest.raises(LimitExceeded):
+        with_or(DT, [ONE_AND_TWO, ONE])
