@@ -6,23 +6,31 @@ inside ``reading``, which marks its failures.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final
 
 from handlers.files.checksums import new_digest
 from handlers.files.filesystems import CHUNK_BYTES, FileSystem, ReadStream, WriteStream
 from state.errors import FilesUnavailable, TidelineError
 
 
-if TYPE_CHECKING:
-    import threading
-
-
 Guard = Callable[[], AbstractContextManager[None]]
 Reserve = Callable[[int], AbstractContextManager[None]]
 """Asked with a file's size before its bytes move; may wait."""
+
+
+_LOCAL: Final = threading.local()
+
+
+def _buffer() -> memoryview:
+    """Return this thread's buffer: most files are small, and clearing a new megabyte costs more than copying them."""
+    if not hasattr(_LOCAL, "buffer"):
+        _LOCAL.buffer = memoryview(bytearray(CHUNK_BYTES))
+    buffer: memoryview = _LOCAL.buffer
+    return buffer
 
 
 class SourceFailed(Exception):  # noqa: N818 - an outcome that the copy handles, never an error that leaves this package
@@ -50,8 +58,8 @@ class Flow:
         return nullcontext() if self.reserve is None else self.reserve(size_bytes)
 
     def chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[memoryview]:
-        """Yield the content; each chunk is valid until the next is asked for. Reads run inside ``guard``."""
-        buffer = memoryview(bytearray(CHUNK_BYTES))
+        """Yield the content; a chunk is valid until this thread asks for another, of any file. Reads run inside ``guard``."""
+        buffer = _buffer()
         while True:
             self._require_wanted()
             with guard():

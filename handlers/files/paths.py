@@ -12,7 +12,6 @@ refused all the same: some reader behind us might decode.
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import unquote
@@ -29,6 +28,8 @@ PATH_BYTES_MAX: Final = 4096
 SHOWN_CHARACTERS_MAX: Final = 200
 
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*)(/.*)?|(/(?!/).*))", re.DOTALL)
+# Controls, lone surrogates (no UTF-8 form), line and paragraph separators.
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9._@:\[\]-]{0,255}")
 
 
@@ -211,7 +212,7 @@ def _require_safe_name(name: str, whole: str) -> None:
         _refuse("a component of the path is empty", whole)
     if "\\" in name:
         _refuse("the path holds a backslash", whole)
-    if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in name):
+    if _CONTROL.search(name):
         _refuse("the path holds control characters", whole)
     if len(name.encode()) > NAME_BYTES_MAX:
         _refuse("a component of the path is longer than 255 bytes", whole)
@@ -221,6 +222,8 @@ def _require_safe_name(name: str, whole: str) -> None:
 
 def _leads_elsewhere(name: str) -> bool:
     """Whether ``name``, decoded as often as it changes, has a dot component or a NUL. Each round shrinks it."""
+    if "%" not in name:
+        return name in {".", ".."}
     for _ in range(NAME_BYTES_MAX // 3 + 1):
         if not {".", ".."}.isdisjoint(re.split(r"[/\\]", name)) or "\0" in name:
             return True

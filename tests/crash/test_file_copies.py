@@ -1,0 +1,131 @@
+"""A copy is killed at every system call that changes something, and must then be finished by the next process."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.files import open_file_systems
+from tests.builders.warehouse import DELTA, Warehouse
+
+
+if TYPE_CHECKING:
+    from handlers.events import SourceFile
+
+
+pytestmark = pytest.mark.crash
+
+REPOSITORY = Path(__file__).parents[2]
+CONTENT = bytes(range(256)) * 10_000  # three chunks, so there is a half-written file to die in
+NAME = f"{DELTA}/bucket_00000_0"
+CALLS = ("mkdir", "openat", "write", "copy_file_range", "fsync", "rename", "close")
+PROGRAM = """
+import sys
+from handlers.events import SourceFile
+from handlers.files import AllowedRoots, Copier, CopyTask, open_file_systems
+from state.errors import FilesUnavailable
+source, target, root = SourceFile(sys.argv[1], sys.argv[2] or None, sys.argv[3] or None), sys.argv[4], sys.argv[5]
+try:
+    Copier(open_file_systems(), AllowedRoots.of([root])).copy(CopyTask(source, target))
+except FilesUnavailable:
+    sys.exit(3)
+"""
+
+
+@pytest.fixture(autouse=True)
+def strace() -> None:
+    if shutil.which("strace") is None:
+        if os.environ.get("CI"):
+            pytest.fail("strace is missing: crash tests cannot run")
+        pytest.skip("strace is not installed")
+
+
+def run(warehouse: Warehouse, source: SourceFile, *options: str) -> int:
+    task = warehouse.task(source)
+    arguments = (
+        source.uri,
+        source.checksum or "",
+        source.cm_root or "",
+        task.target_uri,
+        f"file:{warehouse.root}",
+    )
+    command = ["strace", "-f", "-qq", *options, sys.executable, "-B", "-c", PROGRAM, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": "0"}
+    return subprocess.run(
+        command, cwd=warehouse.root, env=environment, check=False, stderr=subprocess.DEVNULL
+    ).returncode
+
+
+def steps(log: Path, target: Path) -> list[tuple[str, int]]:
+    """Return (system call, its number among those of its name) of each call from the first that names the target on."""
+    seen: dict[str, int] = {}
+    found: list[tuple[str, int]] = []
+    for line in log.read_text().splitlines():
+        match = re.search(r"(?:^|\s)(\w+)\(", line)
+        if match is None or match[1] not in CALLS:
+            continue
+        seen[match[1]] = seen.get(match[1], 0) + 1
+        if found or str(target) in line:
+            found.append((match[1], seen[match[1]]))
+    return found
+
+
+def traced_steps(warehouse: Warehouse, source: SourceFile) -> list[tuple[str, int]]:
+    log = warehouse.root / "log"
+    assert run(warehouse, source, "-o", str(log), "-e", f"trace={','.join(CALLS)}") == 0
+    return steps(log, warehouse.target)
+
+
+def prepared(root: Path, *, checksum: bool, present: bool) -> tuple[Warehouse, SourceFile]:
+    """Return a source file to copy, where ``present`` onto an older file of its name."""
+    warehouse = Warehouse(root)
+    if present:
+        (warehouse.target / DELTA).mkdir(parents=True)
+        (warehouse.target / NAME).write_bytes(b"old")
+    return warehouse, warehouse.wrote(CONTENT, checksum=checksum)
+
+
+@pytest.mark.parametrize("present", [False, True])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_copy_killed_anywhere_is_finished_by_the_next(
+    tmp_path_factory: pytest.TempPathFactory, checksum: bool, present: bool
+) -> None:
+    plan = traced_steps(*prepared(tmp_path_factory.mktemp("plan"), checksum=checksum, present=present))
+    assert {"openat", "fsync", "rename"} <= {call for call, _ in plan}
+    for call, number in plan:
+        warehouse, source = prepared(tmp_path_factory.mktemp("crash"), checksum=checksum, present=present)
+        inject = f"inject={call}:signal=SIGKILL:when={number}"
+        assert run(warehouse, source, "-e", f"trace={call}", "-e", inject) != 0, (call, number)
+        visible = {name: data for name, data in warehouse.target_files().items() if "._tideline_" not in name}
+        assert visible in ({NAME: CONTENT}, {NAME: b"old"} if present else {}), (call, number)
+        warehouse.copier(open_file_systems()).copy(warehouse.task(source))
+        assert warehouse.target_files() == {NAME: CONTENT}, (call, number)
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EDQUOT"])
+def test_a_failing_disk_leaves_nothing_half_done(
+    tmp_path_factory: pytest.TempPathFactory, error: str, checksum: bool
+) -> None:
+    plan = traced_steps(*prepared(tmp_path_factory.mktemp("plan"), checksum=checksum, present=False))
+    for call in ("mkdir", "write", "copy_file_range", "rename"):
+        for number in [count for name, count in plan if name == call][:2]:
+            warehouse, source = prepared(tmp_path_factory.mktemp("full"), checksum=checksum, present=False)
+            options = ("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={number}")
+            assert run(warehouse, source, *options) == 3, (call, number)
+            assert warehouse.target_files() == {}, (call, number)
+
+
+def test_a_file_whose_fsync_failed_is_not_published(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    (warehouse.target / DELTA).mkdir(parents=True)
+    source = warehouse.wrote(CONTENT)
+    assert run(warehouse, source, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1") == 3
+    assert warehouse.target_files() == {}
