@@ -22,6 +22,7 @@ from handlers.metastore.calls import DECLARED, AnyCall
 from handlers.metastore.connection import Address, Broken, Connection
 from handlers.metastore.failures import is_fault, translated
 from handlers.metastore.generations import V4_0, Generation
+from handlers.structs import HiveException
 from state.errors import AmbiguousCall, ConfigError, InvalidRequest, MetastoreUnavailable, Unsupported
 
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+CATALOG: Final = "hive"
+"""The default catalog: the only one that Tideline follows."""
+
 REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
 _REPEATS: Final = 3
 _PAUSE: Final = wait_random_exponential(multiplier=0.05, max=2)
-
 
 CAPABILITIES: Final = (
     "EXTWRITE",
@@ -130,7 +133,7 @@ class Caller:
         except Broken as broken:
             self._leave(connection)
             raise _broken_error(call, connection.address, broken) from broken
-        except TException as answer:
+        except (HiveException, TException) as answer:
             if is_fault(answer):
                 self.close()
             raise translated(answer, call.name, connection.address) from answer

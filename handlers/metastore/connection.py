@@ -14,12 +14,14 @@ from urllib.parse import urlsplit
 
 from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from handlers.metastore.calls import AnyCall, PlainCall
 from handlers.metastore.generations import Generation, generation_of
+from handlers.structs import HiveException
 from state.errors import ConfigError, LimitExceeded
 
 
@@ -88,7 +90,7 @@ class Connection:
             if user is not None:
                 made.perform(_SET_USER, (user, [user]), deadline)
             made.generation = generation_of(made.perform(_GET_VERSION, (), deadline))
-        except TException as error:
+        except (HiveException, TException) as error:
             made.close()
             raise Broken(error, sent=False) from error
         except BaseException:
@@ -113,12 +115,12 @@ class Connection:
         self._socket.begin(deadline)
         try:
             return call.perform(self._client, arguments)
-        except (TTransportException, EOFError, OSError) as error:
+        except (TTransportException, TProtocolException, EOFError, OSError) as error:
             self.close()
             if self._socket.over_limit or getattr(error, "type", None) == TTransportException.SIZE_LIMIT:
                 raise _too_large(call.name, self.address, self._socket.limit) from error
             raise Broken(error, sent=self._socket.sent) from error
-        except TException:
+        except (HiveException, TException):
             raise
         except BaseException:
             self.close()  # half a request may be in the buffer, half an answer in the socket

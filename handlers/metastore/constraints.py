@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import Caller
+from handlers.metastore.caller import CATALOG, Caller
 from handlers.metastore.calls import Call
 from handlers.metastore.generations import V3_1
 from handlers.structs import (
@@ -41,13 +41,13 @@ from handlers.structs import (
     UniqueConstraintsRequest,
     UniqueConstraintsResponse,
 )
+from state.errors import NotFound, ServerFault
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_CATALOG: Final = "hive"
 _ADDING: Final = (NoSuchObjectException, MetaException)
 _READING: Final = (MetaException, NoSuchObjectException)
 
@@ -144,8 +144,19 @@ class ConstraintCalls(Caller):
         self._invoke(_ADD_CHECK, AddCheckConstraintRequest(checkConstraintCols=list(columns)))
 
     def drop_constraint(self, db: str, table: str, name: str) -> None:
-        """Drop a constraint of any kind by its name; raise NotFound."""
-        self._invoke(_DROP, DropConstraintRequest(dbname=db, tablename=table, constraintname=name))
+        """Drop a constraint of any kind by its name; raise NotFound.
+
+        The server answers a missing one with an internal error (it throws what the call does not declare), so then the
+        constraints are looked at.
+        """
+        try:
+            self._invoke(_DROP, DropConstraintRequest(dbname=db, tablename=table, constraintname=name))
+        except ServerFault:
+            if name in self.constraint_names(db, table):
+                raise
+            raise NotFound(
+                "The metastore does not have the constraint.", table=f"{db}.{table}", constraint=name
+            ) from None
 
     def primary_key(self, db: str, table: str) -> list[SQLPrimaryKey]:
         """Return the columns of the primary key; empty where there is none."""
@@ -158,20 +169,32 @@ class ConstraintCalls(Caller):
 
     def unique_constraints(self, db: str, table: str) -> list[SQLUniqueConstraint]:
         """Return the columns of all unique constraints."""
-        request = UniqueConstraintsRequest(catName=_CATALOG, db_name=db, tbl_name=table)
+        request = UniqueConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
         return self._invoke(_UNIQUE, request).uniqueConstraints
 
     def not_null_constraints(self, db: str, table: str) -> list[SQLNotNullConstraint]:
         """Return all not-null constraints."""
-        request = NotNullConstraintsRequest(catName=_CATALOG, db_name=db, tbl_name=table)
+        request = NotNullConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
         return self._invoke(_NOT_NULL, request).notNullConstraints
 
     def default_constraints(self, db: str, table: str) -> list[SQLDefaultConstraint]:
         """Return all defaults."""
-        request = DefaultConstraintsRequest(catName=_CATALOG, db_name=db, tbl_name=table)
+        request = DefaultConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
         return self._invoke(_DEFAULT, request).defaultConstraints
 
     def check_constraints(self, db: str, table: str) -> list[SQLCheckConstraint]:
         """Return the columns of all checks."""
-        request = CheckConstraintsRequest(catName=_CATALOG, db_name=db, tbl_name=table)
+        request = CheckConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
         return self._invoke(_CHECK, request).checkConstraints
+
+    def constraint_names(self, db: str, table: str) -> set[str]:
+        """Return the names of all constraints of a table; on Hive 2.3 those of keys, since there are no others."""
+        names = {c.pk_name for c in self.primary_key(db, table)} | {
+            c.fk_name for c in self.foreign_keys(db, table)
+        }
+        if self.generation >= V3_1:
+            names |= {c.uk_name for c in self.unique_constraints(db, table)}
+            names |= {c.nn_name for c in self.not_null_constraints(db, table)}
+            names |= {c.dc_name for c in self.default_constraints(db, table)}
+            names |= {c.dc_name for c in self.check_constraints(db, table)}
+        return {name for name in names if name is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from thrift.Thrift import TApplicationException, TException
+from thrift.Thrift import TApplicationException
 
 from state.errors import (
     AlreadyExists,
@@ -33,7 +33,7 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
 _REFUSED: Final = (InvalidRequest, "The metastore refuses the request.")
 
 
-def translated(error: TException, call: str, address: object) -> TidelineError:
+def translated(error: Exception, call: str, address: object) -> TidelineError:
     """Return the error of our tree for what the server answered to ``call``."""
     if isinstance(error, TApplicationException):
         return _fault(error, call, address)
@@ -41,7 +41,7 @@ def translated(error: TException, call: str, address: object) -> TidelineError:
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
 
 
-def is_fault(error: TException) -> bool:
+def is_fault(error: Exception) -> bool:
     """Whether the server failed instead of refusing; after some of these it closes the connection."""
     return isinstance(error, TApplicationException) and error.type != TApplicationException.UNKNOWN_METHOD
 

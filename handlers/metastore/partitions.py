@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import Caller
+from handlers.metastore.caller import CATALOG, Caller
 from handlers.metastore.calls import Call, PlainCall
 from handlers.metastore.generations import V4_0
 from handlers.metastore.tables import environment_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
+DEFAULT_CATALOG: Final = "hive"
 BATCH: Final = 500
 """Partitions per call: some 2 KB each, so about 1 MB and some 100 ms."""
 
@@ -136,7 +137,8 @@ class PartitionCalls(Caller):
     ) -> None:
         """Add partitions; those that exist stay as they are, or raise AlreadyExists where ``if_not_exists`` is False.
 
-        All of one call are added, or none. ``environment`` since Hive 4.0, ignored before.
+        All of one call are added, or none. ``environment`` since Hive 4.0, ignored before. Their ``writeId`` is logged
+        with the event but not stored (4.2): ``alter_partitions`` stores it.
         """
         request = AddPartitionsRequest(
             dbName=db,
@@ -164,7 +166,10 @@ class PartitionCalls(Caller):
         return found
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (32,767 or fewer) or all partitions, in the order of names."""
+        """Return the names of at most ``limit`` (32,767 or fewer) or all partitions, in the order of names.
+
+        Empty for a table that does not exist (4.2), where older ones may raise NotFound.
+        """
         return self._invoke(_NAMES, db, table, _ALL if limit is None else limit)
 
     def all_partitions(self, db: str, table: str) -> Iterator[Partition]:
@@ -214,6 +219,7 @@ class PartitionCalls(Caller):
             self._invoke(_RENAME_BEFORE_4, db, table, list(values), renamed)
             return
         request = RenamePartitionRequest(
+            catName=CATALOG,  # the only request that 4.x answers with a NullPointerException without it
             dbName=db,
             tableName=table,
             partVals=list(values),

@@ -1,0 +1,46 @@
+"""A client of the target's metastore, and a database of the test's own in it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.metastore import Metastore
+from handlers.structs import Database
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+@pytest.fixture
+def client(target: ClusterEndpoints) -> Iterator[Metastore]:
+    with Metastore(target.metastore) as metastore:
+        yield metastore
+
+
+@pytest.fixture
+def db(client: Metastore, database: str) -> Iterator[str]:
+    """A replica's database; dropped at the end, whatever is in it."""
+    client.create_database(
+        Database(name=database, parameters={"repl.target.for": "true", "repl.last.id": "0"})
+    )
+    yield database
+    client.drop_database(database, cascade=True)
+
+
+@pytest.fixture
+def policy(db: str) -> str:
+    return f"{db}.*"
+
+
+@pytest.fixture
+def source_txn() -> Callable[[], int]:
+    """Ids of a source that nobody else replays."""
+    ids = itertools.count(time.time_ns() // 1000)
+    return lambda: next(ids)

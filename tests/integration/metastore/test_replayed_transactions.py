@@ -1,0 +1,201 @@
+"""What a real target does with replayed transactions that come twice, late, unknown, or under another policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.structs import TxnInfo, TxnState, WriteEventInfo
+from state.errors import ServerFault
+from state.transactions.write_ids import ValidWriteIds
+from tests.builders.hive_tables import ACID, a_table
+
+
+if TYPE_CHECKING:
+    from handlers.metastore import Metastore
+
+
+NewTxn = Callable[[], int]
+DELTA = "delta_0000001_0000001_0000"
+
+
+@pytest.fixture
+def table(client: Metastore, db: str) -> str:
+    client.create_table(a_table(db, "t", parameters=ACID))
+    return f"{db}.t"
+
+
+def ids(client: Metastore, table: str) -> ValidWriteIds:
+    (found,) = client.valid_write_ids([table])
+    return found
+
+
+def state(client: Metastore, target_txn: int) -> TxnInfo | None:
+    return next((txn for txn in client.open_txns_info().open_txns if txn.id == target_txn), None)
+
+
+def write(db: str, table: str = "t", *, file: str = "bucket_00000_0") -> WriteEventInfo:
+    files = f"file:/source/t/{DELTA}/{file}#abc#file:/cm#{DELTA}"
+    return WriteEventInfo(writeId=1, database=db, table=table, files=files, partition="")
+
+
+def test_the_same_source_transaction_opens_once(client: Metastore, policy: str, source_txn: NewTxn) -> None:
+    txn = source_txn()
+    first = client.open_replayed(policy, txn)
+    assert client.open_replayed(policy, txn) == first
+    info = state(client, first)
+    assert info is not None
+    assert info.state == TxnState.OPEN
+    client.abort_replayed(policy, txn)
+
+
+def test_two_policies_map_the_same_source_id_apart(
+    client: Metastore, policy: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    assert client.open_replayed(policy, txn) != client.open_replayed(f"other_{policy}", txn)
+    client.abort_replayed(policy, txn)
+    client.abort_replayed(f"other_{policy}", txn)
+
+
+def test_a_write_id_is_given_as_asked_and_again(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    client.open_replayed(policy, txn)
+    assert client.allocate_replayed(policy, db, "t", txn, 7) == 7
+    assert client.allocate_replayed(policy, db, "t", txn, 7) == 7
+    assert client.allocate_replayed(policy, db, "t", txn, 8) == 7
+    assert client.allocate_replayed(policy, db, "t", txn, 8, reallocate=True) == 8
+    client.abort_replayed(policy, txn)
+
+
+def test_a_write_id_for_an_unknown_transaction_is_silence(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    assert client.allocate_replayed(policy, db, "t", source_txn(), 1) is None
+
+
+def test_a_commit_shows_and_may_come_twice_and_an_abort_after_it_does_nothing(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    client.open_replayed(policy, txn)
+    client.allocate_replayed(policy, db, "t", txn, 1)
+    assert ids(client, table) == ValidWriteIds(table, 1, open=(1,))
+    client.commit_replayed(policy, txn, [])
+    assert ids(client, table) == ValidWriteIds(table, 1)
+    client.commit_replayed(policy, txn, [])
+    client.abort_replayed(policy, txn)
+    assert ids(client, table) == ValidWriteIds(table, 1)
+    assert client.allocate_replayed(policy, db, "t", txn, 1) is None
+
+
+def test_an_abort_shows_and_may_come_twice_and_a_commit_after_it_does_nothing(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    client.open_replayed(policy, txn)
+    client.allocate_replayed(policy, db, "t", txn, 1)
+    client.abort_replayed(policy, txn)
+    assert ids(client, table) == ValidWriteIds(table, 1, aborted=(1,))
+    client.abort_replayed(policy, txn)
+    client.commit_replayed(policy, txn, [])
+    assert ids(client, table) == ValidWriteIds(table, 1, aborted=(1,))
+
+
+def test_unknown_transactions_commit_and_abort_in_silence(
+    client: Metastore, policy: str, source_txn: NewTxn
+) -> None:
+    client.commit_replayed(policy, source_txn(), [])
+    client.abort_replayed(policy, source_txn())
+
+
+def test_a_commit_under_another_policy_succeeds_and_commits_nothing(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    client.open_replayed(policy, txn)
+    client.allocate_replayed(policy, db, "t", txn, 1)
+    client.commit_replayed(f"other_{policy}", txn, [])
+    assert ids(client, table).open == (1,)
+    client.abort_replayed(policy, txn)
+
+
+def test_an_open_after_the_commit_opens_another_and_the_write_id_goes_back(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    first = client.open_replayed(policy, txn)
+    client.allocate_replayed(policy, db, "t", txn, 1)
+    client.commit_replayed(policy, txn, [])
+    assert client.open_replayed(policy, txn) != first
+    assert client.allocate_replayed(policy, db, "t", txn, 1) == 1
+    assert ids(client, table).open == (1,)
+    client.abort_replayed(policy, txn)
+
+
+def test_a_gap_in_write_ids_is_accepted(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    client.open_replayed(policy, txn)
+    assert client.allocate_replayed(policy, db, "t", txn, 10) == 10
+    client.commit_replayed(policy, txn, [])
+    assert ids(client, table) == ValidWriteIds(table, 10)
+
+
+def test_a_commit_whose_file_or_table_is_missing_fails_and_stays_open_until_it_is_there(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    opened = client.open_replayed(policy, txn)
+    client.allocate_replayed(policy, db, "t", txn, 1)
+    for missing in (write(db), write(db, "nowhere")):
+        with pytest.raises(ServerFault) as failed:
+            client.commit_replayed(policy, txn, [missing])
+        assert failed.value.context["call"] == "commit_txn"
+    assert state(client, opened) is not None
+    location = client.get_table(db, "t").sd.location
+    assert location is not None
+    directory = Path(location.removeprefix("file:")) / DELTA
+    directory.mkdir(parents=True)
+    (directory / "bucket_00000_0").write_bytes(b"rows")
+    client.commit_replayed(policy, txn, [write(db)])
+    client.commit_replayed(policy, txn, [write(db)])
+    assert ids(client, table) == ValidWriteIds(table, 1)
+
+
+def test_open_transactions_of_a_policy_are_told(client: Metastore, policy: str, source_txn: NewTxn) -> None:
+    one, two = source_txn(), source_txn()
+    opened = {txn: client.open_replayed(policy, txn) for txn in (one, two)}
+    assert client.replayed_txns(policy) == opened
+    client.commit_replayed(policy, one, [])
+    assert client.replayed_txns(policy) == {two: opened[two]}
+    client.abort_replayed(policy, two)
+    assert client.replayed_txns(policy) == {}
+    assert client.replayed_txns("no such policy") == {}
+
+
+def test_an_abort_outside_the_replay_marks_the_database(
+    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    txn = source_txn()
+    opened = client.open_replayed(policy, txn)
+    client.allocate_replayed(policy, db, "t", txn, 1)
+    client.abort_txn(opened)
+    assert (client.get_database(db).parameters or {}).get("repl.incompatible") == "true"
+    assert client.replayed_txns(policy) == {}
+
+
+def test_a_table_takes_over_the_write_ids_of_its_source(client: Metastore, db: str, table: str) -> None:
+    client.repl_table_write_ids(db, "t", ValidWriteIds(table, 9, aborted=(4, 5)).format())
+    taken = ids(client, table)
+    assert taken == ValidWriteIds(table, 4, aborted=(4,))  # told short: nothing but invalid ids is there
+    assert taken.may_be_cut
+    assert client.highest_write_id(db, "t") == 9
+    client.repl_table_write_ids(db, "t", ValidWriteIds(table, 20).format())
+    assert client.highest_write_id(db, "t") == 9
