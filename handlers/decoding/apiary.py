@@ -12,7 +12,7 @@ parameters, partition keys), so a projection that needs more has to ask the meta
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from handlers.decoding.fields import Fields
 from handlers.decoding.filelists import files_with_checksums
@@ -34,9 +34,11 @@ from state.errors import BadInput, MalformedEvent
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from handlers.decoding.limits import Limits
+
+_Builder: TypeAlias = "Callable[[dict[str, Any], Fields], Event]"
 
 
 def listener_event(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
@@ -74,17 +76,16 @@ def _origin(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: 
     )
 
 
-def _built(builders: Mapping[str, Any], origin: Origin, record: JsonObject, limits: Limits) -> Event:
+def _built(builders: Mapping[str, _Builder], origin: Origin, record: JsonObject, limits: Limits) -> Event:
     build = builders.get(origin.kind)
     if build is None:
         return unhandled(origin)
     try:
         if origin.db is None or origin.table is None:
             raise MalformedEvent("the record does not name a database and a table that can be used")
-        event: Event = build(origin.fields(), Fields(record, limits))
+        return build(origin.fields(), Fields(record, limits))
     except BadInput as error:
         return origin.undecodable(error)
-    return event
 
 
 def _seconds(timestamp: str | None) -> int | None:
@@ -144,7 +145,7 @@ def _inserted(common: dict[str, Any], record: Fields) -> Event:
     return Inserted(**common, owner=None, partition=None, spec=spec, replace=None, files=files)
 
 
-_LISTENER: Final[Mapping[str, Any]] = {
+_LISTENER: Final[Mapping[str, _Builder]] = {
     "CREATE_TABLE": _table_created,
     "ALTER_TABLE": _table_altered,
     "DROP_TABLE": _table_dropped,
@@ -197,7 +198,7 @@ def _sns_partition_dropped(common: dict[str, Any], record: Fields) -> Event:
     return PartitionsDropped(**common, owner=sns_table(common, record), specs=(spec,))
 
 
-_SNS: Final[Mapping[str, Any]] = {
+_SNS: Final[Mapping[str, _Builder]] = {
     "CREATE_TABLE": _sns_table_created,
     "ALTER_TABLE": _sns_table_altered,
     "DROP_TABLE": _sns_table_dropped,

@@ -14,6 +14,7 @@ from handlers.events import (
     Inserted,
     PartitionsAdded,
     TableAltered,
+    TxnAborted,
     TxnCommitted,
     Undecodable,
     Unhandled,
@@ -168,6 +169,12 @@ def test_the_text_of_an_unreadable_message_stays_out_where_it_does_not_fit() -> 
     (record,) = records_of(notification("ALTER_TABLE", text="{" + "x" * LIMIT, form="json-0.2"))
     assert len(record.value) < 1000
     assert isinstance(decode(record.value), Undecodable)
+
+
+def test_the_deepest_message_that_the_relay_takes_is_also_read() -> None:
+    for levels, expected in ((63, TxnAborted), (64, Undecodable)):
+        deep = json.loads("[" * levels + "]" * levels)
+        assert isinstance(only(records_of(notification("ABORT_TXN", unknown=deep))), expected)
 
 
 def test_names_that_are_no_unicode_do_not_stop_the_relay() -> None:
