@@ -46,7 +46,7 @@ ABORTED_TABLE: Final = "orders"
 def steps(db: str) -> tuple[Step, ...]:
     """Return the workload for database ``db``, which does not exist yet."""
     return (
-        Step("a database", f"create database {db}"),
+        Step("a database", f"create database {db} with dbproperties ('repl.source.for'='demo')"),
         *_tables(db),
         *_acid_writes(db),
         *_aborts(db),

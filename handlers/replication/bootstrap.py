@@ -9,19 +9,15 @@ takes its place between ``_require_empty`` and the moment the position is writte
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from handlers.metastore import Metastore
+from handlers.replication.marking import mark_source
 from handlers.replication.policy import Policy
 from handlers.replication.shaping import LAST_ID, TARGET_FOR, database_for_target
 from handlers.structs import Database
 from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position
 from state.store import Store
-
-
-SOURCE_FOR: Final = "repl.source.for"
-"""Parameter of the source database that makes its change manager keep deleted files (§1.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: St
     database = _source_database(source, policy)
     _require_empty(source, policy, exists=database is not None)
     if database is not None:
-        mark_source(source, policy, database)
+        mark_source(source, policy)
         _prepare_target(target, policy, database, event_id)
     else:
         _require_no_tables(target, policy)
@@ -75,15 +71,6 @@ def _require_empty(source: Metastore, policy: Policy, *, exists: bool) -> None:
             tables=tables[:10],
             hint="Only empty or not yet existing databases can be bootstrapped by this version.",
         )
-
-
-def mark_source(source: Metastore, policy: Policy, database: Database) -> None:
-    """Have the source's change manager keep the database's deleted files; logs no event (§3.3)."""
-    parameters = database.parameters or {}
-    users = [name.strip() for name in parameters.get(SOURCE_FOR, "").split(",") if name.strip()]
-    if policy.name not in users:
-        database.parameters = {**parameters, SOURCE_FOR: ",".join([*users, policy.name])}
-        source.alter_database(policy.source_db, database)
 
 
 def _prepare_target(target: Metastore, policy: Policy, database: Database, event_id: int) -> None:

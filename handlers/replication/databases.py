@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
 from handlers.replication.context import Context
+from handlers.replication.marking import mark_source
 from handlers.replication.shaping import altered_database, database_for_target
 from handlers.structs import Database
 from state.errors import AlreadyExists, NotFound
 
 
 def create(event: DatabaseCreated, context: Context) -> None:
-    """Create the target database; one that is there (bootstrap made it, or this is a repetition) stays as it is."""
+    """Create the target database; one that is there (bootstrap made it, or this is a repetition) stays as it is.
+
+    From then on the source's change manager keeps what its writers delete.
+    """
     policy = context.policy
     source = event.database.value if event.database is not None else Database(name=policy.source_db)
-    try:
+    with suppress(AlreadyExists):
         context.target.create_database(database_for_target(source, policy))
-    except AlreadyExists:
-        return
+    with suppress(NotFound):
+        mark_source(context.source, policy)
 
 
 def alter(event: DatabaseAltered, context: Context) -> None:

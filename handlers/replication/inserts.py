@@ -8,12 +8,15 @@ that a reader sees the old rows, both, or the new rows, but never a missing tabl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace as replaced
 
 from handlers.events import Inserted, SourceFile
-from handlers.files import copy_task, list_plain_files, parse
+from handlers.files import CopyHandle, copy_task, list_plain_files, parse
 from handlers.replication.context import Context
-from handlers.replication.shaping import is_transactional, partition_keys, partition_name
-from state.errors import NotFound
+from handlers.replication.shaping import is_external, is_transactional, partition_keys, partition_name
+from handlers.structs import Table
+from state.errors import FileLost, NotFound
 
 
 def insert(event: Inserted, context: Context) -> None:
@@ -32,18 +35,50 @@ def insert(event: Inserted, context: Context) -> None:
         place = context.seen.place(event.table, part)
     except NotFound:
         return
-    copy_plain_files(context, event.files, place, replace=bool(event.replace))
+    copy_plain_files(context, event.files, place, owner=owner, replace=bool(event.replace))
 
 
-def copy_plain_files(context: Context, files: Sequence[SourceFile], place: str, *, replace: bool) -> None:
-    """Copy ``files`` to ``place`` (a directory's URI), waiting for all; with ``replace`` nothing else stays there.
+def copy_plain_files(
+    context: Context, files: Sequence[SourceFile], place: str, *, owner: Table, replace: bool = False
+) -> None:
+    """Copy ``files`` of ``owner`` to ``place`` (a directory's URI), waiting for all; with ``replace`` nothing else stays there.
 
-    Raises FileLost where a file is neither at the source nor in the change manager.
+    A managed table's files are copied as recorded, or FileLost is raised. The change manager keeps nothing of external tables,
+    whose data Hive does not own: of theirs the content of now is taken, and what is gone is passed over, because the statement
+    that changed or removed it follows in the log.
     """
-    tasks = [copy_task(file, place) for file in files]
-    context.copies.wait([context.copies.submit(task) for task in tasks])
+    external = is_external(owner)
+    wanted = [replaced(file, checksum=None, cm_root=None) if external else file for file in files]
+    tasks = [copy_task(file, place) for file in wanted]
+    handles = [context.copies.submit(task) for task in tasks]
+    if external:
+        _wait_for_what_is_left(context, handles)
+    else:
+        context.copies.wait(handles)
     if replace:
         remove_others(context, place, kept=frozenset(task.target_uri for task in tasks))
+
+
+def _wait_for_what_is_left(context: Context, handles: Sequence[CopyHandle]) -> None:
+    for handle in handles:
+        with suppress(FileLost):
+            context.copies.wait([handle])
+
+
+def copy_what_is_there(context: Context, source_place: str | None, place: str, *, owner: Table) -> None:
+    """Copy the files that lie at the source now: for tables whose events name none because Hive calls them external.
+
+    Hive 4 makes plain managed tables external ones, and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty
+    (§1.2), so this is the only way to their first rows. It shows the place as it is when the event is replayed: a later
+    INSERT, which has a list again, repeats what was seen too early and changes nothing.
+    """
+    if source_place is None:
+        return
+    try:
+        files = list_plain_files(context.files, source_place)
+    except NotFound:
+        return
+    copy_plain_files(context, files, place, owner=owner)
 
 
 def remove_others(context: Context, place: str, kept: frozenset[str]) -> None:

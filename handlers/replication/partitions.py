@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.replication.context import Context
-from handlers.replication.inserts import copy_plain_files
+from handlers.replication.inserts import copy_plain_files, copy_what_is_there
 from handlers.replication.shaping import (
     KEEP_STATISTICS,
     external_location,
@@ -35,10 +35,12 @@ def add(event: PartitionsAdded, context: Context) -> None:
     context.target.add_partitions(context.policy.target_db, event.table, shaped, environment=KEEP_STATISTICS)
     if is_transactional(owner):
         return
-    for name in names:
-        files = event.files.get(name, ())
-        if files:
-            copy_plain_files(context, files, context.seen.place(event.table, name), replace=False)
+    for item, name in zip(event.partitions, names, strict=True):
+        place = context.seen.place(event.table, name)
+        if name in event.files:
+            copy_plain_files(context, event.files[name], place, owner=owner)
+        elif is_external(owner):
+            copy_what_is_there(context, item.value.sd.location, place, owner=owner)
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:
@@ -55,8 +57,7 @@ def _shaped(item: Embedded[Partition], owner: Table, context: Context) -> Partit
 
 def _place(partition: Partition, owner: Table, context: Context) -> str | None:
     """Managed partitions lie where the target puts them; external ones below the policy's base."""
-    location = partition.sd.location if partition.sd is not None else None
-    return external_location(location, context.policy) if is_external(owner) else None
+    return external_location(partition.sd.location, context.policy) if is_external(owner) else None
 
 
 def alter(event: PartitionsAltered, context: Context) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from handlers.events import TableAltered, TableCreated, TableDropped
 from handlers.replication.context import Context
-from handlers.replication.inserts import copy_plain_files
+from handlers.replication.inserts import copy_plain_files, copy_what_is_there
 from handlers.replication.shaping import (
     KEEP_STATISTICS,
     external_location,
     is_external,
     is_transactional,
+    is_view,
     owns_data,
     partition_keys,
     table_for_target,
@@ -36,8 +37,19 @@ def create(event: TableCreated, context: Context) -> None:
         context.target.create_table(shaped, environment=KEEP_STATISTICS)
     except AlreadyExists:
         _prove_same_kind(event.after.value, context)
+    _copy_first_rows(event, location, context)
+
+
+def _copy_first_rows(event: TableCreated, source_place: str | None, context: Context) -> None:
+    """Copy what a CREATE TABLE AS put into a plain table; a transactional one's rows come with the commit."""
+    table = event.after.value
+    if is_view(table) or is_transactional(table) or table.partitionKeys:
+        return
+    place = context.seen.place(_name(table))
     if event.files:
-        copy_plain_files(context, event.files, context.seen.place(_name(shaped)), replace=False)
+        copy_plain_files(context, event.files, place, owner=table)
+    elif is_external(table):
+        copy_what_is_there(context, source_place, place, owner=table)
 
 
 def _prove_same_kind(source: Table, context: Context) -> None:
@@ -140,4 +152,4 @@ def _name(table: Table) -> str:
 
 
 def _source_location(table: Table) -> str | None:
-    return table.sd.location if table.sd is not None else None
+    return table.sd.location

@@ -169,9 +169,8 @@ class TransactionReplay:
             partition = self._context.source.get_partition_by_name(db, table, touched.partition_name)
         except NotFound:
             return ()
-        if partition.sd is None or partition.sd.location is None:
-            return ()
-        return list_write_directories(self._context.files, partition.sd.location, touched.write_id)
+        location = partition.sd.location
+        return () if location is None else list_write_directories(self._context.files, location, touched.write_id)
 
     def _copied(self, event: TxnCommitted) -> list[WriteEventInfo]:
         """Wait for the copies; return the write events of the tables whose files are all there."""
@@ -201,7 +200,7 @@ class TransactionReplay:
         return WriteEventInfo(
             writeId=event.write_id,
             database=self._context.policy.target_db,
-            table=event.table,
+            table=event.table or "",
             files="]".join(event.raw_files),
             partition=event.partition_name,
         )

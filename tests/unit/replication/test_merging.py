@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.events import Event, StatisticsUpdated, TableAltered, TxnAborted, TxnCommitted
+from handlers.replication.merging import superseded
+from tests.builders.events import (
+    aborted,
+    allocated,
+    altered,
+    committed,
+    dropped,
+    partitions_added,
+    statistics,
+)
+
+
+def test_of_two_alterations_in_a_row_only_the_last_is_applied() -> None:
+    assert superseded([altered(1), altered(2), altered(3)]) == {1, 2}
+
+
+def test_an_allocation_in_between_changes_nothing() -> None:
+    assert superseded([altered(1), allocated(2, 7, 1), altered(3)]) == {1}
+
+
+def test_alterations_of_different_tables_are_both_applied() -> None:
+    assert superseded([altered(1, "a"), altered(2, "b")]) == frozenset()
+
+
+def test_an_alteration_before_a_commit_is_applied_because_the_commit_may_show_it() -> None:
+    assert superseded([altered(1), committed(2), altered(3)]) == frozenset()
+
+
+def test_an_alteration_before_an_abort_is_applied() -> None:
+    assert superseded([altered(1), aborted(2), altered(3)]) == frozenset()
+
+
+def test_an_alteration_before_statistics_is_applied_because_they_refer_to_it() -> None:
+    assert superseded([altered(1), statistics(2), altered(3)]) == frozenset()
+
+
+def test_a_rename_is_applied_and_hides_nothing() -> None:
+    assert superseded([altered(1, "a"), altered(2, "a", new_name="b"), altered(3, "b")]) == frozenset()
+
+
+def test_a_truncation_is_applied_and_hides_nothing() -> None:
+    assert superseded([altered(1), altered(2, truncate=True), altered(3)]) == frozenset()
+
+
+_KINDS = (altered, committed, aborted, statistics, dropped, partitions_added)
+
+
+@given(st.lists(st.tuples(st.sampled_from(_KINDS), st.sampled_from("ab")), max_size=12))
+def test_what_is_left_out_is_contained_in_what_follows(choices: list[tuple[object, str]]) -> None:
+    events: list[Event] = []
+    for number, (make, table) in enumerate(choices, start=1):
+        events.append(make(number) if make in {committed, aborted} else make(number, table))  # type: ignore[operator]
+    left_out = superseded(events)
+    for event in events:
+        if event.event_id in left_out:
+            assert isinstance(event, TableAltered)
+            following = _next_that_sees(events, event)
+            assert isinstance(following, TableAltered)
+            assert following.table == event.table
+
+
+def _next_that_sees(events: list[Event], event: Event) -> Event | None:
+    """Return the first later event that could tell whether ``event`` was applied."""
+    for later in events:
+        if later.event_id <= event.event_id:
+            continue
+        if isinstance(later, TxnCommitted | TxnAborted | StatisticsUpdated) and later.table in {None, event.table}:
+            return later
+        if later.table == event.table:
+            return later
+    return None
