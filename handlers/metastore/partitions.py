@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-DEFAULT_CATALOG: Final = "hive"
 BATCH: Final = 500
 """Partitions per call: some 2 KB each, so about 1 MB and some 100 ms."""
 

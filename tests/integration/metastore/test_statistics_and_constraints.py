@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
