@@ -49,6 +49,10 @@ class Document:
         return "configuration"
 
 
+class _TooMuch(Exception):  # noqa: N818 - ends the walk through the file; never leaves this module
+    """The file holds more than a configuration can."""
+
+
 def read_document(path: Path | None, environment: Mapping[str, str]) -> Document:
     """Read the file (none: defaults only), then let the environment override single keys of it."""
     document = Document()
@@ -93,7 +97,10 @@ def _take_root(path: Path, root: yaml.Node | None, document: Document) -> None:
     if not isinstance(root, yaml.MappingNode):
         document.problems.append(Problem(f"{path}:1", "", None, "is no mapping of sections"))
         return
-    document.values = _mapping(str(path), root, (), document)
+    try:
+        document.values = _mapping(str(path), root, (), document)
+    except _TooMuch as error:
+        document.problems.append(Problem(str(path), "", None, str(error)))
 
 
 def _mapping(path: str, node: yaml.MappingNode, above: Key, document: Document) -> dict[str, Any]:
@@ -110,11 +117,11 @@ def _mapping(path: str, node: yaml.MappingNode, above: Key, document: Document) 
 
 
 def _value(path: str, node: yaml.Node, key: Key, document: Document) -> Any:
+    document.nodes += 1
+    if document.nodes > NODES_MAX:
+        raise _TooMuch(f"has more than {NODES_MAX} values")
     if len(key) > DEPTH_MAX:
-        document.problems.append(
-            Problem(document.place(key), ".".join(key), None, f"is nested deeper than {DEPTH_MAX}")
-        )
-        return None
+        raise _TooMuch(f"is nested deeper than {DEPTH_MAX}")
     if isinstance(node, yaml.MappingNode):
         return _mapping(path, node, key, document)
     if isinstance(node, yaml.SequenceNode):
@@ -122,16 +129,15 @@ def _value(path: str, node: yaml.Node, key: Key, document: Document) -> Any:
     return _scalar(node, key, document)
 
 
-def _too_much(document: Document, key: Key, reason: str) -> None:
-    if document.nodes <= NODES_MAX + 1:
-        document.problems.append(Problem(document.place(key), ".".join(key), None, reason))
-
-
 def _scalar(node: yaml.Node, key: Key, document: Document) -> Any:
     constructor = yaml.constructor.SafeConstructor()
     try:
         return constructor.construct_object(node)
-    except (yaml.YAMLError, ValueError) as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        AttributeError,
+    ) as error:  # the library trips over wrong explicit tags
         document.problems.append(
             Problem(document.place(key), ".".join(key), None, f"cannot be read: {error}")
         )
