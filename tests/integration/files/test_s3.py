@@ -1,0 +1,133 @@
+"""Copies to and from a real object store.
+
+``TIDELINE_TEST_S3`` names it, as ``http://access:secret@host:port``; without it there is nothing to run against.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pyarrow.fs
+import pytest
+
+from handlers.events import SourceFile
+from handlers.files import (
+    AllowedRoots,
+    Copier,
+    CopyTask,
+    list_plain_files,
+    list_write_directories,
+    open_file_systems,
+    parse,
+)
+from handlers.files.arrow import HELD_BYTES_MAX
+from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, Refused, TidelineError
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from handlers.files import FileSystems
+
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="session")
+def options() -> dict[str, object]:
+    endpoint = os.environ.get("TIDELINE_TEST_S3")
+    if not endpoint:
+        pytest.skip("TIDELINE_TEST_S3 names no object store")
+    parts = urlsplit(endpoint)
+    return {
+        "access_key": parts.username,
+        "secret_key": parts.password,
+        "endpoint_override": f"{parts.hostname}:{parts.port}",
+        "scheme": parts.scheme,
+        "region": "us-east-1",
+    }
+
+
+@pytest.fixture
+def systems(options: dict[str, object]) -> FileSystems:
+    return open_file_systems({"s3a": options})
+
+
+@pytest.fixture
+def bucket(options: dict[str, object]) -> str:
+    name = f"files-{uuid.uuid4().hex[:12]}"
+    pyarrow.fs.S3FileSystem(**options, allow_bucket_creation=True).create_dir(name)
+    return f"s3a://{name}"
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1000, HELD_BYTES_MAX, HELD_BYTES_MAX + 1])
+def test_a_file_goes_to_the_store_and_back_and_again_without_writing(
+    systems: FileSystems, bucket: str, tmp_path: Path, size_bytes: int
+) -> None:
+    content = os.urandom(size_bytes)
+    (tmp_path / "bucket_00000_0").write_bytes(content)
+    copier = Copier(systems, AllowedRoots.of([f"file:{tmp_path}", bucket]))
+    there = CopyTask(SourceFile(f"file:{tmp_path}/bucket_00000_0"), f"{bucket}/t/delta_5_5/bucket_00000_0")
+    assert not copier.copy(there).skipped
+    assert copier.copy(there).skipped
+    back = CopyTask(SourceFile(there.target_uri), f"file:{tmp_path}/back")
+    assert copier.copy(back).size_bytes == size_bytes
+    assert (tmp_path / "back").read_bytes() == content
+    store = systems.of(parse(bucket))
+    assert [entry.name for entry in store.list(parse(f"{bucket}/t/delta_5_5"))] == ["bucket_00000_0"]
+    assert list_write_directories(systems, f"{bucket}/t", 5) == (
+        SourceFile(there.target_uri, subdir="delta_5_5"),
+    )
+    assert list_plain_files(systems, f"{bucket}/t/delta_5_5") == (SourceFile(there.target_uri),)
+
+
+@pytest.mark.parametrize("size_bytes", [1000, HELD_BYTES_MAX + 1])
+def test_an_unpublished_object_never_was(systems: FileSystems, bucket: str, size_bytes: int) -> None:
+    place = parse(f"{bucket}/t/f")
+    store = systems.of(place)
+    with store.create(place, size_bytes) as writer:
+        writer.write(memoryview(bytes(size_bytes)))
+    with pytest.raises(NotFound):
+        store.stat(place)
+    with pytest.raises(NotFound):
+        store.list(place.parent)
+
+
+def test_a_missing_object_and_a_missing_bucket_are_lost_files(
+    systems: FileSystems, bucket: str, tmp_path: Path
+) -> None:
+    copier = Copier(systems, AllowedRoots.of([bucket, "s3a://no-such-bucket-here"]))
+    for source in (f"{bucket}/absent", "s3a://no-such-bucket-here/f"):
+        with pytest.raises(FileLost):
+            copier.copy(CopyTask(SourceFile(source), f"file:{tmp_path}/f"))
+
+
+def test_wrong_keys_are_refused(options: dict[str, object], bucket: str) -> None:
+    systems = open_file_systems({"s3a": {**options, "secret_key": "wrong"}})
+    place = parse(f"{bucket}/f")
+    with pytest.raises(Refused) as caught:
+        systems.of(place).stat(place)
+    assert not isinstance(caught.value, NotFound)
+
+
+def test_a_store_that_does_not_answer_is_unavailable(options: dict[str, object], bucket: str) -> None:
+    dead = {
+        **options,
+        "endpoint_override": "127.0.0.1:1",
+        "connect_timeout": 1,
+        "retry_strategy": pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=1),
+    }
+    place = parse(f"{bucket}/f")
+    with pytest.raises(FilesUnavailable):
+        open_file_systems({"s3a": dead}).of(place).stat(place)
+
+
+def test_writing_into_a_missing_bucket_is_an_error_of_the_tree(systems: FileSystems, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+    copier = Copier(systems, AllowedRoots.of([f"file:{tmp_path}"]))
+    with pytest.raises(TidelineError) as caught:
+        copier.copy(CopyTask(SourceFile(f"file:{tmp_path}/f"), "s3a://no-such-bucket-here/f"))
+    assert not isinstance(caught.value, ConfigError)
