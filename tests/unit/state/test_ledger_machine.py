@@ -115,8 +115,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.source.target_txns[txn_id] = 1000 + txn_id
         self.ledger.target_opened(txn_id, 1000 + txn_id)
 
+    @precondition(lambda self: self.source.held)
+    @rule(data=st.data(), partition=PARTITIONS)
+    def touch(self, data: st.DataObject, partition: str) -> None:
+        _, (table, write_id, _) = data.draw(st.sampled_from(self.source.held))
+        self.touch_any(table, write_id, partition)
+
     @rule(table=TABLES, write_id=st.integers(1, 8), partition=PARTITIONS)
-    def touch(self, table: str, write_id: int, partition: str) -> None:
+    def touch_any(self, table: str, write_id: int, partition: str) -> None:
         owners = [t for t, a in self.source.held if (a.table, a.write_id) == (table, write_id)]
         assert self.ledger.touched(table, write_id, partition) == bool(owners)
         fact = Touched(table, write_id, partition)
@@ -146,17 +152,20 @@ class LedgerMachine(RuleBasedStateMachine):
             self.source.aborted += [(a.table, a.write_id) for a in self.source.allocations(txn_id)]
         self.source.forget_txn(txn_id)
 
-    @rule(old=TABLES, new=TABLES)
-    def rename(self, old: str, new: str) -> None:
+    @precondition(lambda self: self.source.marks)
+    @rule(data=st.data(), new=TABLES)
+    def rename(self, data: st.DataObject, new: str) -> None:
         self.source.next_event()
-        written = any(a.table == new for _, a in self.source.held)
-        if old == new or written or old not in self.source.marks:
+        old = data.draw(st.sampled_from(sorted(self.source.marks)))
+        if old == new or any(a.table == new for _, a in self.source.held):
             return
         self.source.rename(old, new)
         self.ledger.renamed(old, new)
 
-    @rule(table=TABLES)
-    def drop(self, table: str) -> None:
+    @precondition(lambda self: self.source.marks)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        table = data.draw(st.sampled_from(sorted(self.source.marks)))
         self.source.next_event()
         self.source.forget_table(table)
         self.ledger.dropped(table)

@@ -165,10 +165,18 @@ _SETTINGS = settings(
 )
 
 
+@pytest.fixture
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two keys per page, so that every scan crosses pages."""
+    monkeypatch.setattr("state.store.pages.PAGE_KEYS", 2)
+
+
+@pytest.mark.usefixtures("_small_pages")
 def test_the_memory_store_is_a_dictionary_with_transactions() -> None:
     run_state_machine_as_test(MemoryMachine, settings=_SETTINGS)
 
 
+@pytest.mark.usefixtures("_small_pages")
 def test_the_sqlite_store_is_a_dictionary_with_transactions_that_outlives_its_process() -> None:
     run_state_machine_as_test(SqliteMachine, settings=_SETTINGS)
 
