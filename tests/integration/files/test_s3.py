@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from typing import TYPE_CHECKING
@@ -92,8 +93,10 @@ def test_an_unpublished_object_never_was(systems: FileSystems, bucket: str, size
         writer.write(memoryview(bytes(size_bytes)))
     with pytest.raises(NotFound):
         store.stat(place)
-    with pytest.raises(NotFound):
-        store.list(place.parent)
+    with contextlib.suppress(
+        NotFound
+    ):  # the library leaves a directory marker behind the last object that it deletes
+        assert list(store.list(place.parent)) == []
 
 
 def test_a_missing_object_and_a_missing_bucket_are_lost_files(
