@@ -54,6 +54,9 @@ class Projection(Protocol):
         May apply a leading part only and raise: what was recorded counts, the rest is handed in again after a restart.
         """
 
+    def settle(self) -> None:
+        """Do what can wait until there is nothing to apply; called again and again while that is so, hence cheap."""
+
     def quarantined(self) -> Sequence[str]:
         """Return the tables that are not followed any more, as ``db.table``."""
 

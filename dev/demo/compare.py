@@ -6,15 +6,19 @@ write-id lists. Left out is what only one side can know: when something was last
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dev.stack.sql import Session
-from handlers.metastore import Metastore
-from handlers.structs import Partition, Table
 from state.transactions import ValidWriteIds
 from state.transactions import compare as compare_write_ids
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dev.stack.sql import Session
+    from handlers.metastore import Metastore
+    from handlers.structs import Partition, Table
 
 
 OWN_TO_A_SIDE: Final = frozenset({"transient_lastDdlTime"})
@@ -53,7 +57,9 @@ class Comparison:
 
     def all_differences(self) -> list[str]:
         """Return every difference, one line each."""
-        return self.differences + [f"{table.name}: {line}" for table in self.tables for line in table.differences]
+        return self.differences + [
+            f"{table.name}: {line}" for table in self.tables for line in table.differences
+        ]
 
 
 def compare_databases(source: Side, target: Side, queries: Mapping[str, str]) -> Comparison:
@@ -97,7 +103,9 @@ def _shown(table: Table) -> dict[str, object]:
 
 
 def _parameters(parameters: Mapping[str, str] | None) -> dict[str, object]:
-    return {f"parameter {key}": value for key, value in (parameters or {}).items() if key not in OWN_TO_A_SIDE}
+    return {
+        f"parameter {key}": value for key, value in (parameters or {}).items() if key not in OWN_TO_A_SIDE
+    }
 
 
 def _object_differences(prefix: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
@@ -122,7 +130,10 @@ def _partition_differences(name: str, source: Side, target: Side) -> list[str]:
 def _partitions(side: Side, name: str) -> dict[str, Partition]:
     if not side.metastore.get_table(side.db, name).partitionKeys:
         return {}
-    return {"/".join(partition.values or []): partition for partition in side.metastore.all_partitions(side.db, name)}
+    return {
+        "/".join(partition.values or []): partition
+        for partition in side.metastore.all_partitions(side.db, name)
+    }
 
 
 def _write_ids(name: str, source: Side, target: Side) -> tuple[tuple[str, str], list[str]]:
@@ -149,7 +160,12 @@ def _statistics_differences(table: Table, source: Side, target: Side) -> list[st
     if table.partitionKeys or table.tableType == "VIRTUAL_VIEW":
         return []
     ours, theirs = (
-        {s.colName: s.statsData for s in side.metastore.table_statistics(side.db, name, columns, valid_write_ids=_valid(side, name).format())}
+        {
+            s.colName: s.statsData
+            for s in side.metastore.table_statistics(
+                side.db, name, columns, valid_write_ids=_valid(side, name).format()
+            )
+        }
         for side in (source, target)
     )
     return _object_differences("statistics of ", ours, theirs)

@@ -9,15 +9,19 @@ takes its place between ``_require_empty`` and the moment the position is writte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from handlers.metastore import Metastore
 from handlers.replication.marking import mark_source
-from handlers.replication.policy import Policy
 from handlers.replication.shaping import LAST_ID, TARGET_FOR, database_for_target
-from handlers.structs import Database
 from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position
-from state.store import Store
+
+
+if TYPE_CHECKING:
+    from handlers.metastore import Metastore
+    from handlers.replication.policy import Policy
+    from handlers.structs import Database
+    from state.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,9 @@ def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: St
     """
     done = store.get(POSITION_KEY)
     if done is not None:
-        return Bootstrapped(policy.name, Position.from_bytes(done).event_id, source_exists=True, repeated=True)
+        return Bootstrapped(
+            policy.name, Position.from_bytes(done).event_id, source_exists=True, repeated=True
+        )
     event_id = source.current_event_id()
     database = _source_database(source, policy)
     _require_empty(source, policy, exists=database is not None)
@@ -62,7 +68,11 @@ def _source_database(source: Metastore, policy: Policy) -> Database | None:
 
 
 def _require_empty(source: Metastore, policy: Policy, *, exists: bool) -> None:
-    tables = [name for name in source.table_names(policy.source_db) if policy.covers(policy.source_db, name)] if exists else []
+    tables = (
+        [name for name in source.table_names(policy.source_db) if policy.covers(policy.source_db, name)]
+        if exists
+        else []
+    )
     if tables:
         raise Unsupported(
             "the source database holds tables already",

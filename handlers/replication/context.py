@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from handlers.files import CopyPool, FileSystems
-from handlers.metastore import Metastore
-from handlers.replication.lastid import LastId
-from handlers.replication.observer import Observer
-from handlers.replication.policy import Policy
-from handlers.replication.quarantine import Quarantine
-from handlers.replication.tables_seen import TablesSeen
-from state.transactions import TxnLedger
+
+if TYPE_CHECKING:
+    from handlers.files import CopyPool, FileSystems
+    from handlers.metastore import Metastore
+    from handlers.replication.lastid import LastId
+    from handlers.replication.observer import Observer
+    from handlers.replication.policy import Policy
+    from handlers.replication.quarantine import Quarantine
+    from handlers.replication.tables_seen import TablesSeen
+    from state.errors import TidelineError
+    from state.transactions import TxnLedger
+
+
+CONFINED: Final = "quarantined"
+LEFT_OUT: Final = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,21 @@ class Context:
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated and not confined."""
         return self.policy.covers(db, table) and table not in self.quarantine
+
+    def failed(self, table: str, event_id: int, error: TidelineError) -> str:
+        """Do what the policy says about a permanent failure of one table; return the reason why the event had no effect.
+
+        Raises ``error`` where the policy is to stop.
+        """
+        match self.policy.on_failure:
+            case "fail":
+                raise error
+            case "skip":
+                return LEFT_OUT
+            case "quarantine":
+                self.quarantine.confine(table, event_id, error)
+                self.observer.table_quarantined(f"{self.policy.source_db}.{table}", error.code)
+                return CONFINED
 
     def valid_up_to(self, table: str, write_id: int) -> str:
         """Return the write-id list that Hive's own REPL LOAD sends with an event: everything up to its write id (§6)."""

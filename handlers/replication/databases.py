@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
-from handlers.replication.context import Context
 from handlers.replication.marking import mark_source
 from handlers.replication.shaping import altered_database, database_for_target
 from handlers.structs import Database
 from state.errors import AlreadyExists, NotFound
+
+
+if TYPE_CHECKING:
+    from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
+    from handlers.replication.context import Context
 
 
 def create(event: DatabaseCreated, context: Context) -> None:
@@ -34,7 +38,7 @@ def alter(event: DatabaseAltered, context: Context) -> None:
     context.target.alter_database(context.policy.target_db, altered_database(event.after.value, target))
 
 
-def drop(event: DatabaseDropped, context: Context) -> None:
+def drop(_event: DatabaseDropped, context: Context) -> None:
     """Drop the target database with what is left in it (the source has logged a drop of each table before)."""
     context.seen.forget_all()
     context.ledger.database_dropped(context.policy.source_db)

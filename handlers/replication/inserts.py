@@ -7,16 +7,21 @@ that a reader sees the old rows, both, or the new rows, but never a missing tabl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace as replaced
+from typing import TYPE_CHECKING
 
-from handlers.events import Inserted, SourceFile
 from handlers.files import CopyHandle, copy_task, list_plain_files, parse
-from handlers.replication.context import Context
 from handlers.replication.shaping import is_external, is_transactional, partition_keys, partition_name
-from handlers.structs import Table
 from state.errors import FileLost, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.events import Inserted, SourceFile
+    from handlers.replication.context import Context
+    from handlers.structs import Table
 
 
 def insert(event: Inserted, context: Context) -> None:

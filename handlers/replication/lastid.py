@@ -8,10 +8,15 @@ abort the id of the previous event is written here, and after a restart events u
 
 from __future__ import annotations
 
-from handlers.metastore import Metastore
-from handlers.replication.policy import Policy
+from typing import TYPE_CHECKING
+
 from handlers.replication.shaping import INCOMPATIBLE, LAST_ID
 from state.errors import NotFound, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from handlers.metastore import Metastore
+    from handlers.replication.policy import Policy
 
 
 class LastId:

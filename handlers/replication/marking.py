@@ -6,10 +6,12 @@ The change manager keeps deleted and renamed files only for databases whose para
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from handlers.metastore import Metastore
-from handlers.replication.policy import Policy
+
+if TYPE_CHECKING:
+    from handlers.metastore import Metastore
+    from handlers.replication.policy import Policy
 
 
 SOURCE_FOR: Final = "repl.source.for"

@@ -9,7 +9,7 @@ become visible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from handlers.events import (
     Event,
@@ -22,6 +22,10 @@ from handlers.events import (
     Unhandled,
     WriteIdsAllocated,
 )
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 _INVISIBLE = (TxnsOpened, WriteIdsAllocated, Unhandled)

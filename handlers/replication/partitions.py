@@ -6,10 +6,9 @@ hive-replication.md §0c.2), and their files are then found by listing at the so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
-from handlers.replication.context import Context
 from handlers.replication.inserts import copy_plain_files, copy_what_is_there
 from handlers.replication.shaping import (
     KEEP_STATISTICS,
@@ -21,8 +20,14 @@ from handlers.replication.shaping import (
     partition_keys,
     partition_name,
 )
-from handlers.structs import Partition, Table
 from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.replication.context import Context
+    from handlers.structs import Partition, Table
 
 
 def add(event: PartitionsAdded, context: Context) -> None:
@@ -37,8 +42,9 @@ def add(event: PartitionsAdded, context: Context) -> None:
         return
     for item, name in zip(event.partitions, names, strict=True):
         place = context.seen.place(event.table, name)
-        if name in event.files:
-            copy_plain_files(context, event.files[name], place, owner=owner)
+        files = event.files.get(name, ())
+        if files:
+            copy_plain_files(context, files, place, owner=owner)
         elif is_external(owner):
             copy_what_is_there(context, item.value.sd.location, place, owner=owner)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Policy:
     target_db: str
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
+    on_failure: Literal["quarantine", "fail", "skip"] = "quarantine"
+    """What a permanent failure of one table does: confines the table, stops the policy, or leaves out the event."""
     external_base: str | None = None
     """URI below which external tables are put on the target (base + path at the source); None: the target's default place."""
 

@@ -9,18 +9,22 @@ state file was lost): events up to it are remembered in the ledger, and not appl
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from handlers.events import Event
 from handlers.failpoints import failpoint
-from handlers.replication.context import Context
 from handlers.replication.merging import superseded
 from handlers.replication.replay import Replay
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position
-from state.store import Store
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from state.store import Store
 
 
 FAULTS_MAX: Final = 3
@@ -166,4 +170,3 @@ class ReplicationProjection:
         self._context.target.close()
         self._context.copies.close()
         self._store.close()
-

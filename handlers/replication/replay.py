@@ -29,7 +29,7 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.replication import databases, inserts, partitions, statistics, tables
-from handlers.replication.context import Context
+from handlers.replication.context import CONFINED, Context
 from handlers.replication.transactions import TransactionReplay
 from state.errors import BadInput, Inconsistent, Refused, ServerFault
 
@@ -52,7 +52,6 @@ OF_TABLES: Final[dict[type[Event], Effect]] = {
 }
 PASSED: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
-CONFINED: Final = "quarantined"
 
 
 class Replay:
@@ -113,9 +112,7 @@ class Replay:
         table = self._name_before(event)
         if table is None:
             raise fault
-        self._context.quarantine.confine(table, event.event_id, fault)
-        self._context.observer.table_quarantined(f"{event.db}.{table}", fault.code)
-        return CONFINED
+        return self._context.failed(table, event.event_id, fault)
 
     def _about_database(self, event: Event) -> str | None:
         if not self._context.policy.covers_db(event.db):
@@ -133,9 +130,7 @@ class Replay:
         try:
             self._effect(event)
         except (BadInput, Refused, Inconsistent) as error:
-            context.quarantine.confine(table, event.event_id, error)
-            context.observer.table_quarantined(f"{event.db}.{table}", error.code)
-            return CONFINED
+            return context.failed(table, event.event_id, error)
         return None
 
     def _effect(self, event: Event) -> None:
@@ -166,9 +161,8 @@ class Replay:
         """Confine the table that an unreadable event names; one that may concern anything stops the policy."""
         if event.table is not None and event.db is not None:
             if self._context.policy.covers(event.db, event.table):
-                self._context.quarantine.confine(event.table, event.event_id, event.error)
-                self._context.observer.table_quarantined(f"{event.db}.{event.table}", event.error.code)
-            return CONFINED
+                return self._context.failed(event.table, event.event_id, event.error)
+            return OUT_OF_SCOPE
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
         raise event.error

@@ -8,12 +8,16 @@ parameters and statistics compare equal on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from handlers.replication.policy import Policy
 from handlers.structs import Database, Partition, Table
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from handlers.replication.policy import Policy
 
 
 REPL_PARAMETER_PREFIX: Final = "repl."
@@ -40,7 +44,9 @@ def owns_data(table: Table) -> bool:
 
     Hive 4 turns plain managed tables into external ones with ``external.table.purge`` (TRANSLATED_TO_EXTERNAL).
     """
-    return not is_external(table) or (table.parameters or {}).get("external.table.purge", "").lower() == "true"
+    return (
+        not is_external(table) or (table.parameters or {}).get("external.table.purge", "").lower() == "true"
+    )
 
 
 def is_view(table: Table) -> bool:
@@ -132,7 +138,7 @@ def partition_name(keys: list[str], values: list[str]) -> str:
     return "/".join(f"{escaped(k.lower())}={escaped(v)}" for k, v in zip(keys, values, strict=True))
 
 
-_ESCAPED: Final = frozenset('"#%\'*/:=?\\{[]^') | {"\x7f"} | {chr(code) for code in range(32)}
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^") | {"\x7f"} | {chr(code) for code in range(32)}
 """Characters that FileUtils.escapePathName writes as ``%XX`` (Hive's charToEscape, with ``{`` as on its Windows list)."""
 
 

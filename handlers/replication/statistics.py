@@ -7,10 +7,15 @@ the ALTER_TABLE that raises BASIC_STATS comes before them in the log (reference:
 
 from __future__ import annotations
 
-from handlers.events import StatisticsUpdated
-from handlers.replication.context import Context
+from typing import TYPE_CHECKING
+
 from handlers.replication.shaping import is_transactional
 from state.errors import MalformedEvent, NotFound
+
+
+if TYPE_CHECKING:
+    from handlers.events import StatisticsUpdated
+    from handlers.replication.context import Context
 
 
 def update(event: StatisticsUpdated, context: Context) -> None:

@@ -6,8 +6,8 @@ as it is.
 
 from __future__ import annotations
 
-from handlers.events import TableAltered, TableCreated, TableDropped
-from handlers.replication.context import Context
+from typing import TYPE_CHECKING
+
 from handlers.replication.inserts import copy_plain_files, copy_what_is_there
 from handlers.replication.shaping import (
     KEEP_STATISTICS,
@@ -19,8 +19,13 @@ from handlers.replication.shaping import (
     partition_keys,
     table_for_target,
 )
-from handlers.structs import Table
 from state.errors import AlreadyExists, NotFound, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from handlers.events import TableAltered, TableCreated, TableDropped
+    from handlers.replication.context import Context
+    from handlers.structs import Table
 
 
 def create(event: TableCreated, context: Context) -> None:

@@ -8,12 +8,15 @@ change goes through ``forget``.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from handlers.metastore import Metastore
-from handlers.replication.policy import Policy
-from handlers.structs import Table
 from state.errors import TargetDiverged
+
+
+if TYPE_CHECKING:
+    from handlers.metastore import Metastore
+    from handlers.replication.policy import Policy
+    from handlers.structs import Table
 
 
 _PARTITIONS_MAX: Final = 50_000

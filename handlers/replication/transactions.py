@@ -14,18 +14,23 @@ stack/hive4):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from handlers.events import FilesWritten, SourceFile, TxnAborted, TxnCommitted, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.files import CopyHandle, CopyTask, copy_task, list_write_directories
-from handlers.replication.context import Context
 from handlers.replication.inserts import remove_file
 from handlers.replication.partitions import add_one
 from handlers.structs import Partition, WriteEventInfo, tjson
-from state.errors import BadInput, FileLost, NotFound, ServerFault, TargetDiverged, TidelineError
-from state.transactions import SourceTxn, Touched
+from state.errors import BadInput, FileLost, NotFound, ServerFault, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from handlers.replication.context import Context
+    from state.transactions import SourceTxn, Touched
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class TransactionReplay:
         try:
             pending = self._start(event, event.table)
         except (BadInput, NotFound) as error:
-            self._confine(event.table, event.event_id, error)
+            self._context.failed(event.table, event.event_id, error)
             return
         self._pending.setdefault(event.txn_id, []).append(pending)
 
@@ -148,12 +153,14 @@ class TransactionReplay:
         """Commit although the target cannot take the files: their tables keep the state before, and are confined."""
         for table, writes in _by_table(self._pending.pop(event.txn_id, [])).items():
             self._withdraw(writes)
-            self._confine(table, event.event_id, fault)
+            self._context.failed(table, event.event_id, fault)
         self._commit(event, self._context.ledger.get(event.txn_id), [])
 
     def _list_forgotten(self, known: SourceTxn, event: TxnCommitted) -> None:
         """Find the files of partitions that the transaction touched but that Hive's write events leave out (§0c.2)."""
-        seen = {(w.event.db, w.event.table, w.event.partition_name) for w in self._pending.get(event.txn_id, ())}
+        seen = {
+            (w.event.db, w.event.table, w.event.partition_name) for w in self._pending.get(event.txn_id, ())
+        }
         for touched in known.touched:
             db, _, table = touched.table.partition(".")
             if (db, table, touched.partition_name) in seen or not self._context.in_scope(db, table):
@@ -170,7 +177,11 @@ class TransactionReplay:
         except NotFound:
             return ()
         location = partition.sd.location
-        return () if location is None else list_write_directories(self._context.files, location, touched.write_id)
+        return (
+            ()
+            if location is None
+            else list_write_directories(self._context.files, location, touched.write_id)
+        )
 
     def _copied(self, event: TxnCommitted) -> list[WriteEventInfo]:
         """Wait for the copies; return the write events of the tables whose files are all there."""
@@ -183,9 +194,9 @@ class TransactionReplay:
                     self._context.copies.wait(write.handles)
             except (FileLost, BadInput) as error:
                 self._withdraw(writes)
-                self._confine(table, event.event_id, error)
+                self._context.failed(table, event.event_id, error)
                 continue
-            infos.extend(self._info(write.event) for write in writes)
+            infos.extend(self._infos(table, writes))
         return infos
 
     def _withdraw(self, writes: Iterable[PendingWrite]) -> None:
@@ -195,15 +206,25 @@ class TransactionReplay:
             for task in write.tasks:
                 remove_file(self._context, task.target_uri)
 
-    def _info(self, event: FilesWritten) -> WriteEventInfo:
-        """Return the write event as the target's ``commit_txn`` wants it: its own names, the source's file entries."""
-        return WriteEventInfo(
-            writeId=event.write_id,
-            database=self._context.policy.target_db,
-            table=event.table or "",
-            files="]".join(event.raw_files),
-            partition=event.partition_name,
-        )
+    def _infos(self, table: str, writes: Sequence[PendingWrite]) -> list[WriteEventInfo]:
+        """Return a table's write events as ``commit_txn`` wants them: the target's names, the source's file entries.
+
+        The relay cuts long file lists into several parts; they are put together again, one write event per partition.
+        """
+        entries: dict[tuple[str, int], list[str]] = {}
+        for write in writes:
+            key = (write.event.partition_name, write.event.write_id)
+            entries.setdefault(key, []).extend(write.event.raw_files)
+        return [
+            WriteEventInfo(
+                writeId=write_id,
+                database=self._context.policy.target_db,
+                table=table,
+                files="]".join(files),
+                partition=partition_name,
+            )
+            for (partition_name, write_id), files in entries.items()
+        ]
 
     def _prove_committed(self, known: SourceTxn) -> None:
         """Raise TargetDiverged where a write id of the transaction is still open or was aborted on the target."""
@@ -239,10 +260,6 @@ class TransactionReplay:
             for write in writes:
                 self._context.copies.cancel(write.handles)
         self._pending.clear()
-
-    def _confine(self, table: str, event_id: int, error: TidelineError) -> None:
-        self._context.quarantine.confine(table, event_id, error)
-        self._context.observer.table_quarantined(f"{self._context.policy.source_db}.{table}", error.code)
 
 
 def _by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:

@@ -7,10 +7,10 @@ only the topic, which has tests of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from handlers.decoding import decode, encode
-from handlers.events import Event
+from handlers.events import TxnCommitted
 from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import bootstrap
@@ -21,10 +21,15 @@ from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.tables_seen import TablesSeen
-from state.positions import Position
-from state.store import Store
 from state.store.memory import MemoryStore
 from state.transactions import TxnLedger
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+    from handlers.structs import NotificationEvent
+    from state.positions import Position
+    from state.store import Store
 
 
 @dataclass
@@ -46,10 +51,9 @@ class Replica:
                 break
             writes = None
             if notification.eventType == "COMMIT_TXN":
-                txn_id = decode_one(notification.message, notification)
-                writes = self.source.write_events(txn_id)
-            for record in encode("test", notification, writes, record_bytes_max=512 * 1024):
-                found.append(decode(record.value, record.headers))
+                writes = self.source.write_events(_txn_of(notification))
+            records = encode("test", notification, writes, record_bytes_max=512 * 1024)
+            found.extend(decode(record.value, record.headers) for record in records)
         return found
 
     def follow(self) -> Position:
@@ -62,11 +66,12 @@ class Replica:
         return position
 
 
-def decode_one(_message: str | None, notification: object) -> int:
+def _txn_of(notification: NotificationEvent) -> int:
     """Return the transaction of a COMMIT_TXN notification."""
-    record = encode("test", notification, None, record_bytes_max=1 << 20)[0]  # type: ignore[arg-type]
+    record = encode("test", notification, None, record_bytes_max=1 << 20)[0]
     event = decode(record.value, record.headers)
-    return int(getattr(event, "txn_id"))  # noqa: B009 - any event type may come back, only a commit has it
+    assert isinstance(event, TxnCommitted)
+    return event.txn_id
 
 
 def build_replica(
@@ -100,8 +105,3 @@ def build_replica(
         bootstrap(source=source, target=target, policy=chosen, store=kept)
     projection = ReplicationProjection(source_name="test", context=context, store=kept)
     return Replica(source, target, chosen, kept, projection, context)
-
-
-def state_path(folder: Path) -> Path:
-    """Return where a replica's state file goes."""
-    return folder / "state.sqlite"

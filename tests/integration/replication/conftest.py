@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
-from dev.stack.endpoints import ClusterEndpoints
-from dev.stack.sql import Session
 from tests.builders.replica import Replica, build_replica
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.sql import Session
 
 
 @pytest.fixture
 def replica(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -> Iterator[Replica]:
     """A policy for a database that does not exist yet."""
     built = build_replica(
-        source.metastore, target.metastore, db=database, roots=[source.warehouse, source.external, source.cmroot]
+        source.metastore,
+        target.metastore,
+        db=database,
+        roots=[source.warehouse, source.external, source.cmroot],
     )
     yield built
     built.projection.close()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.demo.workload import QUERIES, ROLL_BACK_AFTER_WRITING, Step, steps
-from dev.stack.endpoints import ClusterEndpoints
+from dev.demo.workload import QUERIES, Step, steps
 from dev.stack.errors import SqlFailed
-from dev.stack.sql import Session
-from tests.builders.replica import Replica
-from tests.integration.replication.conftest import Compare
+
+
+if TYPE_CHECKING:
+    from dev.stack.sql import Session
+    from tests.builders.replica import Replica
+    from tests.integration.replication.conftest import Compare
 
 
 def run_steps(session: Session, todo: tuple[Step, ...]) -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from handlers.events import Event, StatisticsUpdated, TableAltered, TxnAborted, TxnCommitted
 from handlers.replication.merging import superseded
-from tests.builders.events import (
+from tests.builders.replay_events import (
     aborted,
     allocated,
     altered,
@@ -70,7 +70,10 @@ def _next_that_sees(events: list[Event], event: Event) -> Event | None:
     for later in events:
         if later.event_id <= event.event_id:
             continue
-        if isinstance(later, TxnCommitted | TxnAborted | StatisticsUpdated) and later.table in {None, event.table}:
+        if isinstance(later, TxnCommitted | TxnAborted | StatisticsUpdated) and later.table in {
+            None,
+            event.table,
+        }:
             return later
         if later.table == event.table:
             return later

@@ -15,14 +15,16 @@ from handlers.replication.shaping import (
     table_for_target,
 )
 from handlers.structs import Database
-from tests.builders.events import a_table
+from tests.builders.replay_events import a_table
 
 
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r", external_base="hdfs://dr/replica/")
 
 
 def test_a_table_on_the_target_carries_nothing_that_only_the_source_can_give_out() -> None:
-    shaped = table_for_target(a_table(id=7, txnId=9, catName="hive", accessType=8), POLICY, "file:/target/orders")
+    shaped = table_for_target(
+        a_table(id=7, txnId=9, catName="hive", accessType=8), POLICY, "file:/target/orders"
+    )
     assert (shaped.id, shaped.txnId, shaped.catName, shaped.accessType) == (None, None, None, None)
     assert shaped.dbName == "shop_r"
     assert shaped.sd is not None
@@ -31,7 +33,9 @@ def test_a_table_on_the_target_carries_nothing_that_only_the_source_can_give_out
 
 def test_a_view_reads_from_the_replica() -> None:
     view = a_table("v", kind="VIRTUAL_VIEW", viewExpandedText="select `o`.`id` from `shop`.`orders` `o`")
-    assert table_for_target(view, POLICY, None).viewExpandedText == "select `o`.`id` from `shop_r`.`orders` `o`"
+    assert (
+        table_for_target(view, POLICY, None).viewExpandedText == "select `o`.`id` from `shop_r`.`orders` `o`"
+    )
 
 
 def test_an_external_place_is_mapped_below_the_base_without_the_sources_host() -> None:
@@ -44,13 +48,17 @@ def test_without_a_base_the_target_chooses_the_place() -> None:
 
 
 def test_a_new_database_is_marked_as_a_replica_and_brings_no_marks_of_its_own() -> None:
-    source = Database(name="shop", description="d", parameters={"repl.source.for": "x", "team": "a", "repl.last.id": "9"})
+    source = Database(
+        name="shop", description="d", parameters={"repl.source.for": "x", "team": "a", "repl.last.id": "9"}
+    )
     assert database_for_target(source, POLICY).parameters == {"team": "a", "repl.target.for": "true"}
 
 
 def test_an_altered_database_keeps_its_position() -> None:
     target = Database(name="shop_r", parameters={"repl.last.id": "12", "repl.target.for": "true", "old": "1"})
-    changed = altered_database(Database(name="shop", parameters={"team": "b", "repl.source.for": "x"}), target)
+    changed = altered_database(
+        Database(name="shop", parameters={"team": "b", "repl.source.for": "x"}), target
+    )
     assert changed.parameters == {"repl.last.id": "12", "repl.target.for": "true", "team": "b"}
 
 
@@ -62,12 +70,17 @@ def test_an_altered_database_keeps_its_position() -> None:
         ("EXTERNAL_TABLE", {"external.table.purge": "TRUE"}, True),
     ],
 )
-def test_data_is_dropped_with_a_table_only_where_hive_owns_it(kind: str, parameters: dict[str, str], expected: bool) -> None:
+def test_data_is_dropped_with_a_table_only_where_hive_owns_it(
+    kind: str, parameters: dict[str, str], expected: bool
+) -> None:
     assert owns_data(a_table(kind=kind, parameters=parameters)) is expected
 
 
 def test_partition_names_are_escaped_as_hive_does() -> None:
-    assert partition_name(["dt", "Hr"], ["2024-01-01 10:00", "a/b=c%"]) == "dt=2024-01-01 10%3A00/hr=a%2Fb%3Dc%25"
+    assert (
+        partition_name(["dt", "Hr"], ["2024-01-01 10:00", "a/b=c%"])
+        == "dt=2024-01-01 10%3A00/hr=a%2Fb%3Dc%25"
+    )
     assert escaped("") == "__HIVE_DEFAULT_PARTITION__"
 
 

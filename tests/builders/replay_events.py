@@ -1,0 +1,119 @@
+"""Events for tests of replay: every field has a plausible value, so a test names only what it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handlers.events import (
+    Embedded,
+    PartitionsAdded,
+    StatisticsUpdated,
+    TableAltered,
+    TableDropped,
+    TxnAborted,
+    TxnCommitted,
+    WriteIdsAllocated,
+)
+from handlers.structs import (
+    ColumnStatistics,
+    ColumnStatisticsDesc,
+    FieldSchema,
+    StorageDescriptor,
+    Table,
+    tjson,
+)
+
+
+def a_table(
+    name: str = "orders",
+    *,
+    db: str = "shop",
+    location: str | None = "file:/source/shop.db/orders",
+    parameters: dict[str, str] | None = None,
+    kind: str = "MANAGED_TABLE",
+    partition_columns: tuple[str, ...] = (),
+    **fields: Any,
+) -> Table:
+    """Return a table as the source's metastore embeds it."""
+    return Table(
+        tableName=name,
+        dbName=db,
+        owner="ann",
+        sd=StorageDescriptor(cols=[FieldSchema(name="id", type="int")], location=location),
+        partitionKeys=[FieldSchema(name=column, type="string") for column in partition_columns],
+        parameters={"transactional": "true"} if parameters is None else parameters,
+        tableType=kind,
+        **fields,
+    )
+
+
+def embedded(value: Any) -> Embedded[Any]:
+    """Wrap ``value`` as it stands in a message."""
+    return Embedded(tjson.encode(value), lambda text: tjson.decode(type(value), text))
+
+
+def altered(
+    event_id: int, name: str = "orders", *, new_name: str | None = None, **fields: Any
+) -> TableAltered:
+    """Return an ALTER_TABLE, by default of parameters only."""
+    return TableAltered(
+        event_id=event_id,
+        time_s=0,
+        kind="ALTER_TABLE",
+        db="shop",
+        table=new_name or name,
+        before=embedded(a_table(name)),
+        after=embedded(a_table(new_name or name)),
+        **fields,
+    )
+
+
+def allocated(event_id: int, txn_id: int, write_id: int, table: str = "orders") -> WriteIdsAllocated:
+    """Return an ALLOC_WRITE_ID_EVENT."""
+    return WriteIdsAllocated(
+        event_id=event_id,
+        time_s=0,
+        kind="ALLOC_WRITE_ID_EVENT",
+        db="shop",
+        table=table,
+        pairs=((txn_id, write_id),),
+    )
+
+
+def committed(event_id: int, txn_id: int = 1) -> TxnCommitted:
+    """Return a COMMIT_TXN."""
+    return TxnCommitted(event_id=event_id, time_s=0, kind="COMMIT_TXN", txn_id=txn_id)
+
+
+def aborted(event_id: int, txn_id: int = 1) -> TxnAborted:
+    """Return an ABORT_TXN."""
+    return TxnAborted(event_id=event_id, time_s=0, kind="ABORT_TXN", txn_id=txn_id)
+
+
+def dropped(event_id: int, table: str = "orders") -> TableDropped:
+    """Return a DROP_TABLE."""
+    return TableDropped(event_id=event_id, time_s=0, kind="DROP_TABLE", db="shop", table=table)
+
+
+def statistics(event_id: int, table: str = "orders") -> StatisticsUpdated:
+    """Return an UPDATE_TBL_COL_STAT_EVENT."""
+    return StatisticsUpdated(
+        event_id=event_id,
+        time_s=0,
+        kind="UPDATE_TBL_COL_STAT_EVENT",
+        db="shop",
+        table=table,
+        owner=None,
+        statistics=embedded(
+            ColumnStatistics(
+                statsDesc=ColumnStatisticsDesc(isTblLevel=True, dbName="shop", tableName=table), statsObj=[]
+            )
+        ),
+    )
+
+
+def partitions_added(event_id: int, table: str = "orders") -> PartitionsAdded:
+    """Return an ADD_PARTITION."""
+    return PartitionsAdded(
+        event_id=event_id, time_s=0, kind="ADD_PARTITION", db="shop", table=table, owner=None, partitions=()
+    )
