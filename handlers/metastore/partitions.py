@@ -75,7 +75,7 @@ _GET_MANY_BEFORE_4: Final = Call(
     "get_partitions_by_names",
     {"db_name": str, "tbl_name": str, "names": list[str]},
     list[Partition],
-    (MetaException, NoSuchObjectException),
+    (MetaException, NoSuchObjectException, InvalidObjectException),
     changes=False,
 )
 _ALTER: Final = Call(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thrift.Thrift import TType
 
-from handlers.structs.reading import Convert, later, once_per_class, read_integer, scalar_reader
+from handlers.structs.reading import Convert, later, once_per_class, scalar_reader
 
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def named_reader(cls: type[Struct]) -> Convert:
 def _plain_reader(field: Field) -> Convert:
     if field.enum is None:
         return _plain(field.wire)
-    constants = field.enum.__members__
-    return lambda value: int(constants[value]) if type(value) is str else read_integer(value)
+    constants, number = field.enum.__members__, scalar_reader(field.wire)
+    return lambda value: int(constants[value]) if type(value) is str else number(value)
 
 
 def _plain(wire: WireType) -> Convert:

@@ -32,6 +32,7 @@ TAGS: Final = {
     TType.SET: "set",
     TType.MAP: "map",
 }
+_BITS: Final = {TType.BYTE: 8, TType.I16: 16, TType.I32: 32, TType.I64: 64}
 
 
 def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[Struct]], Convert]:
@@ -99,7 +100,7 @@ def scalar_reader(wire: WireType) -> Convert:
         return _read_double
     if wire.ttype == TType.BOOL:
         return _read_flag
-    return read_integer
+    return _integer_reader(_BITS[wire.ttype])
 
 
 def read_text(value: Any) -> str:
@@ -109,11 +110,15 @@ def read_text(value: Any) -> str:
     return value
 
 
-def read_integer(value: Any) -> int:
-    """Accept a whole number only."""
-    if type(value) is not int:
-        raise ValueError(f"{value!r} is no integer")
-    return value
+def _integer_reader(bits: int) -> Convert:
+    lowest, highest = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def read(value: Any) -> int:
+        if type(value) is not int or not lowest <= value <= highest:
+            raise ValueError(f"{value!r} is no integer of {bits} bits")
+        return value
+
+    return read
 
 
 def _read_flag(value: Any) -> bool:

@@ -53,18 +53,27 @@ def decode(cls: type[S], text: str) -> S:
             "The embedded object is too long.", struct=cls.__name__, chars=len(text), limit=TEXT_CHARS_MAX
         )
     try:
-        value: S = struct_reader(cls)(_parsed(text)) if "{[" not in text else _decoded_slowly(cls, text)
+        value: S = struct_reader(cls)(_parsed(text))
+    except json.JSONDecodeError as error:
+        if "{[" not in text:
+            raise _malformed(cls, error) from error
+        return _decoded_slowly(cls, text)
     except _BROKEN as error:
         raise _malformed(cls, error) from error
     return value
 
 
 def encode(value: Struct) -> str:
-    """Write Thrift JSON as Java does: fields by number, those without a value left out."""
+    """Write Thrift JSON as Java does: fields by number, those without a value left out.
+
+    Raises MalformedEvent where a field has a value of another type than its own, or a text that is no Unicode.
+    """
     try:
         return orjson.dumps(struct_writer(type(value))(value)).decode()
-    except (orjson.JSONEncodeError, KeyIsNoTextError):
+    except KeyIsNoTextError:
         return _encoded_slowly(value)
+    except _BROKEN as error:
+        raise _malformed(type(value), error) from error
 
 
 def from_names(cls: type[S], mapping: Mapping[str, Any]) -> S:
@@ -98,8 +107,11 @@ def _parsed(text: str) -> Any:
 
 def _decoded_slowly(cls: type[S], text: str) -> S:
     made = cls()
-    protocol = TJSONProtocol(TMemoryBuffer(text.encode()))
-    protocol.readStruct(made, cls.thrift_spec)
+    try:
+        protocol = TJSONProtocol(TMemoryBuffer(text.encode()))
+        protocol.readStruct(made, cls.thrift_spec)
+    except _BROKEN as error:
+        raise _malformed(cls, error) from error
     return made
 
 

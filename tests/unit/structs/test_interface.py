@@ -1,0 +1,115 @@
+"""Every declared struct, enum and call is the one that Hive has, generation by generation.
+
+The facts below ``tests/data/idl`` were read off the classes of the real metastores.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import handlers.structs as declared
+from handlers.metastore import Metastore
+from handlers.metastore.calls import DECLARED, Call
+from handlers.metastore.generations import Generation
+from handlers.structs import HiveException, Struct
+
+
+if TYPE_CHECKING:
+    from handlers.structs.wire import Field
+
+
+DATA = Path(__file__).parents[2] / "data" / "idl"
+GENERATIONS = ("2.3", "3.1", "4.0", "4.1", "4.2")
+FACTS: dict[str, Any] = {name: json.loads((DATA / f"hive-{name}.json").read_text()) for name in GENERATIONS}
+STRUCTS = {
+    name: cls
+    for name in declared.__all__
+    if issubclass(cls := getattr(declared, name), Struct) and cls not in {Struct, HiveException}
+}
+ENUMS = {name: cls for name in declared.__all__ if not issubclass(cls := getattr(declared, name), Struct)}
+
+# Hive 2.3 used these numbers for other fields; the later meaning is declared.
+REUSED = {("2.3", "Table", 16), ("2.3", "InsertEventRequestData", 1), ("2.3", "InsertEventRequestData", 2)}
+CALLED_TEXT = ("2.3", "bitVectors")  # bytes on the wire in any case
+INHERITED_OF_FACEBOOK_303 = {"getVersion"}
+
+
+def idl(field: Field) -> str:
+    return field.enum.__name__ if field.enum else field.wire.idl()
+
+
+def without_enums(kind: str) -> str:
+    return kind.replace("list<ClientCapability>", "list<i32>")
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_every_field_that_hive_has_is_declared_with_its_number_and_type(generation: str) -> None:
+    for name, facts in FACTS[generation]["structs"].items():
+        fields = {f.number: f for f in STRUCTS[name].fields}
+        for number, field_name, kind, _ in facts:
+            if (generation, name, number) not in REUSED and (generation, field_name) != CALLED_TEXT:
+                assert number in fields, (name, number, field_name)
+                assert (fields[number].name, idl(fields[number])) == (field_name, without_enums(kind)), name
+
+
+def test_no_field_is_declared_that_no_generation_has() -> None:
+    known = {
+        (name, number, field)
+        for facts in FACTS.values()
+        for name, fields in facts["structs"].items()
+        for number, field, *_ in fields
+    }
+    ours = {(name, f.number, f.name) for name, cls in STRUCTS.items() for f in cls.fields}
+    assert ours <= known
+
+
+def test_what_every_generation_requires_has_no_default() -> None:
+    for name, cls in STRUCTS.items():
+        of_all = [
+            {f[1]: f[3] for f in facts["structs"][name]}
+            for facts in FACTS.values()
+            if name in facts["structs"]
+        ]
+        for field in cls.fields:
+            if all(fields.get(field.name) == "required" for fields in of_all):
+                assert field.required, (name, field.name)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_every_constant_of_the_enums_is_declared(generation: str) -> None:
+    for name, constants in FACTS[generation]["enums"].items():
+        ours = {member.name: member.value for member in ENUMS[name]}
+        assert ours.items() >= constants.items(), name
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_call_is_offered_where_the_generation_has_it(generation: str) -> None:
+    assert Metastore is not None  # its modules declare the calls
+    here = Generation(*map(int, generation.split(".")))
+    for name, call in DECLARED.items():
+        if name not in INHERITED_OF_FACEBOOK_303:
+            exists = name in FACTS[generation]["calls"]
+            assert call.exists_in(here) == exists, (name, generation)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_arguments_answers_and_exceptions_of_calls_are_those_of_hive(generation: str) -> None:
+    for name, facts in FACTS[generation]["calls"].items():
+        call = DECLARED[name]
+        if not isinstance(call, Call):
+            continue
+        assert shape(call.arguments_struct) == [(n, f, k) for n, f, k in facts["args"]], name
+        answers = {(number, kind) for number, _, kind in facts["result"]}
+        ours = {(number, kind) for number, _, kind in shape(call.answer_struct)}
+        assert {kind for number, kind in ours if number == 0} == {
+            kind for number, kind in answers if number == 0
+        }
+        assert ours >= answers or (generation, name) == ("2.3", "get_partition_names"), name
+
+
+def shape(cls: type[Struct]) -> list[tuple[int, str, str]]:
+    return [(f.number, f.name, idl(f)) for f in cls.fields]
