@@ -73,21 +73,6 @@ class Metrics:
             (*names, "reason"),
             registry=registry,
         )
-        self.duplicates = Counter(
-            "tideline_events_duplicate", "Records that had been applied before.", names, registry=registry
-        )
-        self.undecodable = Counter(
-            "tideline_events_undecodable", "Records sent to the dead-letter topic.", names, registry=registry
-        )
-        self.unknown = Counter(
-            "tideline_events_unknown", "Events of a type that is not known.", names, registry=registry
-        )
-        self.filled = Counter(
-            "tideline_events_filled",
-            "Events read from the notification log, not the topic.",
-            names,
-            registry=registry,
-        )
         self.silent_commits = Counter(
             "tideline_commits_without_files",
             "Commits that had write ids but no write events: dml.events is off or a writer is silent.",

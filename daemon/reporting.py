@@ -64,6 +64,26 @@ class SourcePart:
     status: Callable[[], SourceEnd]
 
 
+class ReaderCounts(Protocol):
+    """What a projection's reader has met since the start."""
+
+    @property
+    def duplicates(self) -> int:
+        """Records that had been applied before."""
+
+    @property
+    def filled(self) -> int:
+        """Events read from the notification log."""
+
+    @property
+    def dead_letters(self) -> int:
+        """Records that could not be used."""
+
+    @property
+    def unknown(self) -> int:
+        """Events of unknown types."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectionPart:
     """One projection: its loop has its name."""
@@ -71,6 +91,7 @@ class ProjectionPart:
     name: str
     source: str
     status: Callable[[], ProjectionStatus]
+    counts: Callable[[], ReaderCounts | None] = lambda: None
     target: str | None = None
     copies: Callable[[], CopyStatus] | None = None
 
@@ -131,7 +152,7 @@ def _source(part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
 
 
 def _projection(part: ProjectionPart, loop: LoopStatus, newest: int | None, now_s: float) -> ProjectionView:
-    own = part.status()
+    own, counts = part.status(), part.counts()
     event_id = own.position.applied_event_id if own.position is not None else None
     lag_events = _behind(event_id, newest)
     return ProjectionView(
@@ -146,6 +167,10 @@ def _projection(part: ProjectionPart, loop: LoopStatus, newest: int | None, now_
         problem=loop.problem or own.problem,
         code=loop.code,
         restarts=loop.restarts,
+        duplicates=counts.duplicates if counts else 0,
+        filled=counts.filled if counts else 0,
+        undecodable=counts.dead_letters if counts else 0,
+        unknown=counts.unknown if counts else 0,
         target=part.target,
     )
 

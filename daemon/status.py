@@ -53,6 +53,14 @@ class ProjectionView:
     problem: str | None = None
     code: str | None = None
     restarts: int = 0
+    duplicates: int = 0
+    """Records that had been applied before; this and the next three since the daemon's start."""
+    filled: int = 0
+    """Events read from the notification log because the topic had lost them."""
+    undecodable: int = 0
+    """Records sent to the dead-letter topic."""
+    unknown: int = 0
+    """Events of types that this version does not know."""
     target: str | None = None
     """Name of the target database, with its cluster; None where a projection has none."""
 

@@ -11,7 +11,7 @@ from daemon.supervisor import LoopState
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -40,6 +40,17 @@ _COPY_COUNTERS: Final = (
     ("tideline_copy_fallbacks", "Files taken from the change manager.", "fallbacks"),
     ("tideline_copies_failed", "Copies that failed.", "failed"),
     ("tideline_checksum_mismatches", "Copy attempts whose bytes were not the recorded ones.", "mismatches"),
+)
+_COPY_GAUGES: Final = (("tideline_copies_waiting", "Files that are copied or wait for it.", "waiting"),)
+_PROJECTION_COUNTERS: Final = (
+    ("tideline_events_duplicate", "Records that had been applied before.", "duplicates"),
+    (
+        "tideline_events_filled",
+        "Events read from the notification log, since the topic had lost them.",
+        "filled",
+    ),
+    ("tideline_events_undecodable", "Records sent to the dead-letter topic.", "undecodable"),
+    ("tideline_events_unknown", "Events of types that this version does not know.", "unknown"),
 )
 _PROJECTION_GAUGES: Final = (
     ("tideline_projection_event_id", "The last event id that was applied as a whole.", "event_id"),
@@ -77,58 +88,50 @@ class StatusCollector(Collector):
         return ()
 
 
-def _sources(sources: Iterable[SourceStatus]) -> Iterable[Metric]:
-    rows = list(sources)
-    for name, text, field in _SOURCE_COUNTERS:
-        counter = CounterMetricFamily(name, text, labels=("source",))
-        for row in rows:
-            counter.add_metric((row.name,), getattr(row, field))
-        yield counter
-    for name, text, field in _SOURCE_GAUGES:
-        family = GaugeMetricFamily(name, text, labels=("source",))
-        for row in rows:
-            value = getattr(row, field)
-            if value is not None:
-                family.add_metric((row.name,), value)
-        yield family
+def _sources(sources: Sequence[SourceStatus]) -> Iterable[Metric]:
+    labels = {"source": [row.name for row in sources]}
+    yield from _families(CounterMetricFamily, _SOURCE_COUNTERS, labels, sources)
+    yield from _families(GaugeMetricFamily, _SOURCE_GAUGES, labels, sources)
 
 
-def _projections(projections: Iterable[ProjectionView]) -> Iterable[Metric]:
-    rows = list(projections)
-    for name, text, field in _PROJECTION_GAUGES:
-        family = GaugeMetricFamily(name, text, labels=("projection", "source"))
-        for row in rows:
-            value = getattr(row, field)
-            if value is not None:
-                family.add_metric((row.name, row.source), value)
-        yield family
-    yield _states(rows)
+def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
+    labels = {"projection": [row.name for row in projections], "source": [row.source for row in projections]}
+    yield from _families(CounterMetricFamily, _PROJECTION_COUNTERS, labels, projections)
+    yield from _families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
+    yield _states(projections)
     quarantined = GaugeMetricFamily(
         "tideline_projection_quarantined_tables",
         "Tables that are not followed any more.",
-        labels=("projection", "source"),
+        labels=list(labels),
     )
-    for row in rows:
+    for row in projections:
         quarantined.add_metric((row.name, row.source), len(row.quarantined))
     yield quarantined
 
 
-def _copies(copies: Iterable[CopyStatus]) -> Iterable[Metric]:
-    rows = list(copies)
-    for name, text, field in _COPY_COUNTERS:
-        counter = CounterMetricFamily(name, text, labels=("policy",))
-        for row in rows:
-            counter.add_metric((row.policy,), getattr(row, field))
-        yield counter
-    waiting = GaugeMetricFamily(
-        "tideline_copies_waiting", "Files that are copied or wait for it.", labels=("policy",)
-    )
-    for row in rows:
-        waiting.add_metric((row.policy,), row.waiting)
-    yield waiting
+def _copies(copies: Sequence[CopyStatus]) -> Iterable[Metric]:
+    labels = {"policy": [row.policy for row in copies]}
+    yield from _families(CounterMetricFamily, _COPY_COUNTERS, labels, copies)
+    yield from _families(GaugeMetricFamily, _COPY_GAUGES, labels, copies)
 
 
-def _states(rows: list[ProjectionView]) -> Metric:
+def _families(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    definitions: tuple[tuple[str, str, str], ...],
+    labels: dict[str, list[str]],
+    rows: Sequence[object],
+) -> Iterable[Metric]:
+    """Yield a family per definition (name, text, attribute), with a sample per row that knows the attribute's value."""
+    for name, text, attribute in definitions:
+        family = kind(name, text, labels=list(labels))
+        for row, *label_values in zip(rows, *labels.values(), strict=True):
+            value = getattr(row, attribute)
+            if value is not None:
+                family.add_metric(label_values, value)
+        yield family
+
+
+def _states(rows: Sequence[ProjectionView]) -> Metric:
     family = GaugeMetricFamily(
         "tideline_projection_state",
         "1 for the state that the projection is in, else 0.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from daemon.cli.options import config_option
+from daemon.cli.options import config_option, echo_json, json_option
 
 
 if TYPE_CHECKING:
@@ -32,6 +32,28 @@ def run(ctx: click.Context, config_path: Path | None) -> None:
 def relay(ctx: click.Context, config_path: Path | None) -> None:
     """Publish the sources' notification logs to their topics, and do nothing else."""
     ctx.exit(_run(config_path, projections=False))
+
+
+@click.command()
+@click.argument("policy")
+@config_option
+@json_option
+def bootstrap(policy: str, config_path: Path | None, as_json: bool) -> None:
+    """Make the replica of POLICY, once, before the daemon follows it. Doing it again changes nothing."""
+    from dataclasses import asdict
+
+    from daemon.config import find_file, load_config
+    from daemon.lock import state_lock
+    from daemon.service.replicas import bootstrap_policy
+
+    config = load_config(find_file(config_path))
+    with state_lock(config.state.dir):
+        done = bootstrap_policy(config, policy)
+    if as_json:
+        echo_json(asdict(done))
+    else:
+        before = "had been bootstrapped before; it" if done.repeated else "is bootstrapped and"
+        click.echo(f"policy {policy} {before} follows from event {done.event_id}")
 
 
 def _run(config_path: Path | None, *, projections: bool) -> int:

@@ -25,6 +25,7 @@ def cross_problems(document: Document) -> list[Problem]:
         *_unknown_ends(document),
         *_shared_targets(document),
         *_shared_topics(document),
+        *_missing_roots(document),
         *_missing_kafka(document),
         *_order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s")),
         *_order(document, ("supervisor", "backoff_max_s"), ("supervisor", "heartbeat_max_s")),
@@ -83,6 +84,16 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
                 reason,
                 "event ids are per source: one topic each",
             )
+
+
+def _missing_roots(document: Document) -> Iterator[Problem]:
+    used = {policy.get("source") for _, policy in _entries(document, "policies")}
+    for name, source in _entries(document, "sources"):
+        if name in used and not source.get("read_roots"):
+            key = ("sources", name, "read_roots")
+            reason = "is missing, and policies copy files from there"
+            hint = "list the warehouse, the external locations and the change manager's root"
+            yield Problem(document.place(key), ".".join(key), None, reason, hint)
 
 
 def _missing_kafka(document: Document) -> Iterator[Problem]:

@@ -81,7 +81,7 @@ class SourceConfig(Section):
     topic: Topic = Field(
         description="Kafka topic of the source's events; one partition. Names: letters, digits, '.', '_', '-'."
     )
-    format: Literal["auto", "tideline-1", "hive", "apiary"] = Field(
+    format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
         default="auto", description="Wire format of the topic's records; 'auto' recognises each record."
     )
     relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
@@ -89,7 +89,7 @@ class SourceConfig(Section):
         default=[],
         max_length=64,
         description="Places that files may be copied from. Whoever may write to the topic names the files to copy: list "
-        "the warehouse, the external locations and the change manager's root. Empty: anywhere.",
+        "the warehouse, the external locations and the change manager's root. Wanted as soon as a policy uses the source.",
     )
 
 
@@ -201,7 +201,7 @@ class FilesConfig(Section):
     """Copying of files between the clusters."""
 
     copy_workers: int = Field(
-        default=8, ge=1, le=256, description="Files copied at the same time, over all policies."
+        default=8, ge=1, le=256, description="Files copied at the same time, per policy."
     )
     options: dict[Name, Options] = Field(
         default={},

@@ -52,7 +52,7 @@ class Parts:
 def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts:
     """Build from the settings; without ``projections`` only the relays. Opens no connection and no file."""
     sources = [
-        source_part(config, name)
+        source_part(config, name, metrics)
         for name, source in config.sources.items()
         if projections or source.relay.enabled
     ]

@@ -1,180 +1,202 @@
-"""From a policy's settings to the projection that keeps its replica, and the loop that drives it."""
+"""From a policy's settings to the projection that keeps its replica, and to its bootstrap."""
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from daemon.consumer import ConsumerSettings, ReaderStatus, TopicReader, follow
+from daemon.deadletter import DeadLetters, dead_letter_topic
 from daemon.metrics import ReplicationMeasures
 from daemon.projection import ProjectionStatus
+from daemon.relay import outbox_of
 from daemon.reporting import ProjectionPart
 from daemon.service.late import Late
-from daemon.service.sources import STORE_VERSION, broker_settings, relay_settings, source_topic, state_file
+from daemon.service.measured import measured_metastore
+from daemon.service.sources import broker_settings, relay_settings, source_topic, state_file
 from daemon.status import CopyStatus
 from daemon.supervisor import Job
+from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.metastore import Metastore
+from handlers.replication.bootstrap import Bootstrapped, bootstrap
+from handlers.replication.context import Context
+from handlers.replication.lastid import LastId
+from handlers.replication.policy import Policy
+from handlers.replication.projection import ReplicationProjection
+from handlers.replication.quarantine import Quarantine
+from handlers.replication.tables_seen import TablesSeen
 from state.errors import ConfigError
+from state.store.sqlite import SqliteStore
+from state.transactions import TxnLedger
 
 
 if TYPE_CHECKING:
-    from daemon.config import Config
-    from daemon.config.model import FilesConfig, PolicyConfig
-    from daemon.consumer import TopicReader
+    from daemon.config import Config, PolicyConfig
     from daemon.lifeline import Lifeline
     from daemon.metrics import Metrics
-    from handlers.files import CopyPool, FileSystems
-    from handlers.replication.policy import Policy
-    from handlers.replication.projection import ReplicationProjection
-    from state.store.sqlite import SqliteStore
+    from handlers.replication.observer import Observer
 
 
-KIND: Final = "replication"
-"""First part of the names of projections, loops and state files."""
+STORE_VERSION: Final = 1
 
 
 def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job, ProjectionPart]:
-    """Return the loop of policy ``name`` and what it tells."""
-    settings = config.policies[name]
-    loop_name = f"{KIND}:{name}"
-    late = Late(lambda: _ReplicaLoop(config, name, metrics))
-    idle = ProjectionStatus(loop_name, settings.source, "starting", None, None)
+    """Return the loop of policy ``name`` and what it tells; opens nothing yet. Raises ConfigError."""
+    policy = config.policies[name]
+    _require_quarantine(name, policy)
+    projection = projection_name(name)
+    late = Late(lambda: _Replica(config, name, metrics))
+    idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
-        loop_name,
-        settings.source,
+        projection,
+        policy.source,
         status=lambda: late.built.status if late.built is not None else idle,
-        target=f"{settings.target}/{settings.replica_database}",
+        counts=lambda: late.built.counts() if late.built is not None else None,
+        target=f"{policy.target}/{policy.replica_database}",
         copies=lambda: late.built.copies() if late.built is not None else CopyStatus(name),
     )
-    return Job(loop_name, late.run), part
+    return Job(projection, late.run), part
 
 
-def policy_of(name: str, settings: PolicyConfig) -> Policy:
-    """Return the policy that replay works by."""
-    from handlers.replication.policy import Policy
+def bootstrap_policy(config: Config, name: str) -> Bootstrapped:
+    """Make the policy's replica, once. Raises ConfigError for an unknown name, and what the bootstrap raises."""
+    if name not in config.policies:
+        known = ", ".join(config.policies) or "none"
+        raise ConfigError("there is no such policy", hint=f"There are: {known}.", key="policies", value=name)
+    policy = config.policies[name]
+    source, target = (
+        Metastore(config.sources[policy.source].metastore),
+        Metastore(config.targets[policy.target].metastore),
+    )
+    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
+    with closing(source), closing(target), closing(store):
+        return bootstrap(source=source, target=target, policy=handler_policy(name, policy), store=store)
 
+
+def projection_name(policy: str) -> str:
+    """Return the name of a policy's projection."""
+    return f"replication:{policy}"
+
+
+def replica_file(config: Config, policy: str) -> str:
+    """Return the state file of a policy's projection."""
+    return str(state_file(config.state.dir, "replication", policy))
+
+
+def handler_policy(name: str, policy: PolicyConfig) -> Policy:
+    """Return the policy as replay knows it."""
     return Policy(
         name=name,
-        source_db=settings.database,
-        target_db=settings.replica_database,
-        include=tuple(settings.tables.include),
-        exclude=tuple(settings.tables.exclude),
-        external_base=settings.external_base,
-        on_failure=settings.on_failure,
+        source_db=policy.database,
+        target_db=policy.replica_database,
+        include=tuple(policy.tables.include),
+        exclude=tuple(policy.tables.exclude),
+        external_base=policy.external_base,
     )
 
 
-def open_state(config: Config, name: str) -> SqliteStore:
-    """Open the state file of a policy, making it where there is none; raise StateCorrupt."""
-    from state.store.sqlite import SqliteStore
+def _require_quarantine(name: str, policy: PolicyConfig) -> None:
+    if policy.on_failure != "quarantine":
+        raise ConfigError(
+            "this version can only quarantine a table that fails",
+            hint="Leave the setting out.",
+            key=f"policies.{name}.on_failure",
+            value=policy.on_failure,
+        )
 
-    config.state.dir.mkdir(parents=True, exist_ok=True)
-    return SqliteStore(state_file(config.state.dir, KIND, name), schema_version=STORE_VERSION)
+
+def build_projection(
+    config: Config, name: str, observer: Observer, metrics: Metrics
+) -> tuple[ReplicationProjection, CopyPool]:
+    """Open the policy's state and return its projection with its copy pool; raises StateCorrupt, StateLocked, ConfigError."""
+    settings = config.policies[name]
+    policy = handler_policy(name, settings)
+    source = measured_metastore(metrics, settings.source)(config.sources[settings.source].metastore)
+    target = measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore)
+    file_systems = open_file_systems(_file_options(config))
+    roots = AllowedRoots.of(config.sources[settings.source].read_roots)
+    copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers)
+    context = Context(
+        policy=policy,
+        source=source,
+        target=target,
+        seen=TablesSeen(target, policy),
+        last_id=LastId(target, policy),
+        ledger=TxnLedger(),
+        quarantine=Quarantine(),
+        copies=copies,
+        files=file_systems,
+        observer=observer,
+    )
+    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
+    return ReplicationProjection(source_name=settings.source, context=context, store=store), copies
 
 
-class _ReplicaLoop:
-    """One policy's projection with its reader; opened by the thread that runs it."""
+def _file_options(config: Config) -> dict[str, dict[str, object]]:
+    """Return options and secrets per scheme, together."""
+    merged: dict[str, dict[str, object]] = {scheme: dict(o) for scheme, o in config.files.options.items()}
+    for scheme, secrets in config.files.secrets.items():
+        known = {key: secret.get_secret_value() for key, secret in secrets.items()}
+        merged.setdefault(scheme, {}).update(known)
+    return merged
+
+
+class _Replica:
+    """One policy's projection with its reader, kept over restarts of the loop."""
 
     def __init__(self, config: Config, name: str, metrics: Metrics) -> None:
-        settings = config.policies[name]
         self._name = name
-        self._pool, file_systems = _copies(config, settings.source)
-        self._projection = _projection(
-            config, name, ReplicationMeasures(metrics, f"{KIND}:{name}"), self._pool, file_systems
-        )
+        self._visible_s = metrics.visible_s.labels(projection_name(name))
+        observer = ReplicationMeasures(metrics, projection_name(name))
+        self._projection, self._copies = build_projection(config, name, observer, metrics)
         self._reader = _reader(config, name)
-        self.status = ProjectionStatus(self._projection.name, settings.source, "starting", None, None)
+        self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, lifeline: Lifeline) -> None:
-        """Follow until told to stop, and release everything only then: a restart finds its counts again."""
-        from daemon.consumer import follow
-
-        follow(self._projection, self._reader, lifeline, self._report)
-        self._projection.close()
+        """Follow until told to stop; the state is released only then, since a restart goes on with it."""
+        try:
+            follow(self._projection, self._reader, lifeline, self._report)
+        finally:
+            if lifeline.stopping.is_set():
+                self._projection.close()
 
     def _report(self, status: ProjectionStatus) -> None:
+        moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
+        if moved and status.applied_time_s is not None:
+            self._visible_s.observe(max(0.0, time.time() - status.applied_time_s))
+
+    def counts(self) -> ReaderStatus:
+        """What the reader has met."""
+        return self._reader.status
 
     def copies(self) -> CopyStatus:
-        """Return what the pool has done."""
-        done = self._pool.counters()
+        """What was copied."""
+        done = self._copies.counters()
         return CopyStatus(
             self._name,
             files=done.files,
             size_bytes=done.size_bytes,
             skipped=done.skipped,
-            waiting=sum(self._pool.pending()),
+            waiting=sum(self._copies.pending()),
             fallbacks=done.from_change_manager,
             mismatches=done.mismatches,
             failed=done.failed,
         )
 
 
-def _copies(config: Config, source: str) -> tuple[CopyPool, FileSystems]:
-    from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
-
-    roots = config.sources[source].read_roots
-    if not roots:
-        raise ConfigError(
-            "a policy copies from a source whose places are not named",
-            key=f"sources.{source}.read_roots",
-            hint="List the source's warehouse, its external locations and the change manager's root.",
-        )
-    file_systems = open_file_systems(_options(config.files))
-    copier = Copier(file_systems, AllowedRoots.of(roots))
-    return CopyPool(copier, workers=config.files.copy_workers), file_systems
-
-
-def _options(files: FilesConfig) -> dict[str, dict[str, object]]:
-    """Return the settings of each scheme, secrets included."""
-    options: dict[str, dict[str, object]] = {scheme: dict(given) for scheme, given in files.options.items()}
-    for scheme, secrets in files.secrets.items():
-        shown = {name: secret.get_secret_value() for name, secret in secrets.items()}
-        options.setdefault(scheme, {}).update(shown)
-    return options
-
-
-def _projection(
-    config: Config, name: str, measures: ReplicationMeasures, pool: CopyPool, file_systems: FileSystems
-) -> ReplicationProjection:
-    from handlers.metastore import Metastore
-    from handlers.replication.context import Context
-    from handlers.replication.lastid import LastId
-    from handlers.replication.projection import ReplicationProjection
-    from handlers.replication.quarantine import Quarantine
-    from handlers.replication.tables_seen import TablesSeen
-    from state.transactions import TxnLedger
-
-    settings = config.policies[name]
-    policy = policy_of(name, settings)
-    target = Metastore(config.targets[settings.target].metastore)
-    context = Context(
-        policy=policy,
-        source=Metastore(config.sources[settings.source].metastore),
-        target=target,
-        seen=TablesSeen(target, policy),
-        last_id=LastId(target, policy),
-        ledger=TxnLedger(),
-        quarantine=Quarantine(),
-        copies=pool,
-        files=file_systems,
-        observer=measures,
-    )
-    return ReplicationProjection(source_name=settings.source, context=context, store=open_state(config, name))
-
-
 def _reader(config: Config, name: str) -> TopicReader:
-    from daemon.consumer import ConsumerSettings, TopicReader
-    from daemon.deadletter import DeadLetters, dead_letter_topic
-    from daemon.relay import outbox_of
-    from handlers.metastore import Metastore
-
+    policy = config.policies[name]
+    source = config.sources[policy.source]
     assert config.kafka is not None, "checked with the configuration"
-    source_name = config.policies[name].source
-    source = config.sources[source_name]
     broker, topic = broker_settings(config.kafka), source_topic(config, source)
     letters = DeadLetters(
         broker,
         dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
-        origin=source.topic,
-        reader=f"{KIND}-{name}",
+        origin=topic.name,
+        reader=projection_name(name),
     )
-    filler = outbox_of(lambda: Metastore(source.metastore), relay_settings(source_name, source), topic)
-    return TopicReader(broker, topic, ConsumerSettings(group=f"tideline-{KIND}-{name}"), letters, filler)
+    filler = outbox_of(lambda: Metastore(source.metastore), relay_settings(policy.source, source), topic)
+    settings = ConsumerSettings(group=f"tideline.{name}", format=source.format)
+    return TopicReader(broker, topic, settings, letters, filler)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.broker import BrokerSettings
-from daemon.relay.settings import RelaySettings, RelayStatus
+from daemon.relay import Relay, RelaySettings, RelayStatus
 from daemon.reporting import SourcePart
 from daemon.service.late import Late
+from daemon.service.measured import measured_metastore
 from daemon.supervisor import Job
 from daemon.topic import Topic, TopicSettings
+from handlers.metastore import Metastore
+from state.store.sqlite import SqliteStore
 
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
     from daemon.config import Config, KafkaConfig, SourceConfig
     from daemon.lifeline import Lifeline
-    from daemon.relay import Relay
+    from daemon.metrics import Metrics
 
 
 STORE_VERSION: Final = 1
@@ -63,14 +67,14 @@ def relay_settings(name: str, source: SourceConfig) -> RelaySettings:
     )
 
 
-def source_part(config: Config, name: str) -> tuple[Job, SourcePart]:
+def source_part(config: Config, name: str, metrics: Metrics) -> tuple[Job, SourcePart]:
     """Return the loop of source ``name`` and what it tells."""
     source = config.sources[name]
     if not source.relay.enabled:
         watch = _Watch(name, source)
         job = f"watch:{name}"
         return Job(job, watch.run), SourcePart(name, job, relays=False, status=lambda: watch.status)
-    late = Late(lambda: _build_relay(config, name, source))
+    late = Late(lambda: _build_relay(config, name, source, metrics))
     idle = RelayStatus(name, source.topic)
     job = f"relay:{name}"
     part = SourcePart(
@@ -79,16 +83,13 @@ def source_part(config: Config, name: str) -> tuple[Job, SourcePart]:
     return Job(job, late.run), part
 
 
-def _build_relay(config: Config, name: str, source: SourceConfig) -> Relay:
-    from daemon.relay import Relay
-    from handlers.metastore import Metastore
-    from state.store.sqlite import SqliteStore
-
+def _build_relay(config: Config, name: str, source: SourceConfig, metrics: Metrics) -> Relay:
+    metastore = measured_metastore(metrics, name)
     assert config.kafka is not None, "checked with the configuration"
     return Relay(
         broker_settings(config.kafka),
         source_topic(config, source),
-        lambda: Metastore(source.metastore),
+        lambda: metastore(source.metastore),
         SqliteStore(state_file(config.state.dir, "relay", name), schema_version=STORE_VERSION),
         relay_settings(name, source),
     )
@@ -108,10 +109,6 @@ class _Watch:
 
     def run(self, lifeline: Lifeline) -> None:
         """Ask every ``WATCH_S`` until told to stop."""
-        from contextlib import closing
-
-        from handlers.metastore import Metastore
-
         with closing(Metastore(self._uris)) as metastore:
             while not lifeline.stopping.is_set():
                 self.status = replace(self.status, source_event_id=metastore.current_event_id())
