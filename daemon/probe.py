@@ -19,12 +19,13 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from daemon.broker import BrokerSettings, kafka_failure, translated
 from daemon.topic import PARTITION, Watermarks
-from handlers.decoding.tideline import peek
+from handlers.decoding import decode, peek
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 
@@ -40,15 +41,6 @@ class Located:
     offset: int
     position: Position
     value: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """Where a reader stood: the record of ``position`` lies at ``offset`` of the topic with this identity."""
-
-    identity: str
-    offset: int
-    position: Position
 
 
 class Records(Protocol):
@@ -121,13 +113,20 @@ def _next_before(records: Records, position: Position, offset: int) -> int:
     return offset
 
 
-def still_there(records: Records, hint: Hint, position: Position) -> bool:
-    """Tell whether ``position`` still lies where ``hint`` says, so that reading can go on right behind it."""
+def is_at(records: Records, position: Position, offset: int) -> bool:
+    """Tell whether the record at ``offset`` is still ``position``: then reading goes on behind it, and nothing is searched."""
     marks = records.watermarks()
-    if hint.position != position or not marks.low <= hint.offset < marks.high:
+    if not marks.low <= offset < marks.high:
         return False
-    found = records.first_from(hint.offset, hint.offset + 1)
+    found = records.first_from(offset, offset + 1)
     return found is not None and found.position == position
+
+
+def next_record(records: Records, position: Position) -> int | None:
+    """Return the offset of the very next event after ``position``; None where the topic does not hold it."""
+    offset = find(records, position)
+    found = records.first_from(offset, records.watermarks().high)
+    return offset if found is not None and _is_next(position, found) else None
 
 
 class Probe:
@@ -170,19 +169,24 @@ class Probe:
 
     def first_from(self, offset: int, end: int) -> Located | None:
         """Return the first record in ``offset`` to ``end`` that names its event; raise KafkaUnavailable."""
+        return next(
+            (found for at, value in self.values(offset, end) if (found := _located(at, value)) is not None),
+            None,
+        )
+
+    def values(self, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield (offset, value) of the records in ``offset`` to ``end``; raise KafkaUnavailable."""
         self._seek(offset)
         while offset < end:
             message = self._read()
             if message is None:
-                return None
-            offset = _int(message.offset())
-            if offset >= end:
-                return None
-            self._next = offset = offset + 1
-            located = _located(message)
-            if located is not None:
-                return located
-        return None
+                return
+            at: Any = message.offset()
+            if at >= end:
+                return
+            self._next = offset = at + 1
+            value: Any = message.value()
+            yield at, value or b""
 
     def _seek(self, offset: int) -> None:
         """Stand at ``offset``; nothing to do where the last read ended there."""
@@ -213,15 +217,18 @@ def _passing(error: KafkaError) -> bool:
     return error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}  # noqa: SLF001 - as above
 
 
-def _located(message: Message) -> Located | None:
-    value: Any = message.value()
+def _located(offset: int, value: bytes) -> Located | None:
+    """Read where a record stands; None for one that does not say it."""
     try:
-        place = peek(value or b"")
+        return Located(offset, Position(*_place(value)), value)
     except BadInput:
         return None
-    return Located(_int(message.offset()), Position(place.event_id, place.part, place.parts), value)
 
 
-def _int(offset: int | None) -> int:
-    assert offset is not None, "a record that was read has an offset"
-    return offset
+def _place(value: bytes) -> tuple[int, int, int]:
+    """Return event id, part and parts, of our own records from their first bytes; raise BadInput."""
+    try:
+        return peek(value)
+    except BadInput:
+        event = decode(value)
+        return event.event_id, event.part, event.parts

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 )
 
 from daemon.broker import LIBRARY_LOG, BrokerSettings, translated
-from state.errors import ConfigError, NotFound, Refused
+from state.errors import ConfigError, Refused
 
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class Topic:
             self.verify()
         return created
 
-    def verify(self) -> None:
-        """Raise ConfigError unless the topic has one partition, room for our records and no compaction; NotFound."""
+    def verify_order(self) -> None:
+        """Raise ConfigError unless the topic has one partition; NotFound, KafkaUnavailable. What a reader has to know."""
         description = self._describe()
         if len(description.partitions) != 1:
             raise ConfigError(
@@ -92,6 +92,10 @@ class Topic:
                 topic=self.name,
                 partitions=len(description.partitions),
             )
+
+    def verify(self) -> None:
+        """Raise ConfigError unless the topic has one partition, room for our records and no compaction; NotFound."""
+        self.verify_order()
         config = self._config()
         bytes_max = int(config["max.message.bytes"])
         if bytes_max < self.settings.message_bytes_max:
@@ -160,11 +164,3 @@ class Topic:
         with translated(doing, topic=self.name):
             (answer,) = asked.values()
             return answer.result(timeout=self._broker.timeout_s + 5)
-
-
-def require_existing(topic: Topic) -> None:
-    """Verify a topic that somebody else fills; raise ConfigError where it is absent."""
-    try:
-        topic.verify()
-    except NotFound as error:
-        raise ConfigError("the source's topic does not exist", hint=error.hint, topic=topic.name) from error

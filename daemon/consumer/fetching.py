@@ -1,0 +1,225 @@
+"""Fetching in a thread of its own, into a bounded queue.
+
+Why a thread: applying one batch may take minutes (a large copy), and a Kafka client that is not polled meanwhile answers
+nobody. The thread keeps polling, and while the queue is full it pauses the partition, so that memory stays bounded however
+far the projection is behind.
+
+Offsets come from the caller alone: ``assign`` and never a group, ``auto.offset.reset=error``, so that a topic that has lost
+the wanted offset is an answer (``Lost``) and not a silent jump to its end, which is librdkafka's default.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from daemon.broker import BrokerSettings, kafka_failure
+from daemon.consumer.settings import ConsumerSettings, Fetched
+from daemon.topic import PARTITION
+from state.errors import KafkaUnavailable
+
+
+if TYPE_CHECKING:
+    from state.errors import TidelineError
+
+
+log = structlog.get_logger(__name__)
+
+_END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's local codes are spelled so
+_LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001 - as above
+_GONE: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - as above
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
+    }
+)
+_PASSING: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - as above
+        KafkaError._TRANSPORT,  # noqa: SLF001 - as above
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - as above
+        KafkaError._RESOLVE,  # noqa: SLF001 - as above
+    }
+)
+_POLL_S: Final = 0.2
+_CONSUME: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What had been fetched."""
+
+    records: tuple[Fetched, ...] = ()
+    ended: bool = False
+    """The end of the topic follows ``records``."""
+    lost: str | None = None
+    """Why reading cannot go on at this place of the topic: it has to be searched anew."""
+
+
+class _Queue:
+    """Records between the two threads; bounded in what it wants, never in what it takes."""
+
+    def __init__(self, records_max: int, bytes_max: int) -> None:
+        self._records_max, self._bytes_max = records_max, bytes_max
+        self._records: deque[Fetched] = deque()
+        self._bytes = 0
+        self._ended = False
+        self._lost: str | None = None
+        self._failure: TidelineError | None = None
+        self._changed = threading.Condition()
+
+    def put(
+        self, records: list[Fetched], *, ended: bool, lost: str | None, failure: TidelineError | None
+    ) -> None:
+        with self._changed:
+            self._records.extend(records)
+            self._bytes += sum(record.size_bytes for record in records)
+            self._ended = ended or (self._ended and not records)
+            self._lost = lost or self._lost
+            self._failure = failure or self._failure
+            self._changed.notify()
+
+    def take(self, limit: int, timeout_s: float) -> Taken:
+        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; raise what has failed after them."""
+        with self._changed:
+            if not self._something():
+                self._changed.wait_for(self._something, timeout_s)
+            records = tuple(self._records.popleft() for _ in range(min(limit, len(self._records))))
+            self._bytes -= sum(record.size_bytes for record in records)
+            if self._records or records:
+                return Taken(records, ended=self._ended and not self._records)
+            if self._failure is not None:
+                raise self._failure
+            return Taken(ended=self._ended, lost=self._lost)
+
+    def full(self) -> bool:
+        with self._changed:
+            return len(self._records) >= self._records_max or self._bytes >= self._bytes_max
+
+    def half_empty(self) -> bool:
+        with self._changed:
+            return len(self._records) * 2 <= self._records_max and self._bytes * 2 <= self._bytes_max
+
+    def _something(self) -> bool:
+        return bool(self._records) or self._lost is not None or self._failure is not None
+
+
+class Fetcher:
+    """Reads the topic from one offset on. A new place needs a new fetcher."""
+
+    def __init__(self, broker: BrokerSettings, topic: str, offset: int, settings: ConsumerSettings) -> None:
+        self._partition = TopicPartition(topic, PARTITION, offset)
+        self._queue = _Queue(settings.queue_records, settings.queue_bytes)
+        self._closing = threading.Event()
+        self._paused = False
+        self._to_commit: int | None = None
+        self._consumer = Consumer(
+            broker.librdkafka(
+                group_id=settings.group,
+                enable_auto_commit=False,
+                enable_auto_offset_store=False,
+                auto_offset_reset="error",
+                isolation_level="read_committed",
+                check_crcs=True,
+                enable_partition_eof=True,
+                allow_auto_create_topics=False,
+                queued_min_messages=1_000,
+                queued_max_messages_kbytes=16_384,
+                fetch_queue_backoff_ms=20,
+            ),
+        )
+        self._consumer.assign([self._partition])
+        self._thread = threading.Thread(target=self._main, name=f"fetch-{settings.group}", daemon=True)
+        self._thread.start()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the partition is paused because the queue is full."""
+        return self._paused
+
+    def take(self, limit: int, timeout_s: float) -> Taken:
+        """Return what was fetched, at most ``limit`` records; raise KafkaUnavailable, ConfigError (not allowed)."""
+        return self._queue.take(limit, timeout_s)
+
+    def commit(self, offset: int) -> None:
+        """Commit ``offset`` to the group, for others to look at; not waited for, and a failure is only logged."""
+        self._to_commit = offset
+
+    def close(self) -> None:
+        """Stop fetching; waits for the thread, which is at most a moment away from seeing it."""
+        self._closing.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _main(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._turn()
+        except KafkaException as error:
+            self._fail(kafka_failure(error.args[0], "read the topic", topic=self._partition.topic))
+        except Exception as error:  # noqa: BLE001 - the last handler of a thread: the reader raises it where it can be judged
+            self._fail(KafkaUnavailable("fetching ended unexpectedly", reason=repr(error)))
+
+    def _turn(self) -> None:
+        self._pause_or_resume()
+        self._commit()
+        first = self._consumer.poll(_POLL_S)
+        if first is None:
+            return
+        # The rest without waiting: consume() with a timeout would wait for a full batch.
+        more = [] if self._paused else self._consumer.consume(_CONSUME, 0)
+        self._deliver([first, *more])
+
+    def _pause_or_resume(self) -> None:
+        if not self._paused and self._queue.full():
+            self._consumer.pause([self._partition])
+            self._paused = True
+        elif self._paused and self._queue.half_empty():
+            self._consumer.resume([self._partition])
+            self._paused = False
+
+    def _commit(self) -> None:
+        """Commit from this thread: the library's commit has been seen to block for ever beside another thread's poll."""
+        offset, self._to_commit = self._to_commit, None
+        if offset is None:
+            return
+        try:
+            place = TopicPartition(self._partition.topic, PARTITION, offset)
+            self._consumer.commit(offsets=[place], asynchronous=True)
+        except KafkaException as error:
+            log.debug("offset not committed; it is for information only", reason=str(error))
+
+    def _deliver(self, messages: list[Message]) -> None:
+        records: list[Fetched] = []
+        ended, lost, failure = False, None, None
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(_fetched(message))
+                ended = False
+            elif error.code() == _END:
+                ended = True
+            elif error.code() in _LOST or error.code() in _GONE:
+                lost = lost or error.str()
+            elif error.code() not in _PASSING and not error.retriable():
+                failure = failure or kafka_failure(error, "read the topic", topic=self._partition.topic)
+        self._queue.put(records, ended=ended, lost=lost, failure=failure)
+
+    def _fail(self, error: TidelineError) -> None:
+        self._queue.put([], ended=False, lost=None, failure=error)
+
+
+def _fetched(message: Message) -> Fetched:
+    _, timestamp_ms = message.timestamp()
+    headers: Any = message.headers() or []
+    value: Any = message.value()  # bytes, since no deserializer is configured
+    key: Any = message.key()
+    return Fetched(message.offset(), value, tuple(headers), key, max(0, timestamp_ms) // 1000)

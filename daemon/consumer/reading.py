@@ -1,0 +1,255 @@
+"""From records to events that follow each other without a hole.
+
+Kafka's own order and offsets prove little: offsets have holes that mean nothing (markers, expiry), and a topic can be cut or
+made anew behind our back. Event ids prove everything, so each event is compared with the last one handed out:
+
+- the next one is handed out;
+- one that was handed out before is dropped and counted;
+- a later one is a hole in the topic. First the place is searched anew (the topic may be another one by now); then the missing
+  events are read from the notification log, encoded as the relay does it; if that does not have them either, GapDetected.
+
+A record that cannot be used goes to the dead letters first. If it says its place it is then handed out as Undecodable, so
+that its table can be quarantined. If it does not, it is left out: should it have been an event, the hole in the ids shows it.
+
+Formats without event ids have only offsets: then the id is offset + 1, holes are no news, and nothing can be filled in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from daemon.consumer.fetching import Fetcher
+from daemon.consumer.intake import Intake
+from daemon.consumer.seeking import Seeker
+from daemon.consumer.settings import ConsumerSettings, Fetched, Filler, Letters, ReaderStatus
+from state.errors import GapDetected, KafkaUnavailable
+from state.positions import Position, Step
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.broker import BrokerSettings
+    from daemon.topic import Topic
+    from handlers.events import Event
+
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events that follow each other; ``position`` is that of the last one."""
+
+    events: tuple[Event, ...]
+    position: Position
+    caught_up: bool
+    """The topic ended after them."""
+
+
+class TopicReader:
+    """Reads one topic for one projection. ``status`` may be read by any thread, the rest belongs to one.
+
+    ``seek`` first; after an error ``close`` and ``seek`` again.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        topic: Topic,
+        settings: ConsumerSettings,
+        letters: Letters,
+        filler: Filler | None = None,
+    ) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._filler = filler
+        self._seeker = Seeker(broker, topic, settings.format)
+        self._intake = Intake(settings, letters)
+        self._fetcher: Fetcher | None = None
+        self._ahead: deque[Fetched] = deque()
+        self._filling: Iterator[Fetched] | None = None
+        self._mended_at: int | None = None
+        self._lost_in_a_row = 0
+        self._position = Position(0)
+        self._offset = 0
+        self._committed_at_s = 0.0
+        self.status = ReaderStatus(topic.name)
+
+    def seek(self, position: Position) -> None:
+        """Read on after ``position``; raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids)."""
+        sought = self._seeker.seek(position)
+        self._intake.offsets_are_ids = self._seeker.offsets_are_ids
+        self._position = position
+        self._filling, self._mended_at = None, None
+        self._fetch_from(sought.offset)
+        if sought.empty and not self._seeker.offsets_are_ids:
+            self._fill_emptied()
+        self.status = replace(self.status, position=position, offset=sought.offset, caught_up=False)
+
+    def read(self, timeout_s: float) -> Batch:
+        """Return the next events, at most ``batch_events``, waiting up to ``timeout_s`` for the first.
+
+        Raises GapDetected with both ids; ConfigError, Transient.
+        """
+        ended = self._take(timeout_s)
+        events: list[Event] = []
+        duplicates = filled = 0
+        while len(events) < self._settings.batch_events and (record := self._next()) is not None:
+            event = self._intake.event(record)
+            step = None if event is None else self._step(event)
+            if event is None or step is Step.DUPLICATE:
+                duplicates += event is not None and record.offset is not None
+            elif step is Step.GAP:
+                self._mend(record, event)
+            else:
+                self._accept(record, event)
+                events.append(event)
+                filled += record.offset is None
+        caught_up = ended and not self._ahead and self._filling is None
+        self._count(len(events), duplicates, filled, caught_up=caught_up)
+        return Batch(tuple(events), self._position, caught_up)
+
+    def applied(self, position: Position) -> None:
+        """Note that everything handed out up to ``position`` is durable: commit the offset now and then, for lag tools."""
+        due = time.monotonic() - self._committed_at_s >= self._settings.commit_s
+        if due and self._fetcher is not None and position == self._position:
+            self._fetcher.commit(self._offset)
+            self._committed_at_s = time.monotonic()
+
+    def close(self) -> None:
+        """Stop fetching and release connections; ``seek`` may follow."""
+        if self._fetcher is not None:
+            self._fetcher.close()
+            self._fetcher = None
+        if self._filler is not None:
+            self._filler.close()
+
+    def _take(self, timeout_s: float) -> bool:
+        """Fetch more where nothing lies ready; tell whether the topic ends behind it."""
+        assert self._fetcher is not None, "seek first"
+        if self._ahead or self._filling is not None:
+            return False
+        taken = self._fetcher.take(self._settings.batch_events, timeout_s)
+        if taken.lost is not None:
+            self._lost(taken.lost)
+            return False
+        if taken.records or taken.ended:
+            self._lost_in_a_row = 0
+        if taken.records and self._seeker.undecided:  # now there is something to recognise the format by
+            self.seek(self._position)
+            return False
+        self._ahead.extend(taken.records)
+        return taken.ended
+
+    def _next(self) -> Fetched | None:
+        """Return the next record: of those that fill a hole, then of those that were fetched."""
+        if self._filling is not None:
+            record = next(self._filling, None)
+            if record is not None:
+                return record
+            self._filling = None
+        if not self._ahead:
+            return None
+        record = self._ahead.popleft()
+        assert record.offset is not None, "what was fetched has an offset"
+        self._offset = record.offset + 1
+        return record
+
+    def _step(self, event: Event) -> Step:
+        step = self._position.step(event.event_id, event.part)
+        return Step.NEXT if step is Step.GAP and self._intake.offsets_are_ids else step
+
+    def _accept(self, record: Fetched, event: Event) -> None:
+        self._intake.accepted(record, event)
+        self._position = Position(event.event_id, event.part, event.parts)
+        if record.offset is not None:
+            self._seeker.remember(self._position, record.offset)
+            self._mended_at = None
+
+    def _mend(self, record: Fetched, event: Event) -> None:
+        """Find what is missing in front of ``event``: elsewhere in the topic, or in the notification log."""
+        expected = self._position.expected()
+        if record.offset is None or record.offset == self._mended_at:
+            raise self._gap(event)
+        offset = self._seeker.next_offset(self._position)
+        if offset is not None:
+            self._search(offset)
+            return
+        if self._filler is None:
+            raise self._gap(event)
+        log.warning(
+            "events are missing in the topic; reading them from the source",
+            expected=expected[0],
+            found=event.event_id,
+        )
+        self._mended_at = record.offset
+        self._ahead.appendleft(record)
+        self._offset = record.offset
+        self._filling = self._fill(expected[0], event.event_id if event.part else event.event_id - 1)
+
+    def _search(self, offset: int) -> None:
+        self._fetch_from(offset)
+        self.status = replace(self.status, searches=self.status.searches + 1)
+
+    def _fill(self, first: int, last: int) -> Iterator[Fetched]:
+        assert self._filler is not None
+        return (
+            Fetched(None, record.value, record.headers, record.key)
+            for record in self._filler.records(first, last)
+        )
+
+    def _fill_emptied(self) -> None:
+        """An empty topic cannot show a hole, so the log is asked whether there is more than was applied."""
+        if self._filler is None:
+            return
+        current = self._filler.current_event_id()
+        if current > self._position.applied_event_id:
+            self._filling = self._fill(self._position.expected()[0], current)
+
+    def _lost(self, reason: str) -> None:
+        """The topic no longer has the offset: search the position anew."""
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row > 1:
+            raise KafkaUnavailable(
+                "the topic changes while it is read", topic=self.status.topic, reason=reason
+            )
+        log.warning(
+            "the topic was cut or made anew; searching the place", topic=self.status.topic, reason=reason
+        )
+        self.status = replace(self.status, searches=self.status.searches + 1)
+        self.seek(self._position)
+
+    def _fetch_from(self, offset: int) -> None:
+        self._ahead.clear()
+        self._offset = offset
+        if self._fetcher is not None:
+            self._fetcher.close()
+        self._fetcher = Fetcher(self._broker, self.status.topic, offset, self._settings)
+
+    def _gap(self, event: Event) -> GapDetected:
+        return GapDetected(
+            "events are missing in the topic, and the notification log cannot give them",
+            topic=self.status.topic,
+            expected=self._position.expected()[0],
+            found=event.event_id,
+        )
+
+    def _count(self, events: int, duplicates: int, filled: int, *, caught_up: bool) -> None:
+        status = self.status
+        self.status = replace(
+            status,
+            position=self._position,
+            offset=self._offset,
+            caught_up=caught_up,
+            events=status.events + events,
+            duplicates=status.duplicates + duplicates,
+            filled=status.filled + filled,
+            dead_letters=self._intake.dead_letters,
+            unknown=self._intake.unknown,
+        )
