@@ -57,11 +57,7 @@ class TxnLedger:
         return None if oldest is None else oldest.value()
 
     def unlisted(self, txn_id: int) -> tuple[Touched, ...]:
-        """Return the partitions that a transaction touched and for which no write event was seen.
-
-        Hive's write events name only the first of several static partitions of a multi-insert; the files of the others
-        are found by listing the directories of the write id.
-        """
+        """Return the partitions touched without a write event: Hive's name only the first static one of a multi-insert."""
         txn = self._book.txns.get(txn_id)
         return () if txn is None else tuple(txn.touched)
 
@@ -252,8 +248,5 @@ class TxnLedger:
 
 
 def _contradiction(message: str, **context: object) -> StateCorrupt:
-    return StateCorrupt(
-        message,
-        hint="The source's metastore or this state was restored from a backup: bootstrap the policy anew.",
-        **context,
-    )
+    hint = "The source's metastore or this state was restored from a backup: bootstrap the policy anew."
+    return StateCorrupt(message, hint=hint, **context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -20,7 +21,8 @@ from state.store.memory import MemoryStore
 from state.transactions import Allocation, Touched, TxnLedger, ValidWriteIds
 
 
-TABLES = st.sampled_from(["a.t", "a.u", "a.v", "b.t"])
+TABLE_NAMES = ("a.t", "a.u", "a.v", "b.t")
+TABLES = st.sampled_from(TABLE_NAMES)
 PARTITIONS = st.sampled_from(["", "p=1", "p=2"])
 
 Event = tuple[str, tuple[object, ...]]
@@ -76,7 +78,7 @@ class Source:
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """``source`` is the truth now, ``saved`` the truth at the last flush, ``since`` the events after it."""
+    """``source`` is the truth now, ``saved`` the truth at the last flush."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,16 +90,16 @@ class LedgerMachine(RuleBasedStateMachine):
     def first_flush(self) -> None:
         self.flush()
 
-    @rule()
     def open_txn(self) -> None:
         self.source.txn_id += 1
         self.source.open_txns.append(self.source.txn_id)
         self.ledger.opened(self.source.txn_id, self.source.txn_id, self.source.next_event())
 
-    @precondition(lambda self: self.source.open_txns)
-    @rule(data=st.data(), table=TABLES)
-    def allocate(self, data: st.DataObject, table: str) -> None:
-        txn_id = data.draw(st.sampled_from(self.source.open_txns))
+    @rule(data=st.data(), table=TABLES, new=st.booleans())
+    def allocate(self, data: st.DataObject, table: str, new: bool) -> None:
+        if new or not self.source.open_txns:
+            self.open_txn()
+        txn_id = data.draw(st.sampled_from(self.source.open_txns[::-1]))
         write_id = self.source.marks.get(table, 0) + 1
         allocation = Allocation(table, write_id, self.source.next_event())
         assert self.ledger.allocated(txn_id, *allocation) == allocation
@@ -163,25 +165,24 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger.renamed(old, new)
 
     @precondition(lambda self: self.source.marks)
-    @rule(data=st.data())
-    def drop(self, data: st.DataObject) -> None:
-        table = data.draw(st.sampled_from(sorted(self.source.marks)))
+    @rule(data=st.data(), database=st.booleans())
+    def drop(self, data: st.DataObject, database: bool) -> None:
         self.source.next_event()
-        self.source.forget_table(table)
-        self.ledger.dropped(table)
-
-    @rule(db=st.sampled_from(["a", "b"]))
-    def drop_database(self, db: str) -> None:
-        self.source.next_event()
-        for table in ("a.t", "a.u", "a.v", "b.t"):
-            if table.startswith(db + "."):
+        chosen = data.draw(st.sampled_from(sorted(self.source.marks)))
+        db = chosen.split(".")[0]
+        if database:
+            self.ledger.database_dropped(db)
+        else:
+            self.ledger.dropped(chosen)
+        for table in list(self.source.marks):
+            if table == chosen or (database and table.startswith(db + ".")):
                 self.source.forget_table(table)
-        self.ledger.database_dropped(db)
 
     @rule(table=TABLES, mark=st.integers(0, 5), aborted=st.sets(st.integers(1, 5)))
     def seed(self, table: str, mark: int, aborted: set[int]) -> None:
+        if table in self.source.marks:
+            return
         ids = ValidWriteIds(table, mark, (), tuple(sorted(w for w in aborted if w <= mark)))
-        self.source.forget_table(table)
         self.source.marks[table] = mark
         self.source.aborted += [(table, write_id) for write_id in ids.aborted]
         self.ledger.seed(ids, event_id=self.source.next_event())
@@ -198,26 +199,21 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.flush(transaction)
         self.saved = deepcopy(self.source)
 
-    @rule()
-    def crash(self) -> None:
+    @rule(flushed_before=st.booleans(), failing=st.booleans())
+    def restart(self, flushed_before: bool, failing: bool) -> None:
         """Back to the last flush: the events since come again, or others in their place."""
+        if flushed_before:
+            self.flush()
+        if failing:
+            self.flush_in_vain()
         self.ledger = TxnLedger()
         self.ledger.load(self.store)
         self.source = deepcopy(self.saved)
 
-    @rule()
-    def fail_while_flushing(self) -> None:
-        try:
-            with self.store.transaction() as transaction:
-                self.ledger.flush(transaction)
-                raise ZeroDivisionError  # noqa: TRY301 - what the caller writes after the ledger fails
-        except ZeroDivisionError:
-            self.crash()
-
-    @rule()
-    def flush_and_load(self) -> None:
-        self.flush()
-        self.crash()
+    def flush_in_vain(self) -> None:
+        with contextlib.suppress(ZeroDivisionError), self.store.transaction() as transaction:
+            self.ledger.flush(transaction)
+            raise ZeroDivisionError
 
     @invariant()
     def the_ledger_holds_its_own_invariants(self) -> None:
@@ -240,7 +236,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def write_id_lists_are_as_the_facts_say(self) -> None:
         assert self.ledger.tables() == tuple(sorted(self.source.marks))
-        for table in ("a.t", "a.u", "a.v", "b.t"):
+        for table in TABLE_NAMES:
             assert self.ledger.valid_write_ids(table) == self.source.valid(table)
 
 
