@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _COMMANDS: Final = {
-    "bootstrap": ("daemon.cli.bootstrapping", "bootstrap", "Make a policy's replica, once, before it is followed."),
+    "bootstrap": ("daemon.cli.running", "bootstrap", "Make a policy's replica, once, before it is followed."),
     "config": ("daemon.cli.settings", "config", "Check, show and describe the configuration."),
     "dlq": ("daemon.cli.dlq", "dlq", "List, show and replay records that could not be used."),
     "relay": ("daemon.cli.running", "relay", "Publish the sources' notification logs, and do nothing else."),
