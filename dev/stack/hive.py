@@ -14,11 +14,6 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
-from thrift.protocol import TBinaryProtocol
-from thrift.Thrift import TException
-from thrift.transport import TSocket, TTransport
-
 from dev.stack import hive_conf
 from dev.stack.errors import ComponentFailed, SqlFailed
 from dev.stack.harness import SCHEMA, harness_hash, hive_class_path
@@ -113,20 +108,26 @@ class Metastore(HiveProcess):
         """It serves when it tells the notification log's last event id."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass  # thrift's own attempt would log every refusal
-        try:
-            self.last_event_id()
-        except (TException, EOFError) as error:
-            raise TimeoutError(f"no answer to get_current_notificationEventId: {error}") from error
+        self.last_event_id()
 
     def last_event_id(self) -> int:
-        """The id of the newest event in the log; raises TException when the server does not answer."""
+        """The id of the newest event in the log; raises TimeoutError when the server does not answer."""
+        from hmsclient.genthrift.hive_metastore import (
+            ThriftHiveMetastore,  # a container that only serves has no client
+        )
+        from thrift.protocol import TBinaryProtocol
+        from thrift.Thrift import TException
+        from thrift.transport import TSocket, TTransport
+
         connection = TSocket.TSocket("127.0.0.1", self.port)
         connection.setTimeout(ASK_TIMEOUT_MS)
         transport = TTransport.TBufferedTransport(connection)
-        transport.open()
         try:
+            transport.open()
             client = ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
             return int(client.get_current_notificationEventId().eventId)
+        except (TException, EOFError) as error:
+            raise TimeoutError(f"no answer to get_current_notificationEventId: {error}") from error
         finally:
             transport.close()
 
@@ -136,19 +137,29 @@ class Metastore(HiveProcess):
         if self.database != Database.derby(database):
             self._run_schema_init()
             return
-        template = cache_dir() / "schema" / harness_hash()
+        template = self.template()
+        if not template.exists():
+            self._make_template(template)
+        shutil.rmtree(database, ignore_errors=True)
+        shutil.copytree(template, database)
+
+    @staticmethod
+    def template() -> Path:
+        """The Derby database that new metastores are copied from; made by the first."""
+        return cache_dir() / "schema" / harness_hash()
+
+    def _make_template(self, template: Path) -> None:
         template.parent.mkdir(parents=True, exist_ok=True)
         with template.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not template.exists():
-                shutil.rmtree(database, ignore_errors=True)
-                self._run_schema_init()
-                part = template.with_suffix(".part")
-                shutil.rmtree(part, ignore_errors=True)
-                shutil.copytree(database, part)
-                part.replace(template)
-        shutil.rmtree(database, ignore_errors=True)
-        shutil.copytree(template, database)
+            if template.exists():
+                return
+            database, part = self.directory / "db", template.with_suffix(".part")
+            shutil.rmtree(database, ignore_errors=True)
+            self._run_schema_init()
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(database, part)
+            part.replace(template)
 
     def _run_schema_init(self) -> None:
         with self.log.open("ab") as log:
@@ -167,9 +178,16 @@ class Metastore(HiveProcess):
 class SqlEngine(HiveProcess):
     """Hive's compiler and executor for one metastore; one connection is one session."""
 
-    def __init__(self, metastore: Metastore, port: int | None = None, host: str = HOST) -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        port: int | None = None,
+        host: str = HOST,
+        metastore_uri: str | None = None,
+    ) -> None:
         super().__init__("engine", metastore.layout, heap_mb=700)
-        self.metastore = metastore
+        self.settings = metastore.settings
+        self.metastore_uri = metastore_uri or metastore.uri
         self.host = host
         self.port = port or free_port()
 
@@ -181,7 +199,7 @@ class SqlEngine(HiveProcess):
     def prepare(self) -> None:
         """Write the configuration."""
         self.layout.create()
-        properties = hive_conf.engine_properties(self.layout, self.metastore.uri, self.metastore.settings)
+        properties = hive_conf.engine_properties(self.layout, self.metastore_uri, self.settings)
         hive_conf.write_conf(self.conf, properties, ("hive-site.xml",))
 
     def command(self) -> list[str]:
@@ -195,5 +213,5 @@ class SqlEngine(HiveProcess):
         try:
             with Session("127.0.0.1", self.port) as session:
                 session.rows("select 1")
-        except SqlFailed as error:
+        except (SqlFailed, ComponentFailed) as error:  # a container's port opens before its server does
             raise TimeoutError(str(error)) from error

@@ -9,9 +9,6 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from dev.stack.errors import ComponentFailed
 from dev.stack.jars import class_path, read_lock
 from dev.stack.java import java
@@ -37,9 +34,11 @@ class Kafka(Component):
         port: int | None = None,
         extra: Mapping[str, str] | None = None,
         host: str = HOST,
+        advertised: str = HOST,
     ) -> None:
         super().__init__("kafka", directory)
         self.host = host
+        self.advertised = advertised
         self.port = port or free_port()
         self.controller_port = free_port()
         self.extra = dict(extra or {})
@@ -47,7 +46,7 @@ class Kafka(Component):
     @property
     def bootstrap(self) -> str:
         """``bootstrap.servers`` for clients."""
-        return f"{self.host}:{self.port}"
+        return f"{self.advertised}:{self.port}"
 
     def prepare(self) -> None:
         """Write the configuration; format the log directory at the first start."""
@@ -66,6 +65,9 @@ class Kafka(Component):
 
     def ask(self) -> None:
         """It serves when it answers a metadata request and names itself as controller."""
+        from confluent_kafka import KafkaException  # a container that only serves has no client
+        from confluent_kafka.admin import AdminClient
+
         with socket.create_connection(("127.0.0.1", self.port), timeout=ASK_TIMEOUT_S):
             pass
         client = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0})
@@ -111,7 +113,7 @@ class Kafka(Component):
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
             "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{self.advertised}:{self.port}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",

@@ -18,9 +18,13 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dev.stack.errors import ComponentFailed
 
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 POLL_S = 0.05
 LOG_TAIL_LINES = 30
@@ -99,20 +103,7 @@ class Component(ABC):
 
     def wait_ready(self) -> None:
         """Ask until it answers; raises ComponentFailed when it died or time is up."""
-        deadline = time.monotonic() + self.start_timeout_s
-        while True:
-            if self.pid is None:
-                raise ComponentFailed(f"{self.name} ended while starting. {self.log_tail()}")
-            try:
-                self.ask()
-            except (OSError, TimeoutError) as error:
-                if time.monotonic() > deadline:
-                    raise ComponentFailed(
-                        f"{self.name} did not answer within {self.start_timeout_s:.0f} s: {error}. {self.log_tail()}"
-                    ) from error
-                time.sleep(POLL_S)
-            else:
-                return
+        wait_for_answer(self, lambda: self.pid is not None, self.log_tail)
 
     def stop(self) -> None:
         """Ask it to end, insist after ``stop_timeout_s``; fine when it does not run."""
@@ -147,6 +138,25 @@ class Component(ABC):
             return 0
         status = Path(f"/proc/{self.pid}/status").read_text()
         return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def wait_for_answer(component: Component, alive: Callable[[], bool], log_tail: Callable[[], str]) -> None:
+    """Ask until the component answers; raises ComponentFailed when it died or time is up."""
+    deadline = time.monotonic() + component.start_timeout_s
+    while True:
+        if not alive():
+            raise ComponentFailed(f"{component.name} ended while starting. {log_tail()}")
+        try:
+            component.ask()
+        except (OSError, TimeoutError) as error:
+            if time.monotonic() > deadline:
+                waited = f"{component.start_timeout_s:.0f} s"
+                raise ComponentFailed(
+                    f"{component.name} did not answer within {waited}: {error}. {log_tail()}"
+                ) from error
+            time.sleep(POLL_S)
+        else:
+            return
 
 
 def end_group(

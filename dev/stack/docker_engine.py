@@ -1,0 +1,200 @@
+"""A Docker engine for tests: the one that is there, else a private one.
+
+``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` pointing to an engine. Where none
+answers and we are root on Debian, a private ``dockerd`` is started for as long as the command runs: its own socket and
+data below ``.run/docker``, without touching the machine's firewall or forwarding (published ports go through
+docker-proxy; builds that need the network use ``--network host``). Where that is impossible the command runs all the
+same, and the tests that need an engine skip with the reason.
+
+A machine without a registry cannot pull, so the base image of our Dockerfiles is then made from Debian packages
+(``debootstrap``) under its real name: the Dockerfiles stay as they are for everybody else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dev.stack.errors import ComponentFailed, Missing
+from dev.stack.process import Component
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BASE_IMAGE = "python:3.11-slim-bookworm"
+BASE_PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
+DIRECTORY = Path(".run") / "docker"
+# Not one of Docker's defaults, which another engine on the machine may use.
+BRIDGE = "172.30.250.1/24"
+
+
+class DockerEngine(Component):
+    """A private ``dockerd``."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__("dockerd", directory)
+
+    @property
+    def host(self) -> str:
+        """``DOCKER_HOST`` for clients."""
+        return f"unix://{self.directory}/docker.sock"
+
+    def prepare(self) -> None:
+        """Nothing: dockerd makes its directories."""
+
+    def command(self) -> list[str]:
+        """All state below the directory; the machine's network settings stay as they are."""
+        network = [
+            "--iptables=false",
+            "--ip6tables=false",
+            "--ip-forward=false",
+            "--ip-masq=false",
+            f"--bip={BRIDGE}",
+        ]
+        state = [f"--data-root={self.directory}/root", f"--exec-root={self.directory}/exec"]
+        return ["dockerd", f"--host={self.host}", f"--pidfile={self.directory}/docker.pid", *state, *network]
+
+    def ask(self) -> None:
+        """It serves when it answers ``docker info``."""
+        if not engine_answers(self.host):
+            raise TimeoutError("no answer to docker info")
+
+
+def engine_answers(host: str | None = None) -> bool:
+    """Whether the engine at the address, or the default one, answers."""
+    if shutil.which("docker") is None:
+        return False
+    where = ["--host", host] if host else []
+    return subprocess.run(["docker", *where, "info"], capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def engine(directory: Path = DIRECTORY) -> Iterator[str | None]:
+    """The address of an engine for the length of the block; None means the default one.
+
+    Raises Missing where there is none and none can be started, ComponentFailed when a private one does not come up.
+    """
+    if engine_answers():
+        yield None
+        return
+    _install()
+    private = DockerEngine(directory)
+    try:
+        private.start()
+        yield private.host
+    finally:
+        private.stop()
+
+
+def _install() -> None:
+    if os.geteuid() != 0:
+        raise Missing(
+            "no Docker engine answers, and only root can start one: start Docker, or set DOCKER_HOST"
+        )
+    if shutil.which("dockerd") is None:
+        _apt_get("docker.io")
+
+
+def _apt_get(package: str) -> None:
+    if shutil.which("apt-get") is None:
+        raise Missing(f"{package} is needed and cannot be installed here: install it by hand")
+    for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
+        if subprocess.run(["apt-get", *step], capture_output=True, check=False).returncode != 0:
+            raise Missing(f"{package} is needed and 'apt-get {step[0]}' failed: install it by hand")
+
+
+def ensure_base(image: str = BASE_IMAGE, directory: Path = DIRECTORY) -> None:
+    """The base image is there, pulled or made; raises Missing when neither works."""
+    for attempt in (["image", "inspect", image], ["pull", "--quiet", image]):
+        if subprocess.run(["docker", *attempt], capture_output=True, check=False).returncode == 0:
+            return
+    if os.geteuid() != 0:
+        raise Missing(f"{image} can be neither pulled nor (without root) made: load it into the engine")
+    if shutil.which("debootstrap") is None:
+        _apt_get("debootstrap")
+    _import(image, _root_file_system(directory))
+
+
+def _root_file_system(directory: Path) -> Path:
+    """A minimal Debian with Python that trusts whom this machine trusts; made once (about a minute)."""
+    root = (directory / "base").resolve()
+    if (root / "made").exists():
+        return root
+    shutil.rmtree(root, ignore_errors=True)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [
+            "debootstrap",
+            "--variant=minbase",
+            f"--include={BASE_PACKAGES}",
+            "bookworm",
+            str(root),
+            *_debian_mirror(),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ComponentFailed(f"debootstrap failed: {done.stdout[-2000:]}")
+    certificates = Path("/etc/ssl/certs/ca-certificates.crt")
+    if certificates.exists():
+        shutil.copy(certificates, root / "etc/ssl/certs/ca-certificates.crt")
+        (root / "etc/pip.conf").write_text(f"[global]\ncert = {certificates}\n")
+    (root / "usr/bin/python").symlink_to("python3")
+    for leftover in [*root.glob("var/cache/apt/archives/*.deb"), *root.glob("var/lib/apt/lists/*_*")]:
+        leftover.unlink()
+    (root / "made").touch()
+    return root
+
+
+def _debian_mirror() -> list[str]:
+    sources = Path("/etc/apt/sources.list.d/debian.sources")
+    lines = sources.read_text().splitlines() if sources.exists() else []
+    return [line.split()[1] for line in lines if line.startswith("URIs:")][:1]
+
+
+def _import(image: str, root: Path) -> None:
+    with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as tar:
+        imported = subprocess.run(
+            ["docker", "import", "--change", 'CMD ["python3"]', "-", image],
+            stdin=tar.stdout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if imported.returncode != 0:
+        raise ComponentFailed(f"docker import failed: {imported.stderr}")
+
+
+def main(arguments: list[str]) -> int:
+    """``run COMMAND…``; the command's exit code."""
+    if len(arguments) < 2 or arguments[0] != "run":
+        sys.exit("usage: python -m dev.stack.docker_engine run COMMAND…")
+    try:
+        with engine() as host:
+            began = time.monotonic()
+            if host:
+                os.environ |= {
+                    "DOCKER_HOST": host,
+                    "TESTCONTAINERS_RYUK_DISABLED": "true",
+                }  # its image cannot be pulled
+            ensure_base()
+            print(
+                f"Docker engine and base image are there after {time.monotonic() - began:.1f} s", flush=True
+            )
+            return subprocess.run(arguments[1:], check=False).returncode
+    except Missing as reason:
+        print(f"no Docker engine: {reason}", file=sys.stderr)
+        return subprocess.run(arguments[1:], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
