@@ -1,16 +1,16 @@
-"""Changing the storage form of one timeline (LENS-489, which Lens never got).
+"""What to write into a table's properties: one timeline in a new form, or all of them as they are now.
 
-Lens has only one way: flag the whole table, restart, read every partition again. But the runs in memory say all that the
-new form needs, so a migration is a pure function from old properties to the properties to write in one ``alter_table``.
-No other timeline of the table is touched.
+Changing the storage form of one timeline is LENS-489, which Lens never got: there it takes a flag on the whole table, a
+restart, and reading every partition again. But the runs in memory say all that the new form needs, so a migration is a pure
+function from old properties to the properties to write in one ``alter_table``. No other timeline of the table is touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from state.timelines.forms import Form, known
-from state.timelines.properties import STORAGE_CLASS, prefix, section
+from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix, section
 from state.timelines.timeline import Timeline
 
 
@@ -30,3 +30,14 @@ def migrated(timeline: Timeline, form: Form, properties: Mapping[str, str]) -> d
         if other.class_name != form.class_name:
             written |= other.blanks(old)
     return {start + key: value for key, value in written.items()} | {start + STORAGE_CLASS: form.class_name}
+
+
+def published(timelines: Iterable[Timeline], properties: Mapping[str, str], event_id: int) -> dict[str, str]:
+    """Return the properties that say all timelines of a table, as of an event, the flag last.
+
+    The event id is there for compare-and-set, and to recognise the ALTER_TABLE event of this very write.
+    """
+    written: dict[str, str] = {}
+    for timeline in timelines:
+        written |= migrated(timeline, timeline.form, properties)
+    return written | {APPLIED_EVENT: str(event_id), PRESENT: "true"}

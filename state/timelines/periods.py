@@ -88,6 +88,15 @@ class UpdatePeriod(Enum):
                 "no value of this update period", value=text, period=self.lens_name
             ) from None
 
+    def ordinal_or_none(self, text: str) -> int | None:
+        """Return the ordinal of a partition value, or None where the text is none of this period."""
+        if len(text) != self.text_length:
+            return None
+        try:
+            return self._text.read(text)
+        except (ValueError, KeyError):
+            return None
+
     def format(self, ordinal: int) -> str:
         """Write a partition value; ``parse`` is its inverse."""
         return self._text.write(ordinal)
@@ -114,11 +123,4 @@ def largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) ->
 
 def detect(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
     """Return the first allowed period that ``text`` is a value of, or None."""
-    for period in allowed:
-        if period.text_length == len(text):
-            try:
-                period.parse(text)
-            except BadPartitionValue:
-                continue
-            return period
-    return None
+    return next((period for period in allowed if period.ordinal_or_none(text) is not None), None)

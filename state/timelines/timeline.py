@@ -106,6 +106,15 @@ class Timeline:
         self.refused += strays
         return strays
 
+    def is_stray(self, ordinal: int) -> bool:
+        """Whether a value is further than ``jump_max`` from all that exist; none is where nothing exists."""
+        first, last = self.runs.first, self.runs.last
+        return (
+            first is not None
+            and last is not None
+            and not first - self.jump_max <= ordinal <= last + self.jump_max
+        )
+
     def latest(self) -> TimePartition | None:
         """The last partition, or None."""
         last = self.runs.last
@@ -164,16 +173,14 @@ class Timeline:
         return partition.ordinal
 
     def _refuse_jump(self, ordinal: int) -> None:
-        first, last = self.runs.first, self.runs.last
-        if first is None or last is None or first - self.jump_max <= ordinal <= last + self.jump_max:
-            return
-        self.refused += 1
-        raise LimitExceeded(
-            "a partition too far from all others",
-            value=self.period.format(ordinal),
-            latest=self.period.format(last),
-            limit=self.jump_max,
-        )
+        if self.is_stray(ordinal):
+            self.refused += 1
+            raise LimitExceeded(
+                "a partition too far from all others",
+                value=self.period.format(ordinal),
+                latest=str(self.latest()),
+                limit=self.jump_max,
+            )
 
 
 def _refuse_contradiction(period: UpdatePeriod, own: Mapping[str, str], form: Form, runs: Runs) -> None:

@@ -324,8 +324,10 @@ def test_several_storages_cover_what_their_union_covers(parts: list[Storage], sp
     assert [part for _, part in answer.partitions()] == [part for _, part in single.partitions()]
     assert list(answer.missing()) == list(single.missing())
     by_name = {part.table: part for part in storages}
-    for table, part in answer.partitions():
-        assert part.ordinal in by_name[table].runs[part.period], "a run comes from a storage that has it"
+    for table, partition in answer.partitions():
+        assert partition.ordinal in by_name[table].runs[partition.period], (
+            "a run comes from a storage that has it"
+        )
 
 
 UNNESTED = (P.DAILY, P.WEEKLY, P.MONTHLY)

@@ -1,0 +1,79 @@
+"""Facts: the storage tables that hold the same data, covered together.
+
+Configuration groups tables into facts, each with the time for which it may answer. Tables that are not followed (yet) hold
+nothing as far as a cover is concerned, which strict mode then tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from state.errors import NotFound
+from state.timelines.cover import Cover, cover
+from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.levels import Storage
+from state.timelines.periods import UpdatePeriod
+from state.timelines.projection import Timelines
+from state.timelines.values import TimePartition, TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTable:
+    """A table of a fact and its validity window, in seconds since the epoch."""
+
+    table: str
+    start_s: int = TIME_START_S
+    end_s: int = TIME_END_S
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name for tables with the same data; a table alone is a fact of its own name."""
+
+    name: str
+    tables: tuple[StorageTable, ...]
+
+    @staticmethod
+    def of_table(table: str) -> Fact:
+        """The fact that is one table."""
+        return Fact(table, (StorageTable(table),))
+
+    def storages(self, timelines: Timelines, column: str) -> list[Storage]:
+        """Return what the fact's tables hold of a time column; raise NotFound where none of them is followed."""
+        followed = set(timelines.tables())
+        found = [
+            timelines.storage(table.table, column, start_s=table.start_s, end_s=table.end_s)
+            for table in self.tables
+            if table.table in followed
+        ]
+        if not found:
+            raise NotFound(
+                "no table of the fact has timelines", fact=self.name, tables=[t.table for t in self.tables]
+            )
+        return found
+
+    def cover(
+        self,
+        timelines: Timelines,
+        column: str,
+        span: TimeRange,
+        periods: Iterable[UpdatePeriod] | None = None,
+        *,
+        strict: bool = False,
+        min_count: bool = False,
+    ) -> Cover:
+        """Cover a range of time from the fact's tables; see ``cover.cover``."""
+        return cover(self.storages(timelines, column), span, periods, strict=strict, min_count=min_count)
+
+    def latest(self, timelines: Timelines, column: str) -> TimePartition | None:
+        """Return the partition that starts last over all tables and periods (the shortest where several do)."""
+        latest = [
+            TimePartition(period, runs.last)
+            for storage in self.storages(timelines, column)
+            for period, runs in storage.runs.items()
+            if runs.last is not None
+        ]
+        return max(
+            latest, key=lambda partition: (partition.start_s, -partition.period.weight_ms), default=None
+        )

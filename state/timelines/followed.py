@@ -1,0 +1,99 @@
+"""One table that is followed: its settings, its timelines in memory, and what its store records say.
+
+Published instances are never changed; a change works on ``copy()`` and on copies of the timelines it touches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from state.errors import NotFound
+from state.store import Reader
+from state.timelines import ledger
+from state.timelines.forms import form_named
+from state.timelines.periods import UpdatePeriod
+from state.timelines.runs import Runs
+from state.timelines.tables import TableSettings
+from state.timelines.timeline import Timeline
+
+
+TimelineKey = tuple[UpdatePeriod, int]
+"""A timeline within its table: the period, and the number of the time column."""
+
+
+@dataclass(slots=True)
+class FollowedTable:
+    """State of one table."""
+
+    number: int
+    settings: TableSettings
+    timelines: dict[TimelineKey, Timeline] = field(default_factory=dict)
+    forms: dict[str, str] = field(default_factory=dict)
+    """Storage forms that differ from the settings' one, by ``PERIOD.column``: found in properties, or migrated to."""
+    counted: bool = True
+    """Whether every partition is remembered (or need not be): False after loading from properties."""
+    stale: bool = False
+    """Whether a drop could not be decided."""
+
+    @staticmethod
+    def read(reader: Reader, record: Mapping[str, Any]) -> FollowedTable:
+        """Build from the store; raise StateCorrupt."""
+        table = FollowedTable(
+            record["number"],
+            TableSettings.from_json(record["settings"]),
+            forms=dict(record["forms"]),
+            counted=record["counted"],
+            stale=record["stale"],
+        )
+        for key, runs in ledger.runs(reader, table.number).items():
+            table.timelines[key] = table.new_timeline(key, runs)
+        return table
+
+    def record(self) -> dict[str, object]:
+        """Return what the store keeps besides runs and partitions."""
+        return {
+            "number": self.number,
+            "settings": self.settings.to_json(),
+            "forms": self.forms,
+            "counted": self.counted,
+            "stale": self.stale,
+        }
+
+    def copy(self) -> FollowedTable:
+        """Return a copy whose timelines are still shared."""
+        return replace(self, timelines=dict(self.timelines), forms=dict(self.forms))
+
+    def new_timeline(self, key: TimelineKey, runs: Runs | None = None) -> Timeline:
+        """Build a timeline with the table's settings."""
+        period, number = key
+        column = self.settings.time_columns[number]
+        form = form_named(self.forms.get(f"{period.lens_name}.{column}", self.settings.form))
+        return Timeline(period, column, form=form, runs=runs, jump_max=self.settings.jump_max)
+
+    def set_form(self, key: TimelineKey, form: str) -> None:
+        """Remember the storage form of one timeline."""
+        self.forms[f"{key[0].lens_name}.{self.settings.time_columns[key[1]]}"] = form
+
+    def column_number(self, column: str) -> int:
+        """Return the number of a time column, in any case; raise NotFound for another name."""
+        names = [name.lower() for name in self.settings.time_columns]
+        if column.lower() not in names:
+            raise NotFound("no time column of the table", column=column, columns=names)
+        return names.index(column.lower())
+
+    def check(self, reader: Reader, stored: FollowedTable) -> None:
+        """Assert that memory equals the store, and that counts and runs follow from the partitions."""
+        mine = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
+        assert mine == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
+        assert self.record() == stored.record(), self.number
+        for timeline in self.timelines.values():
+            timeline.check()
+        if self.counted and not self.settings.is_sole:
+            expected = Counter(ledger.all_entries(reader, self.number))
+            counts = dict(ledger.counts(reader, self.number))
+            assert counts == {entry: count for entry, count in expected.items() if count > 1}, self.number
+            members = {(key, ordinal) for key, runs in mine.items() for ordinal in runs}
+            assert members == {(entry.timeline, entry.ordinal) for entry in expected}, self.number

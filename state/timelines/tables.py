@@ -1,0 +1,113 @@
+"""Which timelines a table has: its partition columns, the ones that hold time, and how their values are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+
+from state.errors import BadInput, StateCorrupt
+from state.timelines.forms import ENDS_AND_HOLES
+from state.timelines.periods import UpdatePeriod, detect
+from state.timelines.properties import time_columns
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """How one table is followed.
+
+    ``periods`` empty means: told by each partition's own parameter, else by the form of the value. A value of seven
+    characters is then a month and one of nineteen a second; a table of quarters names its periods.
+    """
+
+    partition_columns: tuple[str, ...]
+    """All of them, in the table's order."""
+    time_columns: tuple[str, ...]
+    """Those that hold time, in the spelling of the property keys."""
+    periods: tuple[UpdatePeriod, ...] = ()
+    iso_weeks: bool = False
+    form: str = ENDS_AND_HOLES.name
+    """Storage form of timelines whose properties name no other."""
+    jump_max: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse time columns that are no partition columns."""
+        known = {name.lower() for name in self.partition_columns}
+        unknown = [name for name in self.time_columns if name.lower() not in known]
+        if unknown or not self.time_columns:
+            raise BadInput(
+                "time columns are some of the partition columns", unknown=unknown, columns=sorted(known)
+            )
+
+    @property
+    def is_sole(self) -> bool:
+        """Whether a time column is the only partition column: then a value exists at most once."""
+        return len(self.partition_columns) == 1
+
+    def readable(self) -> tuple[UpdatePeriod, ...]:
+        """The periods that a value without a parameter is tried as, in this order."""
+        weeks = UpdatePeriod.WEEKLY_ISO if self.iso_weeks else UpdatePeriod.WEEKLY
+        return self.periods or (
+            UpdatePeriod.YEARLY,
+            UpdatePeriod.MONTHLY,
+            weeks,
+            UpdatePeriod.DAILY,
+            UpdatePeriod.HOURLY,
+            UpdatePeriod.MINUTELY,
+            UpdatePeriod.SECONDLY,
+        )
+
+    def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
+        """Return (period, ordinal) of a value, or None where it is no time, or of a period that is not followed."""
+        if period is UpdatePeriod.WEEKLY and self.iso_weeks:
+            period = UpdatePeriod.WEEKLY_ISO
+        if period is not None and self.periods and period not in self.periods:
+            return None
+        for candidate in (period,) if period else self.readable():
+            ordinal = candidate.ordinal_or_none(text)
+            if ordinal is not None:
+                return candidate, ordinal
+        return None
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain values that ``from_json`` reads."""
+        return asdict(self) | {"periods": [period.name for period in self.periods]}
+
+    @staticmethod
+    def from_json(values: Mapping[str, object]) -> TableSettings:
+        """Read what ``to_json`` returned; raise StateCorrupt for anything else."""
+        try:
+            plain = json.loads(json.dumps(dict(values)))
+            plain["periods"] = tuple(UpdatePeriod[name] for name in plain["periods"])
+            plain["partition_columns"] = tuple(plain["partition_columns"])
+            plain["time_columns"] = tuple(plain["time_columns"])
+            return TableSettings(**plain)
+        except (KeyError, TypeError, BadInput) as error:
+            raise StateCorrupt("stored table settings cannot be read", reason=str(error)) from error
+
+
+def named_by_lens(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the time columns that the table's own properties name, without any that it does not have."""
+    known = {name.lower() for name in partition_columns}
+    return tuple(name for name in time_columns(properties) if name.lower() in known)
+
+
+def detected(
+    partition_columns: Iterable[str], specs: Iterable[Mapping[str, str]], ignored: Iterable[str]
+) -> list[str]:
+    """Return the columns whose every value in ``specs`` is strictly some partition value; none where there are no specs.
+
+    ``ignored`` are values that say nothing either way, such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not
+    count: four digits are too often a plain number.
+    """
+    skipped = set(ignored)
+    forms = [
+        period for period in TableSettings(("x",), ("x",)).readable() if period is not UpdatePeriod.YEARLY
+    ]
+    values = [{name: text for name, text in spec.items() if text not in skipped} for spec in specs]
+    return [
+        column
+        for column in partition_columns
+        if any(column in spec for spec in values)
+        and all(detect(spec[column], forms) for spec in values if column in spec)
+    ]

@@ -1,0 +1,536 @@
+"""Timelines follow partitions that come and go, per column, whatever the order, and the store holds the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TimelineInconsistent
+from state.store.memory import MemoryStore
+from state.timelines.change import TimelineChange
+from state.timelines.facts import Fact, StorageTable
+from state.timelines.followed import FollowedTable
+from state.timelines.forms import RANGES, STORE_ALL
+from state.timelines.migration import migrated, published
+from state.timelines.periods import UpdatePeriod
+from state.timelines.projection import Timelines, each, run_total
+from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
+from state.timelines.runs import Runs
+from state.timelines.tables import TableSettings, detected, named_by_lens
+from state.timelines.values import TimeRange
+
+
+P = UpdatePeriod
+NOW = P.HOURLY.parse("2015-06-15-12")
+THREE = TableSettings(("dt", "it", "et"), ("dt", "it", "et"), (P.HOURLY,))
+SOLE = TableSettings(("dt",), ("dt",))
+MIXED = TableSettings(("dt", "country"), ("dt",))
+
+
+class Followed:
+    """A store and the timelines over it, as a projection would hold them."""
+
+    def __init__(self, **tables: TableSettings) -> None:
+        self.store = MemoryStore()
+        self.timelines = Timelines.open(self.store)
+        with self.change() as change:
+            for name, table in tables.items():
+                change.follow(name, table)
+
+    @contextmanager
+    def change(self) -> Iterator[TimelineChange]:
+        with self.store.transaction() as txn:
+            change = self.timelines.change(txn)
+            yield change
+        change.publish()
+
+    def add(self, table: str, period: UpdatePeriod | None = None, **spec: str) -> None:
+        with self.change() as change:
+            change.add(table, spec, period)
+
+    def drop(self, table: str, **spec: str) -> None:
+        with self.change() as change:
+            change.drop(table, spec)
+
+    def reopen(self) -> None:
+        self.timelines = Timelines.open(self.store)
+
+    def held(self, table: str, column: str = "dt") -> list[str]:
+        self.check()
+        return [
+            str(part) for line in self.timelines.timelines(table) if line.column == column for part in line
+        ]
+
+    def check(self) -> None:
+        self.timelines.check(self.store)
+
+
+def hour(offset: int | str) -> str:
+    return offset if isinstance(offset, str) else P.HOURLY.format(NOW + offset)
+
+
+def pictured(followed: Followed, column: str) -> str:
+    """``first..latest{holes}`` as offsets from now."""
+    followed.check()
+    timeline = followed.timelines.timeline("t", P.HOURLY, column)
+    if timeline is None or timeline.runs.first is None or timeline.runs.last is None:
+        return "empty"
+    holes = ",".join(str(hole.ordinal - NOW) for hole in timeline.holes())
+    return f"{timeline.runs.first - NOW}..{timeline.runs.last - NOW}" + (f"{{{holes}}}" if holes else "")
+
+
+def test_a_value_exists_while_any_partition_has_it() -> None:
+    followed = Followed(t=THREE)
+    parts: dict[str, tuple[int | str, int | str, int | str]] = {
+        "P1": (0, 0, 0),
+        "P2": (0, "default", 1),
+        "P3": (0, "default", 0),
+        "P4": (0, 1, -1),
+        "P5": (1, -1, -2),
+        "P6": (-2, -1, -2),
+        "P7": (-5, -5, -5),
+    }
+    steps = [
+        ("+P1 +P2 +P3", "0..0", "0..0", "0..1"),
+        ("+P4 +P5", "0..1", "-1..1", "-2..1"),
+        ("+P6", "-2..1{-1}", "-1..1", "-2..1"),
+        ("+P7", "-5..1{-4,-3,-1}", "-5..1{-4,-3,-2}", "-5..1{-4,-3}"),
+        ("-P5", "-5..0{-4,-3,-1}", "-5..1{-4,-3,-2}", "-5..1{-4,-3}"),
+        ("-P7", "-2..0{-1}", "-1..1", "-2..1"),
+        ("-P2", "-2..0{-1}", "-1..1", "-2..0"),
+        ("-P4", "-2..0{-1}", "-1..0", "-2..0{-1}"),
+        ("-P3", "-2..0{-1}", "-1..0", "-2..0{-1}"),
+        ("-P6", "0..0", "0..0", "0..0"),
+        ("-P1", "empty", "empty", "empty"),
+    ]
+    for names, *expected in steps:
+        for name in names.split():
+            spec = dict(zip(("dt", "it", "et"), map(hour, parts[name[1:]]), strict=True))
+            (followed.add if name[0] == "+" else followed.drop)("t", **spec)
+        assert [pictured(followed, column) for column in ("dt", "it", "et")] == expected, names
+        followed.reopen()
+    with followed.store.transaction() as txn:
+        left = (
+            list(txn.scan(b"tl/r", b"tl/s"))
+            + list(txn.scan(b"tl/p", b"tl/q"))
+            + list(txn.scan(b"tl/c", b"tl/d"))
+        )
+    assert not left, "nothing is left of partitions that are gone"
+
+
+def test_values_that_are_no_time_are_ignored_for_their_column_and_counted() -> None:
+    followed = Followed(t=THREE)
+    followed.add("t", dt=hour(0), it="__HIVE_DEFAULT_PARTITION__", et="latest")
+    assert followed.held("t") == [hour(0)]
+    assert followed.held("t", "it") == []
+    assert followed.timelines.skipped == {"no-time": 2}
+    followed.drop("t", dt=hour(0), it="__HIVE_DEFAULT_PARTITION__", et="latest")
+    assert followed.held("t") == []
+
+
+def test_a_stray_value_is_ignored_and_counted_and_its_drop_does_nothing() -> None:
+    followed = Followed(t=MIXED)
+    followed.add("t", dt="2015-01-01", country="de")
+    followed.add("t", dt="9999-12-31", country="de")
+    assert followed.held("t") == ["2015-01-01"]
+    assert followed.timelines.skipped == {"stray": 1}
+    followed.drop("t", dt="9999-12-31", country="de")
+    assert followed.held("t") == ["2015-01-01"]
+
+
+@pytest.mark.parametrize("table", [SOLE, MIXED])
+def test_repeating_what_is_known_changes_nothing(table: TableSettings) -> None:
+    followed = Followed(t=table)
+    spec = dict.fromkeys(table.partition_columns, "2015-01-01")
+    followed.add("t", None, **spec)
+    followed.add("t", None, **spec)
+    assert followed.held("t") == ["2015-01-01"]
+    followed.drop("t", **spec)
+    followed.drop("t", **spec)
+    assert followed.held("t") == []
+
+
+@pytest.mark.parametrize("table", [SOLE, MIXED])
+def test_a_partition_whose_period_changes_moves(table: TableSettings) -> None:
+    followed = Followed(t=table)
+    spec = dict.fromkeys(table.partition_columns, "2015-01")
+    followed.add("t", None, **spec)
+    followed.add("t", P.QUARTERLY, **spec)
+    assert followed.timelines.runs("t", P.MONTHLY, "dt") == Runs()
+    assert len(followed.timelines.runs("t", P.QUARTERLY, "dt")) == 1
+    followed.check()
+    followed.drop("t", **spec)
+    assert followed.held("t") == []
+
+
+def test_the_period_comes_from_the_parameter_then_from_the_settings_then_from_the_value() -> None:
+    quarters = TableSettings(("dt",), ("dt",), (P.QUARTERLY, P.DAILY))
+    followed = Followed(a=SOLE, q=quarters, w=TableSettings(("dt",), ("dt",), iso_weeks=True))
+    for text in (
+        "2015",
+        "2015-02",
+        "2015-W05",
+        "2015-02-03",
+        "2015-02-03-04",
+        "2015-02-03-04-05",
+        "2015-02-03-04-05-06",
+    ):
+        followed.add("a", dt=text)
+    periods = [timeline.period for timeline in followed.timelines.timelines("a")]
+    assert periods == [P.YEARLY, P.MONTHLY, P.WEEKLY, P.DAILY, P.HOURLY, P.MINUTELY, P.SECONDLY]
+    followed.add("a", P.CONTINUOUS, dt="2015-02-03-04-05-07")
+    assert len(followed.timelines.runs("a", P.CONTINUOUS, "dt")) == 1
+    followed.add("q", dt="2015-04")
+    followed.add("q", dt="2015-02")
+    followed.add("q", P.HOURLY, dt="2015-02-03-04")
+    assert followed.held("q") == ["2015-04"]
+    followed.add("w", P.WEEKLY, dt="2015-W53")
+    assert followed.timelines.timelines("w")[0].period is P.WEEKLY_ISO
+
+
+def test_a_failed_transaction_leaves_nothing_behind() -> None:
+    followed = Followed(t=MIXED)
+    followed.add("t", dt="2015-01-01", country="de")
+    with suppress(NotFound), followed.change() as change:
+        change.add("t", {"dt": "2015-01-02", "country": "de"})
+        change.follow("other", SOLE)
+        change.forget("t")
+        change.add("t", {"dt": "2015-01-03", "country": "de"})
+    assert followed.timelines.tables() == ["t"]
+    assert followed.held("t") == ["2015-01-01"]
+
+
+def test_readers_see_the_state_before_until_the_change_is_published() -> None:
+    followed = Followed(t=SOLE)
+    followed.add("t", dt="2015-01-01")
+    before = followed.timelines.runs("t", P.DAILY, "dt")
+    with followed.change() as change:
+        change.add("t", {"dt": "2015-01-02"})
+        assert followed.timelines.runs("t", P.DAILY, "dt") is before
+        assert before.count() == 1
+    assert followed.timelines.runs("t", P.DAILY, "DT").count() == 2
+    assert before.count() == 1, "what a reader holds never changes"
+
+
+def test_a_renamed_table_keeps_its_timelines_and_a_forgotten_one_loses_them() -> None:
+    followed = Followed(a=MIXED, b=SOLE)
+    followed.add("a", dt="2015-01-01", country="de")
+    followed.add("b", dt="2016-01-01")
+    with followed.change() as change:
+        change.rename("a", "b")
+        change.rename("unknown", "c")
+        change.forget("unknown")
+        assert change.follows("b")
+        assert not change.follows("a")
+        change.add("b", {"dt": "2015-01-02", "country": "de"})
+    assert followed.timelines.tables() == ["b"]
+    assert followed.held("b") == ["2015-01-01", "2015-01-02"]
+    followed.reopen()
+    followed.drop("b", dt="2015-01-01", country="de")
+    assert followed.held("b") == ["2015-01-02"]
+    with followed.change() as change:
+        change.forget("b")
+    assert not followed.timelines.tables()
+    assert len(list(followed.store.scan(b"tl/", None))) == 1, "the last table number stays"
+
+
+def test_following_again_with_the_same_settings_keeps_what_is_known_and_with_others_does_not() -> None:
+    followed = Followed(t=SOLE)
+    followed.add("t", dt="2015-01-01")
+    with followed.change() as change:
+        change.follow("t", SOLE)
+    assert followed.held("t") == ["2015-01-01"]
+    with followed.change() as change:
+        change.follow("t", TableSettings(("dt",), ("dt",), (P.HOURLY,)))
+    assert followed.held("t") == []
+
+
+@pytest.mark.parametrize("table", [SOLE, MIXED])
+def test_a_listing_replaces_what_was_known(table: TableSettings) -> None:
+    followed = Followed(t=table)
+    followed.add("t", None, **dict.fromkeys(table.partition_columns, "2014-01-01"))
+    listed = [f"2015-01-{day:02d}" for day in range(1, 31)] + ["9999-12-31", "default"]
+    with followed.change() as change:
+        change.load("t", [({"dt": text, "country": "de"}, None) for text in listed])
+        change.load(
+            "t", [({"dt": text, "country": country}, None) for text in listed for country in ("de", "fr")]
+        )
+        change.add("t", {"dt": "2015-01-31", "country": "de"})
+    assert followed.held("t") == [*listed[:30], "2015-01-31"]
+    assert followed.timelines.skipped["stray"] >= 2
+    followed.drop("t", dt="2015-01-01", country="de")
+    assert followed.held("t")[0] == ("2015-01-02" if table is SOLE else "2015-01-01")
+    followed.reopen()
+    followed.drop("t", dt="2015-01-01", country="fr")
+    assert followed.held("t")[0] == "2015-01-02"
+    followed.check()
+
+
+class TestFromProperties:
+    """Loading from a table's own properties instead of from all of its partitions."""
+
+    def properties(self, column: str = "dt") -> dict[str, str]:
+        source = Followed(s=TableSettings((column,), (column,), form=RANGES.name))
+        for text in ("2015-01-01", "2015-01-02", "2015-03"):
+            source.add("s", None, **{column: text})
+        return published(source.timelines.timelines("s"), {}, 42)
+
+    def test_all_timelines_of_a_table_are_published_and_read_back(self) -> None:
+        properties = self.properties()
+        assert properties[PRESENT] == "true"
+        assert properties[APPLIED_EVENT] == "42"
+        assert list(properties)[-1] == PRESENT
+        followed = Followed(t=SOLE)
+        with followed.change() as change:
+            change.load_properties("t", properties)
+        assert followed.held("t") == ["2015-03", "2015-01-01", "2015-01-02"]
+        followed.reopen()
+        assert {timeline.form for timeline in followed.timelines.timelines("t")} == {RANGES}
+        followed.drop("t", dt="2015-03")
+        assert followed.held("t") == ["2015-01-01", "2015-01-02"]
+        with followed.change() as change:
+            change.follow("t", SOLE)
+        assert followed.held("t"), "forms found in properties are no other settings"
+
+    def test_a_table_with_other_columns_cannot_decide_a_drop_and_asks_to_be_loaded_again(self) -> None:
+        followed = Followed(t=MIXED)
+        with followed.change() as change:
+            change.load_properties("t", self.properties())
+            change.add("t", {"dt": "2015-01-03", "country": "de"})
+        assert not followed.timelines.stale()
+        assert followed.held("t") == ["2015-03", "2015-01-01", "2015-01-02", "2015-01-03"]
+        followed.drop("t", dt="2015-01-01", country="de")
+        followed.drop("t", dt="2015-01-01", country="fr")
+        assert followed.timelines.stale() == ["t"]
+        followed.reopen()
+        assert followed.timelines.stale() == ["t"]
+        with followed.change() as change:
+            change.load("t", [({"dt": "2015-01-02", "country": "de"}, None)])
+        assert not followed.timelines.stale()
+        assert followed.held("t") == ["2015-01-02"]
+
+    def test_contradictions_change_nothing(self) -> None:
+        followed = Followed(t=SOLE)
+        followed.add("t", dt="2015-01-01")
+        key = prefix(P.DAILY, "dt") + "ranges0"
+        for properties in ({}, self.properties() | {key: "[2015-01-05, 2015-01-01)"}):
+            with pytest.raises(TimelineInconsistent), followed.change() as change:
+                change.load_properties("t", properties)
+        assert followed.held("t") == ["2015-01-01"]
+
+    def test_a_period_added_after_the_flag_was_set_is_noticed(self) -> None:
+        followed = Followed(t=TableSettings(("dt",), ("dt",), (P.DAILY, P.MONTHLY, P.HOURLY)))
+        with pytest.raises(TimelineInconsistent, match="HOURLY"), followed.change() as change:
+            change.load_properties("t", self.properties())
+
+    def test_an_unknown_form_is_told(self) -> None:
+        followed = Followed(t=SOLE)
+        with pytest.raises(ConfigError), followed.change() as change:
+            change.load_properties("t", self.properties() | {prefix(P.DAILY, "dt") + STORAGE_CLASS: "x"})
+
+    def test_a_column_in_capitals_is_found_and_keeps_its_spelling(self) -> None:
+        followed = Followed(t=TableSettings(("dt",), ("Dt",)))
+        with followed.change() as change:
+            change.load_properties("t", self.properties())
+        followed.add("t", dt="2015-01-03")
+        assert followed.held("t", "Dt")[-1] == "2015-01-03"
+        assert prefix(P.DAILY, "Dt") + STORAGE_CLASS in published(followed.timelines.timelines("t"), {}, 1)
+
+
+def test_one_timeline_is_migrated_and_stays_so() -> None:
+    followed = Followed(t=SOLE)
+    followed.add("t", dt="2015-01-01")
+    followed.add("t", dt="2015-01")
+    properties = published(followed.timelines.timelines("t"), {}, 1)
+    timeline = followed.timelines.timeline("t", P.DAILY, "dt")
+    assert timeline is not None
+    changes = migrated(timeline, STORE_ALL, properties)
+    with followed.change() as change:
+        change.set_form("t", P.DAILY, "dt", STORE_ALL.class_name)
+        change.add("t", {"dt": "2015-01-02"})
+    followed.reopen()
+    assert [line.form.name for line in followed.timelines.timelines("t")] == ["ends-and-holes", "store-all"]
+    with followed.change() as change:
+        change.load_properties("t", properties | changes)
+    assert followed.held("t") == ["2015-01", "2015-01-01"]
+    with pytest.raises(ConfigError), followed.change() as change:
+        change.set_form("t", P.DAILY, "dt", "unknown")
+
+
+def test_a_fact_is_covered_from_its_tables_within_their_windows() -> None:
+    followed = Followed(hot=SOLE, cold=MIXED)
+    with followed.change() as change:
+        change.load("hot", [({"dt": f"2015-01-{day:02d}"}, None) for day in range(10, 21)])
+        change.load("cold", [({"dt": f"2015-01-{day:02d}", "country": "de"}, None) for day in range(1, 15)])
+    window = TimeRange.parse("2015-01-01", "2015-01-12")
+    fact = Fact(
+        "sales",
+        (StorageTable("cold", window.start_s, window.end_s), StorageTable("hot"), StorageTable("new")),
+    )
+    answer = fact.cover(followed.timelines, "dt", TimeRange.parse("2015-01-05", "2015-01-21"), strict=True)
+    assert [str(run) for run in answer.runs()] == [
+        "cold DAILY [2015-01-05, 2015-01-12)",
+        "hot DAILY [2015-01-12, 2015-01-21)",
+    ]
+    assert str(fact.latest(followed.timelines, "dt")) == "2015-01-20"
+    assert str(Fact.of_table("cold").latest(followed.timelines, "dt")) == "2015-01-14"
+    assert run_total(followed.timelines) == len(list(each(followed.timelines))) == 2
+    with pytest.raises(NotFound):
+        Fact.of_table("new").latest(followed.timelines, "dt")
+    with pytest.raises(NotFound):
+        fact.latest(followed.timelines, "country")
+
+
+def test_a_table_that_is_not_followed_is_told() -> None:
+    followed = Followed()
+    with pytest.raises(NotFound):
+        followed.add("t", dt="2015-01-01")
+    with pytest.raises(NotFound):
+        followed.timelines.runs("t", P.DAILY, "dt")
+
+
+def test_time_columns_are_partition_columns() -> None:
+    with pytest.raises(BadInput):
+        TableSettings(("dt",), ("it",))
+    with pytest.raises(BadInput):
+        TableSettings(("dt",), ())
+    assert named_by_lens({"cube.storagetable.time.partcols": "Dt,gone"}, ["dt", "country"]) == ("Dt",)
+
+
+def test_time_columns_are_detected_where_every_value_is_one() -> None:
+    specs = [
+        {"dt": "2015-01-01", "hr": "05", "year": "2015", "m": "2015-01"},
+        {"dt": "__HIVE_DEFAULT_PARTITION__", "hr": "06", "year": "2016", "m": "main"},
+    ]
+    assert detected(["dt", "hr", "year", "m"], specs, ["__HIVE_DEFAULT_PARTITION__"]) == ["dt"]
+    assert detected(["dt"], [], []) == []
+
+
+def test_a_store_that_was_changed_by_others_is_not_served() -> None:
+    followed = Followed(t=SOLE)
+    followed.add("t", dt="2015-01-05")
+    (key, _) = next(followed.store.scan(b"tl/r", b"tl/s"))
+    with followed.store.transaction() as txn:
+        txn.put(key, bytes(8))
+    with pytest.raises(StateCorrupt):
+        followed.reopen()
+    with followed.store.transaction() as txn:
+        txn.put(b"tl/t/t", b"{")
+    with pytest.raises(StateCorrupt):
+        followed.reopen()
+    with pytest.raises(StateCorrupt):
+        TableSettings.from_json({"periods": ["X"]})
+
+
+def test_check_notices_memory_that_is_not_the_store() -> None:
+    followed = Followed(t=SOLE)
+    followed.timelines._tables["t"].timelines[P.DAILY, 0] = FollowedTable(1, SOLE).new_timeline(
+        (P.DAILY, 0), Runs((1, 2))
+    )
+    with pytest.raises(AssertionError):
+        followed.check()
+
+
+class ProjectionMachine(RuleBasedStateMachine):
+    """Adds, drops, alters, renames, listings, reopenings and failed transactions against plain dictionaries."""
+
+    names = st.sampled_from(["a", "b"])
+    texts = st.sampled_from(
+        [*(f"2015-01-{day:02d}" for day in range(1, 9)), "2015-01", "2015-04", "default", "9999-12-31"]
+    )
+    periods = st.sampled_from([None, P.DAILY, P.MONTHLY, P.QUARTERLY])
+
+    @initialize(columns=st.sampled_from([("dt",), ("dt", "country"), ("it", "dt", "country")]))
+    def start(self, columns: tuple[str, ...]) -> None:
+        times = tuple(name for name in columns if name != "country")
+        self.settings = TableSettings(columns, times, jump_max=20_000)
+        self.followed = Followed(a=self.settings)
+        self.model: dict[str, dict[tuple[str, ...], UpdatePeriod | None]] = {"a": {}}
+        with self.followed.change() as change:
+            # Two values that stay, so that which value is a stray does not depend on the order.
+            for values in self.anchors():
+                change.add("a", self.spec(values))
+                self.model["a"][values] = None
+
+    def anchors(self) -> list[tuple[str, ...]]:
+        return [(text,) * len(self.settings.partition_columns) for text in ("2015-01-30", "2015-01-31")]
+
+    def spec(self, values: tuple[str, ...]) -> Mapping[str, str]:
+        return dict(zip(self.settings.partition_columns, values, strict=True))
+
+    def values(self, data: st.DataObject) -> tuple[str, ...]:
+        return tuple(
+            data.draw(st.sampled_from(["de", "fr"]) if name == "country" else self.texts)
+            for name in self.settings.partition_columns
+        )
+
+    @rule(data=st.data(), name=names, period=periods, fails=st.booleans())
+    def add(self, data: st.DataObject, name: str, period: UpdatePeriod | None, fails: bool) -> None:
+        values = self.values(data)
+        if name not in self.model:
+            return
+        with suppress(ZeroDivisionError), self.followed.change() as change:
+            change.add(name, self.spec(values), period)
+            assert fails < 1 / (not fails), (
+                "divides by zero, and so fails the transaction, where it is to fail"
+            )
+            self.model[name][values] = period
+
+    @rule(data=st.data(), name=names)
+    def drop(self, data: st.DataObject, name: str) -> None:
+        known = sorted(self.model.get(name, {}))
+        values = (
+            data.draw(st.sampled_from(known)) if known and data.draw(st.booleans()) else self.values(data)
+        )
+        if name in self.model and values not in self.anchors():
+            self.followed.drop(name, **self.spec(values))
+            self.model[name].pop(values, None)
+
+    @rule(old=names, new=names)
+    def rename(self, old: str, new: str) -> None:
+        with self.followed.change() as change:
+            change.rename(old, new)
+        if old in self.model:
+            self.model[new] = self.model.pop(old)
+
+    @rule(name=names)
+    def reload(self, name: str) -> None:
+        if name in self.model:
+            with self.followed.change() as change:
+                change.load(
+                    name, [(self.spec(values), period) for values, period in self.model[name].items()]
+                )
+
+    @rule()
+    def reopen(self) -> None:
+        self.followed.reopen()
+
+    @invariant()
+    def is_what_a_rebuild_gives(self) -> None:
+        if not hasattr(self, "followed"):
+            return
+        self.followed.check()
+        assert self.followed.timelines.tables() == sorted(self.model)
+        for name, partitions in self.model.items():
+            expected: dict[tuple[str, UpdatePeriod], set[str]] = {}
+            for values, period in partitions.items():
+                for column in self.settings.time_columns:
+                    text = self.spec(values)[column]
+                    read = self.settings.read(text, period)
+                    if read is not None and text != "9999-12-31":
+                        expected.setdefault((column, read[0]), set()).add(text)
+            told = {
+                (line.column, line.period): {str(part) for part in line}
+                for line in self.followed.timelines.timelines(name)
+                if not line.is_empty()
+            }
+            assert told == expected
+
+
+ProjectionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+TestProjectionMachine = ProjectionMachine.TestCase
