@@ -85,7 +85,7 @@ class _Queue:
             self._ended = ended or (self._ended and not records)
             self._lost = lost or self._lost
             self._failure = failure or self._failure
-            self._changed.notify()
+            self._changed.notify_all()
 
     def take(self, limit: int, timeout_s: float) -> Taken:
         """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; raise what has failed after them."""
@@ -94,19 +94,23 @@ class _Queue:
                 self._changed.wait_for(self._something, timeout_s)
             records = tuple(self._records.popleft() for _ in range(min(limit, len(self._records))))
             self._bytes -= sum(record.size_bytes for record in records)
+            self._changed.notify_all()
             if self._records or records:
                 return Taken(records, ended=self._ended and not self._records)
             if self._failure is not None:
                 raise self._failure
             return Taken(ended=self._ended, lost=self._lost)
 
-    def full(self) -> bool:
+    def wait_for_room(self, timeout_s: float) -> bool:
+        """Wait until half of it has been taken, if it is full; tell whether there is room."""
         with self._changed:
-            return len(self._records) >= self._records_max or self._bytes >= self._bytes_max
+            if not self._over(1):
+                return True
+            return self._changed.wait_for(lambda: not self._over(2), timeout_s)
 
-    def half_empty(self) -> bool:
-        with self._changed:
-            return len(self._records) * 2 <= self._records_max and self._bytes * 2 <= self._bytes_max
+    def _over(self, share: int) -> bool:
+        """Whether more than one in ``share`` of what is allowed lies here."""
+        return len(self._records) * share >= self._records_max or self._bytes * share >= self._bytes_max
 
     def _something(self) -> bool:
         return bool(self._records) or self._lost is not None or self._failure is not None
@@ -169,20 +173,30 @@ class Fetcher:
             self._fail(KafkaUnavailable("fetching ended unexpectedly", reason=repr(error)))
 
     def _turn(self) -> None:
-        self._pause_or_resume()
         self._commit()
-        first = self._consumer.poll(_POLL_S)
-        if first is None:
-            return
-        # The rest without waiting: consume() with a timeout would wait for a full batch.
-        more = [] if self._paused else self._consumer.consume(_CONSUME, 0)
-        self._deliver([first, *more])
+        if self._queue.wait_for_room(_POLL_S):
+            self._resume()
+            self._fetch()
+        else:
+            self._pause()
 
-    def _pause_or_resume(self) -> None:
-        if not self._paused and self._queue.full():
+    def _fetch(self) -> None:
+        first = self._consumer.poll(_POLL_S)
+        if first is not None:
+            # The rest without waiting: consume() with a timeout would wait for a full batch.
+            self._deliver([first, *self._consumer.consume(_CONSUME, 0)])
+
+    def _pause(self) -> None:
+        """The projection is busy for longer: stop fetching, and go on answering the broker."""
+        if not self._paused:
             self._consumer.pause([self._partition])
             self._paused = True
-        elif self._paused and self._queue.half_empty():
+        message = self._consumer.poll(0)
+        if message is not None:
+            self._deliver([message])
+
+    def _resume(self) -> None:
+        if self._paused:
             self._consumer.resume([self._partition])
             self._paused = False
 
