@@ -34,7 +34,7 @@ def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: boo
     loaded = read_config(path)
     problems = list(loaded.problems)
     if live and loaded.config is not None:
-        from daemon.config.live import live_problems
+        from daemon.live_checks import live_problems
 
         problems += live_problems(loaded.config)
     fatal = [problem for problem in problems if not problem.warning]
