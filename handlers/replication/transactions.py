@@ -52,18 +52,23 @@ class TransactionReplay:
         """Source transactions up to this one may be open on the target although the ledger does not know them."""
 
     def allocated(self, event: WriteIdsAllocated) -> None:
-        """Give the target's transactions the same write ids."""
+        """Give the target's transactions the same write ids.
+
+        The ledger is asked first, since it refuses what would damage the target. Should the target fail afterwards, the ledger
+        is ahead, and the repetition sends the same calls again.
+        """
         table = event.table
         assert table is not None
         ledger = self._context.ledger
         for txn_id, write_id in event.pairs:
+            known = ledger.allocated(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
+            if known and ledger.get(txn_id) is None:
+                continue  # a repetition, and the transaction has ended since
             failpoint("replay.before-open")
-            target_txn = self._opened(txn_id)
+            ledger.target_opened(txn_id, self._opened(txn_id))
             failpoint("replay.before-allocate")
             self._allocate(table, txn_id, write_id)
             failpoint("replay.after-allocate")
-            ledger.allocated(txn_id, f"{event.db}.{table}", write_id, event.event_id)
-            ledger.target_opened(txn_id, target_txn)
 
     def _opened(self, txn_id: int) -> int:
         """Return the target's transaction for a source one, opening it where this is its first write id in scope."""
