@@ -23,7 +23,7 @@ from handlers.metastore.connection import Address, Broken, Connection
 from handlers.metastore.failures import is_fault, translated
 from handlers.metastore.generations import V4_0, Generation
 from handlers.structs import HiveException
-from state.errors import AmbiguousCall, ConfigError, InvalidRequest, MetastoreUnavailable, Unsupported
+from state.errors import AmbiguousCall, ConfigError, MetastoreUnavailable, Unsupported
 
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Caller:
             raise ConfigError("At least one metastore address is needed.")
         self.options = options
         self._uris = tuple(uris)
-        self._addresses = [Address.parse(uri) for uri in uris]
+        self.addresses = [Address.parse(uri) for uri in uris]
         self._connection: Connection | None = None
 
     @property
@@ -137,10 +137,6 @@ class Caller:
             if is_fault(answer):
                 self.close()
             raise translated(answer, call.name, connection.address) from answer
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidRequest(
-                "The request cannot be written.", call=call.name, reason=str(error)
-            ) from error
 
     def _unsupported(self, call: str, connection: Connection) -> Unsupported:
         return Unsupported(
@@ -155,7 +151,7 @@ class Caller:
             return self._connection
         self.close()
         reasons = {}
-        for address in tuple(self._addresses):
+        for address in tuple(self.addresses):
             until = min(deadline, time.monotonic() + self.options.connect_timeout_s)
             try:
                 self._connection = self._connect(address, until)
@@ -177,8 +173,8 @@ class Caller:
 
     def _move_back(self, address: Address) -> None:
         """Try ``address`` last from now on."""
-        self._addresses.remove(address)
-        self._addresses.append(address)
+        self.addresses.remove(address)
+        self.addresses.append(address)
 
 
 def _repeated(attempt: Callable[[], R], deadline: float) -> R:

@@ -55,7 +55,7 @@ class PlainCall(Generic[R_co]):
     until: Generation | None = None
 
     def __post_init__(self) -> None:
-        DECLARED[self.name] = self
+        DECLARED.setdefault(self.name, self)
 
     def exists_in(self, generation: Generation) -> bool:
         """Whether servers of ``generation`` have it."""
@@ -92,7 +92,7 @@ class Call(Generic[R_co]):
         object.__setattr__(self, "arguments_struct", _struct(f"{self.name}_args", arguments))
         object.__setattr__(self, "answer_struct", _struct(f"{self.name}_result", answer))
         resolve()
-        DECLARED[self.name] = self
+        DECLARED.setdefault(self.name, self)
 
     def exists_in(self, generation: Generation) -> bool:
         """Whether servers of ``generation`` have it."""
@@ -132,7 +132,7 @@ class Call(Generic[R_co]):
 
 
 DECLARED: Final[dict[str, AnyCall[object]]] = {}
-"""Every call that the client knows, by name."""
+"""Every call that the client knows, by name; the first declaration where one has a second form for Hive 2."""
 
 
 def _struct(name: str, fields: Mapping[str, tuple[int, Any]]) -> type[Struct]:

@@ -22,13 +22,22 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from handlers.metastore.calls import AnyCall, PlainCall
 from handlers.metastore.generations import Generation, generation_of
 from handlers.structs import HiveException
-from state.errors import ConfigError, LimitExceeded
+from state.errors import ConfigError, InvalidRequest, LimitExceeded
 
 
 R = TypeVar("R")
 
 DEFAULT_PORT: Final = 9083
 _READ_BYTES: Final = 64 * 1024
+_GARBAGE: Final = (
+    TTransportException,
+    TProtocolException,
+    EOFError,
+    OSError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
 _GET_VERSION: Final = PlainCall("getVersion", str, changes=False)
 _SET_USER: Final = PlainCall("set_ugi", list[str], changes=False)
 
@@ -73,6 +82,7 @@ class Connection:
         self._socket = _DeadlineSocket(address, reply_bytes_max)
         protocol = TBinaryProtocolAccelerated(
             TBufferedTransport(self._socket, rbuf_size=_READ_BYTES),
+            strictRead=True,
             string_length_limit=reply_bytes_max,
             container_length_limit=reply_bytes_max,  # an element has at least one byte
         )
@@ -109,26 +119,38 @@ class Connection:
     def perform(self, call: AnyCall[R], arguments: tuple[Any, ...], deadline: float) -> R:
         """Perform one call.
 
-        Raises Broken where the connection failed, LimitExceeded where the answer is too large, and otherwise what the
-        server answered: a declared exception, or TApplicationException.
+        Raises Broken where the connection failed or what came is no Thrift, LimitExceeded where the answer is too large,
+        InvalidRequest where an argument cannot be written, and otherwise what the server answered: a declared exception,
+        or TApplicationException.
         """
         self._socket.begin(deadline)
         try:
             return call.perform(self._client, arguments)
-        except (TTransportException, TProtocolException, EOFError, OSError) as error:
+        except _GARBAGE as error:
             self.close()
-            if self._socket.over_limit or getattr(error, "type", None) == TTransportException.SIZE_LIMIT:
-                raise _too_large(call.name, self.address, self._socket.limit) from error
-            raise Broken(error, sent=self._socket.sent) from error
+            raise self._told_apart(error, call.name) from error
         except (HiveException, TException):
             raise
         except BaseException:
             self.close()  # half a request may be in the buffer, half an answer in the socket
             raise
 
+    def _told_apart(self, error: Exception, call: str) -> Exception:
+        """Return what a failure means; thrift raises the same classes for reading and writing."""
+        sent, context = self._socket.sent, {"call": call, "address": str(self.address)}
+        if self._socket.over_limit or (sent and isinstance(error, OverflowError)) or _is_size_limit(error):
+            return LimitExceeded("The metastore's answer is too large.", limit=self._socket.limit, **context)
+        if not sent and isinstance(error, (TypeError, ValueError, OverflowError)):
+            return InvalidRequest("The request cannot be written.", reason=str(error), **context)
+        return Broken(error, sent=sent)
 
-def _too_large(call: str, address: Address, limit: int) -> LimitExceeded:
-    return LimitExceeded("The metastore's answer is too large.", call=call, address=str(address), limit=limit)
+
+def _is_size_limit(error: Exception) -> bool:
+    kinds = (TTransportException.SIZE_LIMIT, TProtocolException.SIZE_LIMIT)
+    classes = (TTransportException, TProtocolException)
+    return any(
+        isinstance(error, cls) and error.type == kind for cls, kind in zip(classes, kinds, strict=True)
+    )
 
 
 class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types

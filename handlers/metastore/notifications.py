@@ -50,9 +50,7 @@ _ADD_WRITE: Final = Call(
     changes=True,
     since=V4_0,
 )
-_FIRE: Final = Call(
-    "fire_listener_event", {"rqst": FireEventRequest}, FireEventResponse, (), changes=True, since=V3_1
-)
+_FIRE: Final = Call("fire_listener_event", {"rqst": FireEventRequest}, FireEventResponse, (), changes=True)
 _FIRE_IN_HIVE_2: Final = PlainCall("fire_listener_event", object, changes=True)
 
 

@@ -1,0 +1,322 @@
+"""What the client makes of a metastore that breaks off, answers late, lies, or is not there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from thrift.Thrift import TApplicationException
+
+from handlers.metastore import Metastore
+from handlers.structs import (
+    AlreadyExistsException,
+    Database,
+    HiveException,
+    InvalidObjectException,
+    MetaException,
+    NoSuchObjectException,
+    NoSuchTxnException,
+    OpenTxnsResponse,
+    TxnAbortedException,
+)
+from state.errors import (
+    AlreadyExists,
+    AmbiguousCall,
+    ConfigError,
+    InvalidRequest,
+    LimitExceeded,
+    MetastoreUnavailable,
+    NotFound,
+    ServerFault,
+    TargetDiverged,
+    TidelineError,
+    TxnNotOpen,
+    Unsupported,
+)
+from tests.builders.fake_metastore import (
+    FakeMetastore,
+    Reaction,
+    fails,
+    hangs_up,
+    hangs_up_midway,
+    keeps_silent,
+    refuses,
+    returns,
+    says,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+ID = "get_current_notificationEventId"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeMetastore]:
+    with FakeMetastore() as fake:
+        yield fake
+
+
+@pytest.fixture
+def client(server: FakeMetastore) -> Iterator[Metastore]:
+    with Metastore(server.uri, timeout_s=5) as metastore:
+        yield metastore
+
+
+Connect = Callable[..., Metastore]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Make clients that are closed at the end."""
+    with ExitStack() as clients:
+        yield lambda *uris, **options: clients.enter_context(
+            Metastore(list(uris), **{"timeout_s": 5, **options})
+        )
+
+
+def test_nothing_is_connected_before_the_first_call(server: FakeMetastore, client: Metastore) -> None:
+    assert server.connections == []
+    assert client.current_event_id() == 7
+    assert server.calls == ["getVersion", ID]
+    client.current_event_id()
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize(
+    "breaking", [hangs_up, hangs_up_midway, says(b"\x00\x00\x00\x00garbage, and more of it")]
+)
+def test_a_reading_call_that_broke_is_repeated(
+    server: FakeMetastore, client: Metastore, breaking: Reaction
+) -> None:
+    server.will(ID, breaking, breaking)
+    assert client.current_event_id() == 7
+    assert server.calls.count(ID) == 3
+
+
+def test_a_reading_call_that_breaks_every_time_is_given_up(server: FakeMetastore, client: Metastore) -> None:
+    server.will(ID, *[hangs_up] * 10)
+    with pytest.raises(MetastoreUnavailable) as given_up:
+        client.current_event_id()
+    assert given_up.value.context["call"] == ID
+    assert server.calls.count(ID) < 10
+
+
+@pytest.mark.parametrize("breaking", [hangs_up, hangs_up_midway])
+def test_a_changing_call_that_broke_after_it_was_sent_is_ambiguous_and_not_repeated(
+    server: FakeMetastore, client: Metastore, breaking: Reaction
+) -> None:
+    server.will("open_txns", breaking, breaking)
+    with pytest.raises(AmbiguousCall) as ambiguous:
+        client.open_txns()
+    assert ambiguous.value.context["call"] == "open_txns"
+    assert ambiguous.value.context["address"] == server.uri
+    assert server.calls.count("open_txns") == 1
+
+
+def test_an_idle_connection_that_the_server_closed_is_no_ambiguity(
+    server: FakeMetastore, client: Metastore
+) -> None:
+    client.current_event_id()
+    server.forget_connections()
+    client.create_database(Database(name="d"))
+    assert server.calls.count("create_database") == 1
+
+
+def test_a_late_answer_ends_at_the_deadline_and_is_never_taken_for_another(
+    server: FakeMetastore, connect: Connect
+) -> None:
+    client = connect(server.uri, timeout_s=0.2)
+    assert client.current_event_id() == 7
+    server.will(ID, keeps_silent)
+    started = time.monotonic()
+    with pytest.raises(MetastoreUnavailable):
+        client.current_event_id()
+    assert time.monotonic() - started < 2
+    assert client.current_event_id() == 7
+
+
+def test_a_late_answer_to_a_changing_call_is_ambiguous(server: FakeMetastore, connect: Connect) -> None:
+    server.will("create_database", keeps_silent)
+    with pytest.raises(AmbiguousCall):
+        connect(server.uri, timeout_s=0.2).create_database(Database(name="d"))
+
+
+@pytest.mark.parametrize("then_hangs_up", [False, True])
+def test_an_internal_error_is_a_fault_of_the_server_and_the_connection_is_left(
+    server: FakeMetastore, client: Metastore, then_hangs_up: bool
+) -> None:
+    server.will("create_database", fails(then_hangs_up=then_hangs_up))
+    with pytest.raises(ServerFault) as fault:
+        client.create_database(Database(name="d"))
+    assert fault.value.context["reason"] == "Internal error processing create_database"
+    client.create_database(Database(name="d"))
+    assert server.calls.count("create_database") == 2
+    assert server.calls.count("getVersion") == 2
+
+
+def test_a_call_that_the_server_does_not_know_is_unsupported(
+    server: FakeMetastore, client: Metastore
+) -> None:
+    server.will("get_all_write_event_info", fails(TApplicationException.UNKNOWN_METHOD))
+    with pytest.raises(Unsupported) as unsupported:
+        client.write_events(5)
+    assert unsupported.value.context["call"] == "get_all_write_event_info"
+
+
+def test_an_answer_without_a_result_is_a_fault_of_the_server(
+    server: FakeMetastore, client: Metastore
+) -> None:
+    server.will(ID, returns(None))
+    with pytest.raises(ServerFault):
+        client.current_event_id()
+
+
+DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[[Metastore], object]]] = [
+    (NoSuchObjectException(message="m"), NotFound, "get_database", lambda c: c.get_database("d")),
+    (MetaException(message="m"), InvalidRequest, "get_database", lambda c: c.get_database("d")),
+    (AlreadyExistsException(message="m"), AlreadyExists, "create_database", lambda c: c.create_database(Database(name="d"))),
+    (InvalidObjectException(message="m"), InvalidRequest, "create_database", lambda c: c.create_database(Database(name="d"))),
+    (NoSuchTxnException(message="m"), TxnNotOpen, "commit_txn", lambda c: c.commit_txn(1)),
+    (TxnAbortedException(message="m"), TxnNotOpen, "commit_txn", lambda c: c.commit_txn(1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("refusal", "expected", "name", "call"), DECLARED_REFUSALS)
+def test_what_hive_declares_keeps_its_class_and_message(
+    server: FakeMetastore,
+    client: Metastore,
+    refusal: HiveException,
+    expected: type[TidelineError],
+    name: str,
+    call: Callable[[Metastore], object],
+) -> None:
+    server.will(name, refuses(refusal))
+    with pytest.raises(TidelineError) as refused:
+        call(client)
+    assert type(refused.value) is expected
+    assert refused.value.context["hive"] == type(refusal).__name__
+    assert refused.value.context["reason"] == "m"
+    client.current_event_id()
+    assert server.calls.count("getVersion") == 1  # the connection is still good
+
+
+def test_an_answer_over_the_limit_is_refused(server: FakeMetastore, connect: Connect) -> None:
+    client = connect(server.uri, timeout_s=5, reply_bytes_max=2000)
+    server.will("get_database", returns(Database(name="d" * 3000)))
+    with pytest.raises(LimitExceeded) as refused:
+        client.get_database("d")
+    assert refused.value.context["limit"] == 2000
+    server.will("get_database", returns(Database(name="d", parameters={f"{n:0400}": "" for n in range(20)})))
+    with pytest.raises(LimitExceeded):
+        client.get_database("d")
+    assert client.current_event_id() == 7
+
+
+def test_an_answer_that_claims_a_huge_list_is_refused_before_it_is_believed(
+    server: FakeMetastore, connect: Connect
+) -> None:
+    client = connect(server.uri, timeout_s=5, reply_bytes_max=10_000)
+    claim = b"\x80\x01\x00\x02" + b"\x00\x00\x00\x01" + b"x" + b"\x00\x00\x00\x00"
+    body = b"\x0c\x00\x00" + b"\x0f\x00\x01\x0c\x7f\xff\xff\xff"
+    server.will("get_next_notification", says(claim + body))
+    with pytest.raises(LimitExceeded):
+        client.next_events(0, 10)
+
+
+def test_a_request_that_cannot_be_written_is_refused_here_and_spoils_nothing(
+    server: FakeMetastore, client: Metastore
+) -> None:
+    for bad in (Database(name="d", createTime=2**40), Database(name=5), Database(name="\ud800")):  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest):
+            client.create_database(bad)
+    assert "create_database" not in server.calls
+    assert client.current_event_id() == 7
+
+
+# --- addresses ---
+
+
+def closed_port() -> str:
+    with FakeMetastore() as gone:
+        return gone.uri
+
+
+def test_the_next_address_is_tried_where_one_is_down(server: FakeMetastore, connect: Connect) -> None:
+    client = connect(closed_port(), server.uri)
+    assert client.current_event_id() == 7
+
+
+def test_all_addresses_are_named_where_none_answers() -> None:
+    down = [closed_port(), closed_port()]
+    with pytest.raises(MetastoreUnavailable) as unavailable:
+        Metastore(down, timeout_s=5).current_event_id()
+    assert set(down) == set(unavailable.value.context["addresses"])  # type: ignore[call-overload]
+
+
+def test_a_broken_connection_moves_on_to_the_next_address_and_stays_there(
+    server: FakeMetastore, connect: Connect
+) -> None:
+    with FakeMetastore() as other:
+        client = connect(server.uri, other.uri)
+        client.current_event_id()
+        server.will(ID, hangs_up)
+        client.current_event_id()
+        client.current_event_id()
+        assert other.calls.count(ID) == 2
+
+
+def test_a_metastore_that_comes_back_is_found_again(server: FakeMetastore, client: Metastore) -> None:
+    client.current_event_id()
+    server.will("getVersion", hangs_up)
+    server.forget_connections()
+    assert client.current_event_id() == 7
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "http://host:1", "thrift://", "thrift://host:port", "thrift://host:99999"]
+)
+def test_an_address_of_another_form_is_a_mistake_in_the_configuration(uri: str) -> None:
+    with pytest.raises(ConfigError):
+        Metastore([uri])
+
+
+def test_addresses_come_as_hive_writes_them_too() -> None:
+    client = Metastore("thrift://a:1,thrift://b")
+    assert [str(address) for address in client.addresses] == ["thrift://a:1", "thrift://b:9083"]
+    with pytest.raises(ConfigError):
+        Metastore([])
+
+
+def test_a_clone_has_the_same_settings_and_its_own_connection(
+    server: FakeMetastore, client: Metastore
+) -> None:
+    client.current_event_id()
+    with client.clone() as twin:
+        assert twin.options == client.options
+        twin.current_event_id()
+    assert len(server.connections) == 2
+    client.current_event_id()
+    assert len(server.connections) == 2
+
+
+def test_a_user_is_announced_on_every_connection(server: FakeMetastore, connect: Connect) -> None:
+    connect(server.uri, user="etl").current_event_id()
+    assert server.calls == ["set_ugi", "getVersion", ID]
+
+
+# --- replayed transactions ---
+
+
+def test_an_open_that_answers_another_number_of_transactions_is_a_divergence(
+    server: FakeMetastore, client: Metastore
+) -> None:
+    for ids in ([], [1, 2]):
+        server.will("open_txns", returns(OpenTxnsResponse(txn_ids=ids)))
+        with pytest.raises(TargetDiverged):
+            client.open_replayed("p.*", 5)

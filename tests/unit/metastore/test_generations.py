@@ -1,0 +1,116 @@
+"""One client for five generations: what each is asked, and what is refused for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from handlers.metastore import Generation, Metastore
+from handlers.metastore.generations import V2_3, V3_1, V4_2, generation_of
+from handlers.structs import FireEventResponse, InsertEventRequestData
+from state.errors import ServerFault, Unsupported
+from tests.builders.fake_metastore import FakeMetastore, returns
+from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
+
+
+TABLE = a_table("d", "t", partition_keys=["p"])
+PARTITION = a_partition(TABLE, "1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "generation"),
+    [
+        ("3.0", V2_3),
+        ("2.3.10", V2_3),
+        ("3.0.0", Generation(3, 0)),
+        ("3.1.3", V3_1),
+        ("3.1.3000.7.1.7.0-551", V3_1),
+        ("4.0.0-beta-1", Generation(4, 0)),
+        ("4.2.0", V4_2),
+        ("10.0", Generation(10, 0)),
+    ],
+)
+def test_the_answer_to_get_version_tells_the_generation(answer: str, generation: Generation) -> None:
+    assert generation_of(answer) == generation
+
+
+@pytest.mark.parametrize("answer", ["", "fb303", "1.2.1", "4", "x" * 10_000])
+def test_what_is_no_hive_that_we_know_is_unsupported(answer: str) -> None:
+    with pytest.raises(Unsupported):
+        generation_of(answer)
+
+
+def test_generations_are_ordered() -> None:
+    assert V2_3 < V3_1 < Generation(4, 0) < V4_2 < Generation(4, 10)
+
+
+def test_a_call_that_the_generation_lacks_is_refused_unsent() -> None:
+    with FakeMetastore(version="3.1.3") as server, Metastore(server.uri) as client:
+        assert client.generation == V3_1
+        assert not client.supports("get_all_write_event_info")
+        assert client.supports("allocate_table_write_ids")
+        with pytest.raises(Unsupported) as refused:
+            client.write_events(1)
+        assert refused.value.context["call"] == "get_all_write_event_info"
+        assert refused.value.context["generation"] == "3.1"
+        assert server.calls == ["getVersion"]
+
+
+def test_a_call_that_nobody_has_is_a_mistake_of_the_caller() -> None:
+    with FakeMetastore() as server, Metastore(server.uri) as client, pytest.raises(KeyError):
+        client.supports("no_such_call")
+
+
+Use = Callable[[Metastore], object]
+DIALECTS: list[tuple[Use, str, str]] = [
+    (lambda c: c.create_table(TABLE), "create_table_with_environment_context", "create_table_req"),
+    (lambda c: c.alter_table("d", "t", TABLE), "alter_table_with_environment_context", "alter_table_req"),
+    (lambda c: c.alter_partitions("d", "t", [PARTITION]), "alter_partitions_with_environment_context", "alter_partitions_req"),
+    (lambda c: c.rename_partition("d", "t", ["1"], PARTITION), "rename_partition", "rename_partition_req"),
+    (lambda c: c.update_table_statistics(whole_number_statistics("d", "t", "id", 1)), "update_table_column_statistics", "update_table_column_statistics_req"),
+    (lambda c: c.update_partition_statistics(whole_number_statistics("d", "t", "id", 1)), "update_partition_column_statistics", "update_partition_column_statistics_req"),
+    (lambda c: c.truncate_table("d", "t"), "truncate_table", "truncate_table_req"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("use", "before_4", "since_4"), DIALECTS)
+def test_each_generation_is_spoken_to_in_its_own_calls(use: Use, before_4: str, since_4: str) -> None:
+    for version, expected in (("3.1.3", before_4), ("4.0.1", since_4)):
+        with FakeMetastore(version=version) as server, Metastore(server.uri) as client:
+            with suppress(ServerFault):  # the fake's answer is empty; what it was asked is what counts
+                use(client)
+            assert server.calls == ["getVersion", expected]
+
+
+WITH_WRITE_IDS: list[Use] = [
+    lambda c: c.alter_table("d", "t", TABLE, write_id=1),
+    lambda c: c.alter_table("d", "t", TABLE, expected=("a", "b")),
+    lambda c: c.alter_partitions("d", "t", [PARTITION], valid_write_ids="d.t:1:1::"),
+    lambda c: c.rename_partition("d", "t", ["1"], PARTITION, valid_write_ids="d.t:1:1::"),
+    lambda c: c.truncate_table("d", "t", write_id=1),
+    lambda c: c.update_table_statistics(whole_number_statistics("d", "t", "id", 1), write_id=1),
+    lambda c: c.set_partition_statistics([], write_id=1),
+    lambda c: c.open_replayed("p", 1),
+    lambda c: c.allocate_replayed("p", "d", "t", 1, 1),
+    lambda c: c.commit_replayed("p", 1, []),
+    lambda c: c.abort_replayed("p", 1),
+    lambda c: c.replayed_txns("p"),
+]
+
+
+@pytest.mark.parametrize("use", WITH_WRITE_IDS)
+def test_what_only_hive_4_understands_is_never_sent_to_an_older_one(use: Use) -> None:
+    with FakeMetastore(version="3.1.3") as server, Metastore(server.uri) as client:
+        with pytest.raises(Unsupported):
+            use(client)
+        assert server.calls == ["getVersion"]
+
+
+def test_hive_2_is_told_of_inserts_in_its_own_form() -> None:
+    with FakeMetastore(version="3.0") as server, Metastore(server.uri) as client:
+        server.will("fire_listener_event", returns(FireEventResponse()))
+        written = InsertEventRequestData(filesAdded=["f"], filesAddedChecksum=["c"])
+        assert client.fire_insert_event("d", "t", written) == []
+        assert server.calls == ["getVersion", "fire_listener_event"]
