@@ -20,16 +20,20 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from daemon.relay.settings import NotificationLog, RelaySettings
 from handlers.decoding import Record, encode
 from handlers.decoding.messages import unpack
 from handlers.failpoints import failpoint
-from state.errors import BadInput, GapDetected, Inconsistent
+from state.errors import BadInput, GapDetected, Inconsistent, Unsupported
 
 
 if TYPE_CHECKING:
     from handlers.structs import NotificationEvent, WriteEventInfo
 
+
+log = structlog.get_logger(__name__)
 
 _COMMIT: Final = "COMMIT_TXN"
 _SMALLEST_BATCH: Final = 10
@@ -44,8 +48,8 @@ class Outgoing:
     event_id: int
     time_s: int
     records: Sequence[Record]
-    without_writes: bool = False
-    """A commit that has write ids, but of whose files the log knows nothing."""
+    wrote: bool | None = None
+    """Of a commit with write ids: whether the log knows what it wrote. None for all other events."""
 
     @property
     def size_bytes(self) -> int:
@@ -71,6 +75,7 @@ class Outbox:
         self._log: NotificationLog | None = None
         self._writes = _WriteEvents(connect, settings.write_connections)
         self._limit = settings.batch_events
+        self._tells_writes = True
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
@@ -136,14 +141,28 @@ class Outbox:
         asked = [
             (event_id, commit.txn_id) for event_id, commit in commits.items() if commit.wrote is not False
         ]
-        writes = self._writes.of(asked, self._connection())
+        writes = self._write_events(asked)
         failpoint("relay.enriched")
         return [self._outgoing(event, commits.get(event.eventId), writes) for event in events]
 
+    def _write_events(self, asked: Sequence[tuple[int, int]]) -> dict[int, list[WriteEventInfo]] | None:
+        """Return the write events by event id; None where the metastore (before Hive 4) has no call for them."""
+        if not self._tells_writes:
+            return None
+        try:
+            return self._writes.of(asked, self._connection())
+        except Unsupported:
+            self._tells_writes = False
+            log.warning("the metastore does not tell what a commit wrote; ACID tables cannot be replicated")
+            return None
+
     def _outgoing(
-        self, event: NotificationEvent, commit: _Commit | None, writes: dict[int, list[WriteEventInfo]]
+        self,
+        event: NotificationEvent,
+        commit: _Commit | None,
+        writes: dict[int, list[WriteEventInfo]] | None,
     ) -> Outgoing:
-        found = None if commit is None else writes.get(event.eventId, [])
+        found = None if commit is None or writes is None else writes.get(event.eventId, [])
         records = encode(
             self._settings.source,
             event,
@@ -151,8 +170,8 @@ class Outbox:
             record_bytes_max=self._settings.record_bytes_max,
             hard_bytes_max=self._hard_bytes_max,
         )
-        without = commit is not None and commit.wrote is True and not found
-        return Outgoing(event.eventId, event.eventTime, records, without)
+        wrote = bool(found) if commit is not None and commit.wrote and found is not None else None
+        return Outgoing(event.eventId, event.eventTime, records, wrote)
 
     def _adapt(self, size_bytes: int) -> None:
         """Keep batches of large events small: an answer is in memory as a whole."""

@@ -60,8 +60,10 @@ class RelayStatus:
     events: int = 0
     records: int = 0
     size_bytes: int = 0
+    commits_with_writes: int = 0
     commits_without_writes: int = 0
-    """Commits with write ids but without write events: ``hive.metastore.dml.events`` is off for some writer."""
+    """Commits with write ids but without write events. Some DDL is so; if there are no others at all, the writers run with
+    ``hive.metastore.dml.events=false``, and what they write cannot be replicated."""
     gaps: int = 0
     errors: int = 0
     problem: str | None = None

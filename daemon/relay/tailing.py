@@ -97,11 +97,12 @@ class Tail:
         return True
 
     def _count(self, batch: list[Outgoing]) -> None:
-        without = sum(item.without_writes for item in batch)
+        wrote = [item.wrote for item in batch if item.wrote is not None]
         self._status = replace(
             self._status,
             events=self._status.events + len(batch),
-            commits_without_writes=self._status.commits_without_writes + without,
+            commits_with_writes=self._status.commits_with_writes + sum(wrote),
+            commits_without_writes=self._status.commits_without_writes + len(wrote) - sum(wrote),
         )
 
     def _wait(self, lifeline: Lifeline) -> None:
