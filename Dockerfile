@@ -5,9 +5,9 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /build
 COPY requirements/ requirements/
-# The build backend comes from the same hashed lock as everything else, in an environment that is thrown away.
+# The build backend has a hashed lock too, and an environment that is thrown away.
 RUN python3 -m venv /opt/backend \
- && /opt/backend/bin/pip install --no-cache-dir --disable-pip-version-check -c requirements/dev.txt hatchling \
+ && /opt/backend/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/build.txt \
  && python3 -m venv /opt/tideline \
  && /opt/tideline/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/daemon.txt
 COPY pyproject.toml README.md LICENSE ./

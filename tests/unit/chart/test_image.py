@@ -89,3 +89,16 @@ def test_the_image_refuses_a_missing_configuration_in_one_message(image: str) ->
     done = docker("run", "--rm", "--network", "none", image)
     assert done.returncode in {1, 2}
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_build_backends_lock_is_part_of_the_development_lock() -> None:
+    development = pins("dev.txt")
+    backend = pins("build.txt")
+    assert "hatchling" in backend
+    assert {name: development.get(name) for name in backend} == backend
+
+
+def pins(lock: str) -> dict[str, str]:
+    """Return the pinned version and hashes by package name."""
+    text = (REPOSITORY / "requirements" / lock).read_text()
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)==((?:.*\\\n)+.*)$", text, re.MULTILINE))
