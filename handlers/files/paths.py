@@ -159,12 +159,6 @@ class AllowedRoots:
     """The directories that source files may be read from; everything else is refused, so none means nothing."""
 
     roots: tuple[Location, ...] = ()
-    everywhere: bool = False
-
-    @staticmethod
-    def anywhere() -> AllowedRoots:
-        """Return the list that refuses nothing: for a topic that only trusted hands can write to."""
-        return AllowedRoots(everywhere=True)
 
     @staticmethod
     def of(uris: Iterable[str]) -> AllowedRoots:
@@ -173,11 +167,11 @@ class AllowedRoots:
 
     def plus(self, *more: Location) -> AllowedRoots:
         """Return the list with ``more``, such as the location of the table that an event is about."""
-        return AllowedRoots(tuple(sorted({*self.roots, *more})), self.everywhere)
+        return AllowedRoots(tuple(sorted({*self.roots, *more})))
 
     def require(self, location: Location) -> Location:
-        """Return ``location`` if it lies strictly below one of the roots, or all is allowed; raise UnsafePath otherwise."""
-        if self.everywhere or any(root.contains(location) and root != location for root in self.roots):
+        """Return ``location`` if it lies strictly below one of the roots; raise UnsafePath otherwise."""
+        if any(root.contains(location) and root != location for root in self.roots):
             return location
         raise UnsafePath(
             "the file lies outside the directories that may be read",
