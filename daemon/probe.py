@@ -90,10 +90,10 @@ def find(records: Records, position: Position) -> int:
         found = records.first_from(middle, high)
         if found is None:
             high = middle
-        elif found.position > position:
-            high, above = middle, found
-        else:
+        elif position.covers(found.position.event_id, found.position.part):
             low = found.offset + 1
+        else:
+            high, above = middle, found
     if above is None or _is_next(position, above) or low == marks.low:
         return low
     return _next_before(records, position, low)

@@ -68,10 +68,19 @@ class Position:
 
     def step(self, event_id: int, part: int) -> Step:
         """Tell whether (``event_id``, ``part``) was applied before, comes next, or leaves something out."""
-        if (event_id, part) <= (self.event_id, self.part):
+        if self.covers(event_id, part):
             return Step.DUPLICATE
-        expected = (self.event_id + 1, 0) if self.complete else (self.event_id, self.part + 1)
-        return Step.NEXT if (event_id, part) == expected else Step.GAP
+        return Step.NEXT if (event_id, part) == self.expected() else Step.GAP
+
+    def covers(self, event_id: int, part: int) -> bool:
+        """Whether (``event_id``, ``part``) was applied.
+
+        Of a complete event every part was, also where this position does not know how many it had: one that was made from
+        the metastore's current id.
+        """
+        if event_id == self.event_id:
+            return self.complete or part <= self.part
+        return event_id < self.event_id
 
     def expected(self) -> tuple[int, int]:
         """The (event id, part) that has to come next."""

@@ -74,6 +74,7 @@ class TopicReader:
         self._fetcher: Fetcher | None = None
         self._ahead: deque[Fetched] = deque()
         self._filling: Iterator[Fetched] | None = None
+        self._ended = False
         self._mended_at: int | None = None
         self._lost_in_a_row = 0
         self._position = Position(0)
@@ -97,7 +98,7 @@ class TopicReader:
 
         Raises GapDetected with both ids; ConfigError, Transient.
         """
-        ended = self._take(timeout_s)
+        self._ended = self._take(timeout_s)
         events: list[Event] = []
         duplicates = filled = 0
         while len(events) < self._settings.batch_events and (record := self._next()) is not None:
@@ -111,7 +112,7 @@ class TopicReader:
                 self._accept(record, event)
                 events.append(event)
                 filled += record.offset is None
-        caught_up = ended and not self._ahead and self._filling is None
+        caught_up = self._ended and not self._ahead and self._filling is None
         self._count(len(events), duplicates, filled, caught_up=caught_up)
         return Batch(tuple(events), self._position, caught_up)
 
@@ -227,6 +228,7 @@ class TopicReader:
 
     def _fetch_from(self, offset: int) -> None:
         self._ahead.clear()
+        self._ended = False
         self._offset = offset
         if self._fetcher is not None:
             self._fetcher.close()

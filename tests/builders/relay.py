@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from handlers.structs import NotificationEvent, WriteEventInfo
-from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from state.errors import TidelineError
 
 
 def ddl(event_id: int, *, kind: str = "CREATE_DATABASE", padding: int = 0) -> NotificationEvent:
@@ -22,7 +27,12 @@ def commit(event_id: int, txn_id: int, write_ids: Iterable[int] | None = (1,)) -
 
 
 def event(
-    event_id: int, kind: str, message: dict[str, object] | str, *, db: str | None = None, table: str | None = None
+    event_id: int,
+    kind: str,
+    message: dict[str, object] | str,
+    *,
+    db: str | None = None,
+    table: str | None = None,
 ) -> NotificationEvent:
     return NotificationEvent(
         eventId=event_id,

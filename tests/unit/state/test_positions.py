@@ -113,3 +113,10 @@ def test_positions_are_shown_as_people_write_them() -> None:
 def test_values_that_no_event_can_have_are_refused(event_id: int, part: int, parts: int) -> None:
     with pytest.raises(AssertionError):
         Position(event_id, part, parts)
+
+
+def test_a_position_made_from_an_event_id_alone_covers_every_part_of_the_event() -> None:
+    position = Position(7)
+    assert [position.step(7, part) for part in range(3)] == [Step.DUPLICATE] * 3
+    assert position.step(8, 0) is Step.NEXT
+    assert position.step(8, 1) is Step.GAP

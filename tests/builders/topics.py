@@ -1,0 +1,137 @@
+"""Topics made of lists: what Kafka would hold, with holes in the offsets, and the parts of a reader that talk to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.consumer.fetching import Taken
+from daemon.consumer.seeking import Sought
+from daemon.consumer.settings import Fetched
+from daemon.probe import Located, find, next_record
+from daemon.relay import Outbox, RelaySettings
+from daemon.topic import Watermarks
+from handlers.decoding import Record, peek
+from state.errors import BadInput, KafkaUnavailable
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tests.builders.relay import ListedLog
+
+
+RECORD_BYTES_MAX = 4096
+
+
+def outbox(log: ListedLog, **settings: object) -> Outbox:
+    given = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
+    return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20)  # type: ignore[arg-type]
+
+
+def records_of(log: ListedLog, first: int = 1, last: int | None = None) -> list[Record]:
+    """The records that a relay writes for the events of ``log``."""
+    return list(outbox(log).records(first, last or log.current_event_id()))
+
+
+class ListedTopic:
+    """One partition as a mapping from offsets to values; offsets without a value are markers or expired."""
+
+    def __init__(self, records: Iterable[Record | bytes | None] = ()) -> None:
+        self.values: dict[int, bytes] = {}
+        self.low = self.high = 0
+        self.append(*records)
+
+    def append(self, *records: Record | bytes | None) -> None:
+        for record in records:
+            value = record.value if isinstance(record, Record) else record
+            if value is not None:
+                self.values[self.high] = value
+            self.high += 1
+
+    def truncate(self, low: int) -> None:
+        self.values = {offset: value for offset, value in self.values.items() if offset >= low}
+        self.low, self.high = low, max(low, self.high)
+
+    def recreate(self, *records: Record | bytes | None) -> None:
+        self.values, self.low, self.high = {}, 0, 0
+        self.append(*records)
+
+    def watermarks(self) -> Watermarks:
+        return Watermarks(self.low, self.high)
+
+    def first_from(self, offset: int, end: int) -> Located | None:
+        for at in range(offset, end):
+            try:
+                place = peek(self.values.get(at, b""))
+            except BadInput:
+                continue
+            return Located(at, Position(*place), self.values[at])
+        return None
+
+
+class ListedSeeker:
+    """Stands for ``daemon.consumer.seeking.Seeker``."""
+
+    def __init__(self, topic: ListedTopic, *, offsets_are_ids: bool = False) -> None:
+        self.topic = topic
+        self.offsets_are_ids = offsets_are_ids
+        self.undecided = False
+
+    def seek(self, position: Position) -> Sought:
+        marks = self.topic.watermarks()
+        offset = position.event_id if self.offsets_are_ids else find(self.topic, position)
+        return Sought(offset, marks.empty)
+
+    def next_offset(self, position: Position) -> int | None:
+        return None if self.offsets_are_ids else next_record(self.topic, position)
+
+    def remember(self, position: Position, offset: int) -> None:
+        assert self.offsets_are_ids or peek(self.topic.values[offset])[:2] == (
+            position.event_id,
+            position.part,
+        )
+
+
+class ListedFetcher:
+    """Stands for ``daemon.consumer.fetching.Fetcher``."""
+
+    def __init__(self, topic: ListedTopic, offset: int) -> None:
+        self.topic = topic
+        self.offset = offset
+        self.committed: list[int] = []
+        self.closed = False
+
+    def take(self, limit: int, timeout_s: float) -> Taken:  # noqa: ARG002 - the port has it; a list never waits
+        assert not self.closed
+        if not self.topic.low <= self.offset <= self.topic.high:
+            return Taken(lost="Local: No offset to automatically reset to")
+        records = tuple(self._records(limit))
+        return Taken(records, ended=self.offset == self.topic.high)
+
+    def commit(self, offset: int) -> None:
+        self.committed.append(offset)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _records(self, limit: int) -> Iterator[Fetched]:
+        while self.offset < self.topic.high and limit > 0:
+            value = self.topic.values.get(self.offset)
+            self.offset += 1
+            if value is not None:
+                limit -= 1
+                yield Fetched(self.offset - 1, value)
+
+
+class ListedLetters:
+    """Stands for ``daemon.deadletter.DeadLetters``."""
+
+    def __init__(self) -> None:
+        self.put_in: list[tuple[Fetched, BadInput, int | None]] = []
+        self.unavailable = False
+
+    def put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
+        if self.unavailable:
+            raise KafkaUnavailable("cannot write a dead letter")
+        self.put_in.append((record, error, event_id))

@@ -1,0 +1,41 @@
+"""A reader over a topic made of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from daemon.broker import BrokerSettings
+from daemon.consumer import ConsumerSettings, TopicReader
+from daemon.consumer import reading as reading_module
+from tests.builders.topics import ListedFetcher, ListedLetters, ListedSeeker, ListedTopic
+
+
+ReaderOf = Callable[..., TopicReader]
+
+
+@pytest.fixture
+def letters() -> ListedLetters:
+    return ListedLetters()
+
+
+@pytest.fixture
+def reader_of(monkeypatch: pytest.MonkeyPatch, letters: ListedLetters) -> ReaderOf:
+    def reader(
+        topic: ListedTopic, *, filler: Any = None, offsets_are_ids: bool = False, **settings: Any
+    ) -> TopicReader:
+        monkeypatch.setattr(
+            reading_module, "Seeker", lambda *_: ListedSeeker(topic, offsets_are_ids=offsets_are_ids)
+        )
+        monkeypatch.setattr(
+            reading_module, "Fetcher", lambda _b, _t, offset, _s: ListedFetcher(topic, offset)
+        )
+        named: Any = SimpleNamespace(name="topic")
+        return TopicReader(
+            BrokerSettings("nowhere:1"), named, ConsumerSettings(group="g", **settings), letters, filler
+        )
+
+    return reader

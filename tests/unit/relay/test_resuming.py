@@ -1,0 +1,147 @@
+"""A relay goes on behind the last record of its topic, and proves first that log and topic belong together."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.relay.resuming import Start, StoredPosition, resume
+from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
+from state.positions import Position
+from state.store.memory import MemoryStore
+from tests.builders.relay import ListedLog, commit, ddl, event, write
+from tests.builders.topics import ListedTopic, outbox, records_of
+
+
+def log_of(last: int) -> ListedLog:
+    return ListedLog(ddl(event_id) for event_id in range(1, last + 1))
+
+
+def stored(position: int | None = None) -> StoredPosition:
+    store = StoredPosition(MemoryStore(), "topic")
+    if position is not None:
+        store.save(Position(position))
+    return store
+
+
+def start_of(
+    topic: ListedTopic, log: ListedLog, kept: StoredPosition | None = None, start: object = "current"
+) -> Start:
+    return resume(topic, outbox(log), kept or stored(), start)  # type: ignore[arg-type]
+
+
+def test_it_goes_on_behind_the_last_record_whatever_was_stored() -> None:
+    log = log_of(9)
+    topic = ListedTopic(records_of(log, 1, 6))
+    assert start_of(topic, log, stored(3)) == Start(Position(6), 1_700_000_006)
+
+
+def test_markers_and_foreign_records_at_the_end_are_passed_over() -> None:
+    log = log_of(9)
+    topic = ListedTopic([*records_of(log, 1, 6), None, b"hello", None, None])
+    assert start_of(topic, log).position == Position(6)
+
+
+def test_an_emptied_topic_is_continued_from_the_stored_position() -> None:
+    log = log_of(9)
+    topic = ListedTopic(records_of(log, 1, 6))
+    topic.truncate(6)
+    assert start_of(topic, log, stored(5)).position == Position(5)
+
+
+def test_a_new_relay_starts_after_the_newest_event_and_remembers_that() -> None:
+    log, kept = log_of(9), stored()
+    assert start_of(ListedTopic(), log, kept).position == Position(9)
+    log.add(ddl(10))
+    assert start_of(ListedTopic(), log, kept).position == Position(9), "event 10 is not left out"
+
+
+def test_a_new_relay_starts_at_the_oldest_event_that_is_kept() -> None:
+    log = log_of(9)
+    log.clean(up_to=4)
+    assert start_of(ListedTopic(), log, start="earliest").position == Position(4)
+
+
+def test_the_oldest_event_of_an_empty_log_is_the_next_one() -> None:
+    log = log_of(9)
+    log.clean(up_to=9)
+    assert start_of(ListedTopic(), log, start="earliest").position == Position(9)
+    assert start_of(ListedTopic(), ListedLog(), start="earliest").position == Position(0)
+
+
+def test_a_new_relay_starts_at_a_named_event() -> None:
+    assert start_of(ListedTopic(), log_of(9), start=7).position == Position(6)
+
+
+@pytest.mark.parametrize("start", [0, -3, 11])
+def test_a_named_event_that_the_source_does_not_have_is_refused(start: int) -> None:
+    with pytest.raises(ConfigError):
+        start_of(ListedTopic(), log_of(9), start=start)
+
+
+def test_a_metastore_that_is_behind_the_topic_is_refused() -> None:
+    topic = ListedTopic(records_of(log_of(9)))
+    with pytest.raises(Inconsistent):
+        start_of(topic, log_of(5))
+
+
+def test_a_metastore_that_is_behind_the_stored_position_is_refused() -> None:
+    with pytest.raises(Inconsistent):
+        start_of(ListedTopic(), log_of(5), stored(8))
+
+
+def test_another_metastores_event_under_the_same_id_is_refused() -> None:
+    topic = ListedTopic(records_of(log_of(5)))
+    other = ListedLog(
+        [*(ddl(event_id) for event_id in range(1, 5)), event(5, "DROP_TABLE", {}, db="elsewhere"), ddl(6)]
+    )
+    with pytest.raises(Inconsistent) as caught:
+        start_of(topic, other)
+    assert caught.value.context["event_id"] == 5
+
+
+def test_a_last_event_that_has_left_the_log_cannot_be_compared_and_is_believed() -> None:
+    log = log_of(9)
+    topic = ListedTopic(records_of(log, 1, 6))
+    log.clean(up_to=6)
+    assert start_of(topic, log).position == Position(6)
+
+
+def torn() -> tuple[ListedTopic, ListedLog]:
+    """An event of three parts of which two are in the topic."""
+    log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
+    log.writes[71] = [write("a"), write("b")]
+    return ListedTopic(records_of(log)[:3]), log
+
+
+def test_a_half_written_event_is_gone_on_with_at_its_next_part() -> None:
+    topic, log = torn()
+    assert start_of(topic, log).position == Position(2, 1, 3)
+
+
+def test_a_half_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
+    topic, log = torn()
+    log.clean(up_to=2)
+    with pytest.raises(GapDetected) as caught:
+        start_of(topic, log)
+    assert caught.value.context["expected"] == 2
+
+
+def test_a_half_written_event_that_would_now_be_cut_otherwise_is_refused() -> None:
+    topic, log = torn()
+    log.writes[71].append(write("c"))
+    with pytest.raises(Inconsistent, match="record"):
+        start_of(topic, log)
+
+
+def test_a_stored_position_that_is_no_number_is_corrupt() -> None:
+    store = MemoryStore()
+    with store.transaction() as transaction:
+        transaction.put(b"relay/topic", b"seven")
+    with pytest.raises(StateCorrupt):
+        StoredPosition(store, "topic").load()
+
+
+def test_only_whole_events_are_stored() -> None:
+    kept = stored()
+    kept.save(Position(7, 1, 3))
+    assert kept.load() == Position(6)
