@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
 from daemon.status_metrics import StatusCollector
 
@@ -52,6 +52,7 @@ class Metrics:
     """The registry and its metrics; all methods are thread-safe and never raise."""
 
     def __init__(self, status: Callable[[], DaemonStatus] | None = None, *, process: bool = True) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per counter, which nobody asks for
         self.registry = CollectorRegistry(auto_describe=False)
         self._make_projection_metrics()
         self._make_process_metrics()
@@ -88,7 +89,8 @@ class Metrics:
         )
         self.visible_s = Histogram(
             "tideline_commit_to_visible_seconds",
-            "Time from a commit on the source to its visibility on the target; the source's clock counts whole seconds.",
+            "Time from an event on the source to its effect here (a commit: visible), of the last event of each batch; event "
+            "times are whole seconds of the source's clock.",
             names,
             buckets=VISIBLE_BUCKETS_S,
             registry=registry,
@@ -110,7 +112,10 @@ class Metrics:
             registry=registry,
         )
         self.errors = Counter(
-            "tideline_errors", "Errors that ended a loop's run, by code.", ("loop", "code"), registry=registry
+            "tideline_errors",
+            "Errors that ended a loop's run or confined a table, by code.",
+            ("loop", "code"),
+            registry=registry,
         )
         self.restarts = Counter(
             "tideline_loop_restarts", "New runs of a loop after a failure.", ("loop",), registry=registry

@@ -107,16 +107,18 @@ class Reporter:
         self._projections = projections
         self._started_s = time.time()
         self._identity = (version_text(), socket.gethostname(), os.getpid())
+        self._caught_up_s: dict[str, float] = {}
         self.state = "starting"
 
     def status(self) -> DaemonStatus:
         """Return everything, as of now."""
         now_s = time.time()
         loops = self._supervisor.statuses()
-        sources = tuple(_source(part, loops[part.loop], now_s) for part in self._sources)
+        sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
         newest = {source.name: source.current_event_id for source in sources}
         projections = tuple(
-            _projection(part, loops[part.name], newest.get(part.source), now_s) for part in self._projections
+            self._projection(part, loops[part.name], newest.get(part.source), now_s)
+            for part in self._projections
         )
         version, host, pid = self._identity
         return DaemonStatus(
@@ -132,47 +134,62 @@ class Reporter:
             tuple(self._supervisor.stuck()),
         )
 
+    def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
+        end = part.status()
+        relayed = end.relayed.applied_event_id if end.relayed is not None else None
+        lag_events = _behind(relayed, end.source_event_id)
+        return SourceStatus(
+            name=part.name,
+            current_event_id=end.source_event_id,
+            relayed_event_id=relayed,
+            relay_state=loop.state.value if part.relays else None,
+            lag_events=lag_events,
+            lag_s=self._lag_s(part.loop, lag_events, end.relayed_time_s, now_s),
+            records=end.records,
+            size_bytes=end.size_bytes,
+            commits_without_writes=end.commits_without_writes,
+            problem=loop.problem,
+        )
 
-def _source(part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
-    end = part.status()
-    relayed = end.relayed.applied_event_id if end.relayed is not None else None
-    lag_events = _behind(relayed, end.source_event_id)
-    return SourceStatus(
-        name=part.name,
-        current_event_id=end.source_event_id,
-        relayed_event_id=relayed,
-        relay_state=loop.state.value if part.relays else None,
-        lag_events=lag_events,
-        lag_s=_lag_s(lag_events, end.relayed_time_s, now_s),
-        records=end.records,
-        size_bytes=end.size_bytes,
-        commits_without_writes=end.commits_without_writes,
-        problem=loop.problem,
-    )
+    def _projection(
+        self, part: ProjectionPart, loop: LoopStatus, newest: int | None, now_s: float
+    ) -> ProjectionView:
+        own, counts = part.status(), part.counts()
+        event_id = own.position.applied_event_id if own.position is not None else None
+        lag_events = _behind(event_id, newest)
+        return ProjectionView(
+            name=part.name,
+            source=part.source,
+            state=_state(loop, own),
+            position=str(own.position) if own.position is not None else None,
+            event_id=event_id,
+            lag_events=lag_events,
+            lag_s=self._lag_s(part.name, lag_events, own.applied_time_s, now_s),
+            quarantined=tuple(own.quarantined),
+            problem=loop.problem or own.problem,
+            code=loop.code,
+            restarts=loop.restarts,
+            duplicates=counts.duplicates if counts else 0,
+            filled=counts.filled if counts else 0,
+            undecodable=counts.dead_letters if counts else 0,
+            unknown=counts.unknown if counts else 0,
+            target=part.target,
+        )
 
+    def _lag_s(
+        self, loop: str, lag_events: int | None, reached_time_s: int | None, now_s: float
+    ) -> float | None:
+        """Return for how long the loop has been behind; 0 when caught up, however long ago the last event was.
 
-def _projection(part: ProjectionPart, loop: LoopStatus, newest: int | None, now_s: float) -> ProjectionView:
-    own, counts = part.status(), part.counts()
-    event_id = own.position.applied_event_id if own.position is not None else None
-    lag_events = _behind(event_id, newest)
-    return ProjectionView(
-        name=part.name,
-        source=part.source,
-        state=_state(loop, own),
-        position=str(own.position) if own.position is not None else None,
-        event_id=event_id,
-        lag_events=lag_events,
-        lag_s=_lag_s(lag_events, own.applied_time_s, now_s),
-        quarantined=tuple(own.quarantined),
-        problem=loop.problem or own.problem,
-        code=loop.code,
-        restarts=loop.restarts,
-        duplicates=counts.duplicates if counts else 0,
-        filled=counts.filled if counts else 0,
-        undecodable=counts.dead_letters if counts else 0,
-        unknown=counts.unknown if counts else 0,
-        target=part.target,
-    )
+        The age of the last event alone would make an event after a quiet night look like a lag of hours, so the time since
+        the loop was last seen caught up bounds it. It is looked at with every status, thus every few seconds.
+        """
+        if lag_events == 0:
+            self._caught_up_s[loop] = now_s
+            return 0.0
+        if lag_events is None or reached_time_s is None:
+            return None
+        return max(0.0, now_s - max(reached_time_s, self._caught_up_s.get(loop, 0.0)))
 
 
 def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
@@ -184,12 +201,3 @@ def _behind(reached: int | None, newest: int | None) -> int | None:
     if reached is None or newest is None:
         return None
     return max(0, newest - reached)
-
-
-def _lag_s(lag_events: int | None, reached_time_s: int | None, now_s: float) -> float | None:
-    """Return the age of the state that was reached; 0 when caught up, however long ago the last event was."""
-    if lag_events == 0:
-        return 0.0
-    if lag_events is None or reached_time_s is None:
-        return None
-    return max(0.0, now_s - reached_time_s)

@@ -142,7 +142,7 @@ class DaemonStatus:
 
 
 def _rows(kind: type[T], rows: object) -> tuple[T, ...]:
-    found = rows if isinstance(rows, list) else []
+    found = rows if isinstance(rows, list | tuple) else []
     return tuple(_known(kind, row) for row in found)
 
 

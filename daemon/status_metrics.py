@@ -22,7 +22,11 @@ _SOURCE_GAUGES: Final = (
     ("tideline_source_event_id", "The source's newest event id.", "current_event_id"),
     ("tideline_relay_event_id", "The last event id that is wholly in the topic.", "relayed_event_id"),
     ("tideline_relay_lag_events", "Events of the source that are not in the topic yet.", "lag_events"),
-    ("tideline_relay_lag_seconds", "How long the relay has been behind the source.", "lag_s"),
+    (
+        "tideline_relay_lag_seconds",
+        "How long the relay has been behind the source; 0 when caught up.",
+        "lag_s",
+    ),
 )
 _SOURCE_COUNTERS: Final = (
     ("tideline_relay_records", "Records published.", "records"),
@@ -57,7 +61,7 @@ _PROJECTION_GAUGES: Final = (
     ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
     (
         "tideline_projection_lag_seconds",
-        "Age of the state that the projection reflects; 0 when caught up.",
+        "How long the projection has been behind the source; 0 when caught up.",
         "lag_s",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,9 +13,12 @@ from daemon.config.reference import json_schema, markdown
 from state.errors import ConfigError
 
 
+Read = Callable[..., Loaded]
+"""Reads a text as the configuration file, with the environment given by name."""
+
 GOOD = """\
     sources:
-      lake: {metastore: [thrift://a:9083, thrift://b], topic: tideline.lake}
+      lake: {metastore: [thrift://a:9083, thrift://b], topic: tideline.lake, read_roots: ["hdfs://s/w"]}
     targets:
       dr: {metastore: thrift://c:9083}
     policies:
@@ -24,7 +28,7 @@ GOOD = """\
 
 
 @pytest.fixture
-def read(tmp_path: Path):
+def read(tmp_path: Path) -> Read:
     def reader(text: str, **environment: str) -> Loaded:
         path = tmp_path / "tideline.yaml"
         path.write_text(dedent(text))
@@ -37,7 +41,7 @@ def problem(loaded: Loaded, key: str) -> Problem:
     return next(found for found in loaded.problems if found.key == key)
 
 
-def test_a_good_file_has_no_problems_and_defaults_fill_the_rest(read):
+def test_a_good_file_has_no_problems_and_defaults_fill_the_rest(read: Read) -> None:
     loaded = read(GOOD)
     assert loaded.problems == ()
     assert loaded.config is not None
@@ -46,12 +50,12 @@ def test_a_good_file_has_no_problems_and_defaults_fill_the_rest(read):
     assert loaded.config.http.port == 8470
 
 
-def test_no_file_means_the_defaults():
+def test_no_file_means_the_defaults() -> None:
     loaded = read_config(None, {})
     assert loaded.config == Config()
 
 
-def test_every_problem_is_reported_at_once_with_its_line(read):
+def test_every_problem_is_reported_at_once_with_its_line(read: Read) -> None:
     loaded = read("""\
         sources:
           lake:
@@ -80,35 +84,44 @@ def test_every_problem_is_reported_at_once_with_its_line(read):
     assert problem(loaded, "kafka.bootstrap").reason == "is missing, and there are sources"
 
 
-def test_a_name_that_is_nearly_right_is_suggested(read):
+def test_a_name_that_is_nearly_right_is_suggested(read: Read) -> None:
     loaded = read(GOOD.replace("source: lake", "source: laek"))
     assert problem(loaded, "policies.shop.source").hint == "did you mean 'lake'?"
 
 
-def test_a_missing_setting_is_reported_at_its_section(read):
+def test_a_missing_setting_is_reported_at_its_section(read: Read) -> None:
     loaded = read(GOOD.replace(", database: shop", ""))
     missing = problem(loaded, "policies.shop.database")
     assert missing.reason == "is missing"
     assert missing.place.endswith(":6")
 
 
-def test_a_key_that_is_given_twice_is_a_problem(read):
+def test_a_key_that_is_given_twice_is_a_problem(read: Read) -> None:
     loaded = read("logs: {level: info, level: debug}")
     assert problem(loaded, "logs.level").reason == "is given twice"
 
 
-def test_two_policies_for_one_target_database_are_a_problem(read):
-    text = GOOD.replace("    policies:\n", "    policies:\n      again: {source: lake, target: dr, database: shop}\n")
+def test_two_policies_for_one_target_database_are_a_problem(read: Read) -> None:
+    text = GOOD.replace(
+        "    policies:\n", "    policies:\n      again: {source: lake, target: dr, database: shop}\n"
+    )
     loaded = read(text)
     assert "is written by policy 'again' already" in problem(loaded, "policies.shop.database").reason
 
 
-def test_two_sources_with_one_topic_are_a_problem(read):
-    text = GOOD.replace("    targets:\n", "      pond: {metastore: thrift://d, topic: tideline.lake}\n    targets:\n")
+def test_two_sources_with_one_topic_are_a_problem(read: Read) -> None:
+    text = GOOD.replace(
+        "    targets:\n", "      pond: {metastore: thrift://d, topic: tideline.lake}\n    targets:\n"
+    )
     assert "is the topic of source 'lake' already" in problem(read(text), "sources.pond.topic").reason
 
 
-def test_the_environment_overrides_single_keys(read):
+def test_a_policy_wants_to_be_told_where_files_may_be_read(read: Read) -> None:
+    loaded = read(GOOD.replace(', read_roots: ["hdfs://s/w"]', ""))
+    assert problem(loaded, "sources.lake.read_roots").place.endswith(":2")
+
+
+def test_the_environment_overrides_single_keys(read: Read) -> None:
     loaded = read(
         GOOD,
         TIDELINE__HTTP__PORT="9000",
@@ -132,18 +145,20 @@ def test_the_environment_overrides_single_keys(read):
         ("TIDELINE__HTTP____PORT", "http..port"),
     ],
 )
-def test_a_misspelt_variable_is_a_problem_at_that_variable(read, name: str, key: str):
+def test_a_misspelt_variable_is_a_problem_at_that_variable(read: Read, name: str, key: str) -> None:
     loaded = read(GOOD, **{name: "1"})
     assert problem(loaded, key).place == name
 
 
-def test_a_relay_may_start_at_an_event_id_given_as_text(read):
+def test_a_relay_may_start_at_an_event_id_given_as_text(read: Read) -> None:
     loaded = read(GOOD, TIDELINE__SOURCES__LAKE__RELAY__START="120")
     assert loaded.config is not None
     assert loaded.config.sources["lake"].relay.start == 120
 
 
-def test_a_secret_is_read_from_its_file_or_variable_and_never_shown(read, tmp_path: Path, monkeypatch):
+def test_a_secret_is_read_from_its_file_or_variable_and_never_shown(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "password").write_text("hunter2\n")
     monkeypatch.setenv("S3_SECRET", "opensesame")
     loaded = read(f"""\
@@ -169,13 +184,13 @@ def test_a_secret_is_read_from_its_file_or_variable_and_never_shown(read, tmp_pa
         "files: {secrets: {s3a: hunter2}}",
     ],
 )
-def test_a_secret_in_the_wrong_place_is_a_problem_that_does_not_show_it(read, text: str):
+def test_a_secret_in_the_wrong_place_is_a_problem_that_does_not_show_it(read: Read, text: str) -> None:
     loaded = read(text)
     assert loaded.problems
     assert "hunter2" not in "".join(map(str, loaded.problems))
 
 
-def test_a_secret_file_that_cannot_be_used_is_a_problem(read, tmp_path: Path):
+def test_a_secret_file_that_cannot_be_used_is_a_problem(read: Read, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "huge").write_bytes(b"x" * 100_000)
     for name, reason in (("absent", "cannot be read"), ("binary", "no UTF-8"), ("huge", "no secret")):
@@ -193,19 +208,19 @@ def test_a_secret_file_that_cannot_be_used_is_a_problem(read, tmp_path: Path):
         ("logs: {level: !!timestamp x}", "cannot be read"),
     ],
 )
-def test_hostile_yaml_is_a_problem_and_nothing_else(read, text: str, reason: str):
+def test_hostile_yaml_is_a_problem_and_nothing_else(read: Read, text: str, reason: str) -> None:
     loaded = read(text)
     assert any(reason in found.reason for found in loaded.problems)
 
 
-def test_aliases_that_stand_for_billions_of_values_are_refused(read):
+def test_aliases_that_stand_for_billions_of_values_are_refused(read: Read) -> None:
     bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     loaded = read("\n".join(bomb))
     assert any("more than" in found.reason for found in loaded.problems)
 
 
-def test_a_file_that_is_absent_too_large_or_no_text_is_a_problem(tmp_path: Path):
+def test_a_file_that_is_absent_too_large_or_no_text_is_a_problem(tmp_path: Path) -> None:
     assert "cannot be read" in read_config(tmp_path / "absent", {}).problems[0].reason
     (tmp_path / "latin").write_bytes(b"a: \xe4")
     assert "no UTF-8" in read_config(tmp_path / "latin", {}).problems[0].reason
@@ -227,12 +242,12 @@ def test_a_file_that_is_absent_too_large_or_no_text_is_a_problem(tmp_path: Path)
         ("TIDELINE__FILES__COPY_WORKERS", "many"),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused_at_its_variable(read, key: str, value: str):
+def test_a_value_that_cannot_be_meant_is_refused_at_its_variable(read: Read, key: str, value: str) -> None:
     loaded = read(GOOD, **{key: value})
     assert [found.place for found in loaded.problems] == [key]
 
 
-def test_loading_raises_the_first_problem_and_counts_the_others(tmp_path: Path):
+def test_loading_raises_the_first_problem_and_counts_the_others(tmp_path: Path) -> None:
     path = tmp_path / "tideline.yaml"
     path.write_text("http: {port: -1}\nlogs: {level: loud}\n")
     with pytest.raises(ConfigError) as caught:
@@ -243,14 +258,14 @@ def test_loading_raises_the_first_problem_and_counts_the_others(tmp_path: Path):
     assert "tideline config check" in caught.value.hint
 
 
-def test_a_given_path_wins_over_the_default_places(tmp_path: Path, monkeypatch):
+def test_a_given_path_wins_over_the_default_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_file(tmp_path / "mine.yaml") == tmp_path / "mine.yaml"
     (tmp_path / "tideline.yaml").touch()
     assert find_file(None) == Path("tideline.yaml")
 
 
-def test_every_setting_is_described():
+def test_every_setting_is_described() -> None:
     definitions = json_schema()["$defs"] | {"Config": json_schema()}
     undescribed = [
         f"{section}.{name}"
@@ -262,12 +277,12 @@ def test_every_setting_is_described():
     assert all(definition.get("description") for definition in definitions.values())
 
 
-def test_the_reference_page_is_what_the_settings_say():
+def test_the_reference_page_is_what_the_settings_say() -> None:
     page = Path(__file__).parents[3] / "docs" / "CONFIG.md"
     assert page.read_text() == markdown(), "run: tideline config schema --format markdown > docs/CONFIG.md"
 
 
-def test_the_example_of_the_reference_page_is_right(read, tmp_path: Path):
+def test_the_example_of_the_reference_page_is_right(read: Read, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret-text")
     text = markdown().partition("```yaml\n")[2].partition("```")[0]
     assert read(text.replace("/run/secrets/kafka-password", f"{tmp_path}/password")).problems == ()

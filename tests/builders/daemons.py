@@ -1,0 +1,105 @@
+"""Statuses, loops and waiting, for tests of the daemon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
+from daemon.supervisor import Backoff, Job, Supervisor
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.lifeline import Lifeline
+
+
+def eventually(condition: Callable[[], object], deadline_s: float = 10.0) -> None:
+    """Wait until ``condition`` holds; fail after ``deadline_s``."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "did not come true in time"
+        time.sleep(0.002)
+
+
+class Counts:
+    """Loop measures that only remember."""
+
+    def __init__(self) -> None:
+        self.failed: list[tuple[str, str]] = []
+        self.restarted: list[str] = []
+
+    def loop_failed(self, loop: str, code: str) -> None:
+        """Remember the failure."""
+        self.failed.append((loop, code))
+
+    def loop_restarted(self, loop: str) -> None:
+        """Remember the restart."""
+        self.restarted.append(loop)
+
+
+class Scripted:
+    """A loop that does one thing per run: raises an error, or (None) turns until told to stop."""
+
+    def __init__(self, *script: Exception | None, progress: bool = False) -> None:
+        self._script = list(script)
+        self._progress = progress
+        self.runs = 0
+        self.running = threading.Event()
+
+    def run(self, lifeline: Lifeline) -> None:
+        """Do the next thing of the script; its last one again and again."""
+        step = self._script[min(self.runs, len(self._script) - 1)]
+        self.runs += 1
+        if self._progress:
+            lifeline.progress()
+        if step is not None:
+            raise step
+        lifeline.following()
+        self.running.set()
+        lifeline.stopping.wait()
+
+
+def supervise(*jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3) -> tuple[Supervisor, Counts]:
+    """Return a supervisor whose pauses are too short to notice, and what it counts."""
+    counts = Counts()
+    backoff = Backoff(min_s=0.001, max_s=0.002, attempts_max=attempts_max)
+    return Supervisor(jobs, backoff=backoff, heartbeat_max_s=heartbeat_max_s, measures=counts), counts
+
+
+def daemon_status(**changes: object) -> DaemonStatus:
+    """Return a status with something of everything."""
+    values: dict[str, object] = {
+        "version": "1.2.3",
+        "host": "box",
+        "pid": 42,
+        "started_s": 1_000_000.0,
+        "time_s": 1_000_000.0 + 3 * 3600 + 300,
+        "state": "running",
+        "sources": (
+            SourceStatus("lake", 1_234_567, 1_234_560, "following", 7, 2.0, records=10, size_bytes=999),
+            SourceStatus("pond", 88),
+        ),
+        "projections": (
+            ProjectionView(
+                "replication:shop", "lake", "following", "1234560", 1_234_560, 7, 2.4, target="dr/shop_r"
+            ),
+            ProjectionView(
+                "replication:hr",
+                "lake",
+                "failed",
+                "90.1/3",
+                89,
+                1_234_478,
+                None,
+                ("hr.pay",),
+                "[gap] events are missing",
+                "gap",
+                restarts=2,
+            ),
+        ),
+        "copies": (CopyStatus("shop", 1_200, 3 * 1024**3, waiting=4, fallbacks=1),),
+    }
+    return DaemonStatus(**(values | changes))  # type: ignore[arg-type]  # names are the fields

@@ -1,0 +1,173 @@
+"""HTTP over a real socket."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.asking import ask_daemon, last_known
+from daemon.http.app import Views, build_app
+from daemon.http.server import HttpServer, write_atomically
+from daemon.metrics import Metrics
+from daemon.status import DaemonStatus
+from state.errors import ConfigError, MalformedEvent, NotFound, Transient
+from tests.builders.daemons import daemon_status
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Daemon:
+    """What the server asks; a test changes it."""
+
+    def __init__(self) -> None:
+        self.status = daemon_status()
+        self.stuck: list[str] = []
+
+    def views(self) -> Views:
+        """Return the views on it."""
+        metrics = Metrics(lambda: self.status)
+        return Views(lambda: self.status, lambda: self.stuck, metrics.registry, lag_ready_s=300)
+
+
+@pytest.fixture
+def daemon() -> Daemon:
+    return Daemon()
+
+
+@pytest.fixture
+def server(daemon: Daemon, tmp_path: Path) -> Iterator[HttpServer]:
+    running = HttpServer(build_app(daemon.views()), "127.0.0.1", 0)
+    running.start(tmp_path)
+    yield running
+    running.close()
+
+
+def ask(server: HttpServer, path: str, method: str = "GET") -> tuple[int, str, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return (
+            answer.status,
+            answer.read().decode(),
+            {name.lower(): value for name, value in answer.getheaders()},
+        )
+    finally:
+        connection.close()
+
+
+def test_alive_means_that_all_loops_have_heartbeats(server: HttpServer, daemon: Daemon) -> None:
+    assert ask(server, "/livez")[0] == 200
+    daemon.stuck = ["relay:lake"]
+    code, body, _ = ask(server, "/livez")
+    assert code == 503
+    assert json.loads(body) == {"ok": False, "reasons": ["relay:lake has no heartbeat"]}
+
+
+def test_ready_means_following_and_fresh_and_a_failed_projection_does_not_make_it_dead(
+    server: HttpServer, daemon: Daemon
+) -> None:
+    code, body, _ = ask(server, "/readyz")
+    assert code == 503
+    assert json.loads(body)["reasons"] == ["replication:hr is failed"]
+    assert ask(server, "/livez")[0] == 200
+    daemon.status = daemon_status(projections=daemon_status().projections[:1])
+    assert ask(server, "/readyz")[0] == 200
+
+
+def test_metrics_come_as_text_with_their_type(server: HttpServer) -> None:
+    code, body, headers = ask(server, "/metrics")
+    assert code == 200
+    assert headers["content-type"].startswith("text/plain")
+    assert 'tideline_projection_event_id{projection="replication:shop",source="lake"} 1.23456e+06' in body
+
+
+def test_the_status_reads_back_as_it_was(server: HttpServer, daemon: Daemon) -> None:
+    assert ask_daemon(f"http://127.0.0.1:{server.port}") == daemon.status
+
+
+def test_the_page_shows_the_status_and_escapes_what_comes_from_outside(
+    server: HttpServer, daemon: Daemon
+) -> None:
+    hostile = daemon_status().projections[1]
+    daemon.status = daemon_status(host="<script>alert(1)</script>", projections=(hostile,))
+    code, body, headers = ask(server, "/")
+    assert code == 200
+    assert "<script>" not in body
+    assert "replication:hr" in body
+    assert "default-src 'none'" in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+@pytest.mark.parametrize("path", ["/", "/livez", "/metrics", "/api/v1/status"])
+def test_nothing_can_be_changed(server: HttpServer, path: str, method: str) -> None:
+    assert ask(server, path, method)[0] == 405
+
+
+def test_other_paths_are_not_there(server: HttpServer) -> None:
+    assert ask(server, "/api/v1/../../etc/passwd")[0] == 404
+
+
+def test_a_port_that_is_taken_is_a_wrong_setting(server: HttpServer, daemon: Daemon) -> None:
+    with pytest.raises(ConfigError) as caught:
+        HttpServer(build_app(daemon.views()), "127.0.0.1", server.port)
+    assert caught.value.context["key"] == "http.port"
+
+
+def test_the_real_port_is_written_down_and_taken_back(daemon: Daemon, tmp_path: Path) -> None:
+    running = HttpServer(build_app(daemon.views()), "127.0.0.1", 0)
+    running.start(tmp_path)
+    assert last_known(tmp_path) == daemon.status
+    running.close()
+    assert not (tmp_path / "http.json").exists()
+
+
+def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        last_known(tmp_path)
+    write_atomically(tmp_path / "http.json", {"host": "127.0.0.1", "port": free_port()})
+    write_atomically(tmp_path / "status.json", daemon.status.to_json())
+    known = last_known(tmp_path)
+    assert known.state == "stopped"
+    assert known.projections == daemon.status.projections
+
+
+def test_damaged_last_words_are_no_words(tmp_path: Path) -> None:
+    (tmp_path / "status.json").write_text("{")
+    with pytest.raises(NotFound):
+        last_known(tmp_path)
+
+
+def test_a_stranger_at_the_address_is_recognised(server: HttpServer, daemon: Daemon) -> None:
+    daemon.status = DaemonStatus("1", "h", 1, 0.0, 0.0)
+    assert ask_daemon(f"http://127.0.0.1:{server.port}").version == "1"
+    with pytest.raises(Transient):
+        ask_daemon(f"http://127.0.0.1:{free_port()}")
+    for url in ("ftp://x", "nonsense", "http://h:port"):
+        with pytest.raises(ConfigError):
+            ask_daemon(url)
+
+
+def test_an_answer_that_is_no_status_is_malformed(tmp_path: Path) -> None:
+    from starlette.applications import Starlette
+
+    stranger = HttpServer(Starlette(), "127.0.0.1", 0)
+    stranger.start(tmp_path)
+    try:
+        with pytest.raises(MalformedEvent):
+            ask_daemon(f"http://127.0.0.1:{stranger.port}")
+    finally:
+        stranger.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,76 @@
+"""One daemon per state directory; the first signal asks, the second ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.lock import state_lock
+from daemon.signals import stop_signals
+from state.errors import ConfigError, StateLocked
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_second_instance_on_the_same_state_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+    with state_lock(tmp_path), pytest.raises(StateLocked) as caught, state_lock(tmp_path):
+        pass
+    assert caught.value.context["pid"] == os.getpid()
+    assert caught.value.context["host"] == socket.gethostname()
+
+
+def test_the_lock_is_free_again_after_a_killed_holder(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from pathlib import Path
+from daemon.lock import state_lock
+with state_lock(Path({str(tmp_path)!r})):
+    print("held", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    held = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert held.stdout == "held\n"
+    with state_lock(tmp_path):
+        pass
+
+
+def test_a_directory_is_created_for_its_owner_only(tmp_path: Path) -> None:
+    with state_lock(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
+
+
+def test_a_place_that_is_no_directory_is_a_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError) as caught, state_lock(tmp_path / "file"):
+        pass
+    assert caught.value.context["key"] == "state.dir"
+
+
+def test_a_lock_file_with_foreign_content_only_hides_the_holder(tmp_path: Path) -> None:
+    with state_lock(tmp_path):
+        (tmp_path / "lock").write_bytes(b"\xff not json")
+        with pytest.raises(StateLocked) as caught, state_lock(tmp_path):
+            pass
+    assert caught.value.context["pid"] is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_asks_and_the_second_ends_at_once(number: signal.Signals) -> None:
+    ended: list[int] = []
+    before = signal.getsignal(number)
+    with stop_signals(at_once=ended.append) as asked:
+        assert not asked.is_set()
+        signal.raise_signal(number)
+        assert asked.is_set()
+        assert ended == []
+        signal.raise_signal(number)
+        assert ended == [1]
+    assert signal.getsignal(number) is before

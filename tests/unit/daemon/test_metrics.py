@@ -1,0 +1,89 @@
+"""Metrics: what is written down in docs/METRICS.md is what a scrape gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from daemon.metrics import TYPES_MAX, Metrics, ReplicationMeasures
+from tests.builders.daemons import daemon_status
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "METRICS.md"
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(daemon_status, process=False)
+
+
+def rows(metrics: Metrics) -> list[str]:
+    """Return a line of the page's table per metric, by name; counters as they are scraped."""
+    found = []
+    for family in metrics.registry.collect():
+        labels = ", ".join(f"`{name}`" for name in _labels(metrics, family.name))
+        name = family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+        kind = "gauge" if family.type == "info" else family.type
+        found.append(f"| `{name}` | {kind} | {labels or '-'} | {family.documentation} |")
+    return sorted(found)
+
+
+def _labels(metrics: Metrics, name: str) -> tuple[str, ...]:
+    own = metrics.registry._names_to_collectors.get(name)
+    if own is not None and hasattr(own, "_labelnames"):
+        return tuple(own._labelnames)
+    family = next(found for found in metrics.registry.collect() if found.name == name)
+    return tuple(family._labelnames) if hasattr(family, "_labelnames") else ()
+
+
+def test_the_page_lists_every_metric_and_no_other(metrics: Metrics) -> None:
+    listed = sorted(line for line in PAGE.read_text().splitlines() if line.startswith("| `tideline_"))
+    assert listed == rows(metrics)
+
+
+def test_names_have_the_prefix_and_base_units(metrics: Metrics) -> None:
+    for family in metrics.registry.collect():
+        assert family.name.startswith("tideline")
+        assert not family.name.endswith(("_ms", "_s", "_mb", "_kb"))
+
+
+def test_a_scrape_can_be_parsed_and_tells_positions_lags_and_states(metrics: Metrics) -> None:
+    text = generate_latest(metrics.registry).decode()
+    samples = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    shop = (("projection", "replication:shop"), ("source", "lake"))
+    assert samples["tideline_projection_event_id", *shop] == 1_234_560
+    assert samples["tideline_projection_lag_events", *shop] == 7
+    assert samples["tideline_projection_lag_seconds", *shop] == 2.4
+    assert samples["tideline_source_event_id", ("source", "lake")] == 1_234_567
+    assert samples["tideline_projection_state", ("projection", "replication:hr"), ("state", "failed")] == 1
+    assert samples["tideline_projection_state", ("projection", "replication:hr"), ("state", "following")] == 0
+    hr = (("projection", "replication:hr"), ("source", "lake"))
+    assert samples["tideline_projection_quarantined_tables", *hr] == 1
+    assert ("tideline_projection_lag_seconds", *hr) not in samples, "unknown is not zero"
+    assert samples["tideline_copied_bytes_total", ("policy", "shop")] == 3 * 1024**3
+
+
+def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded(metrics: Metrics) -> None:
+    measures = ReplicationMeasures(metrics, "replication:shop")
+    for number in range(TYPES_MAX + 50):
+        measures.event_applied(f"T{number}", 0.001)
+    measures.event_skipped("T1", "merged")
+    measures.table_quarantined("db.t", "file-lost")
+    measures.transaction_without_files(7)
+    text = generate_latest(metrics.registry).decode()
+    applied = [line for line in text.splitlines() if line.startswith("tideline_events_applied_total{")]
+    assert len(applied) == TYPES_MAX + 1
+    assert 'type="other"} 50.0' in text
+    assert f'tideline_apply_seconds_count{{projection="replication:shop"}} {TYPES_MAX + 50}.0' in text
+    assert "db.t" not in text
+
+
+def test_the_processs_own_memory_and_time_are_there() -> None:
+    assert b"process_resident_memory_bytes" in generate_latest(Metrics(daemon_status).registry)

@@ -1,0 +1,184 @@
+"""The daemon's status: put together, shown, and read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.projection import ProjectionStatus
+from daemon.relay import RelayStatus
+from daemon.reporting import ProjectionPart, Reporter, SourcePart
+from daemon.status import DaemonStatus
+from daemon.status_text import bytes_text, duration_text, number_text, status_text
+from daemon.supervisor import Job
+from state.errors import GapDetected, MalformedEvent
+from state.positions import Position
+from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
+
+
+if TYPE_CHECKING:
+    from daemon.supervisor import Supervisor
+
+
+GOLDEN = """\
+Tideline 1.2.3: running, pid 42 on box, up 3 h 5 min
+
+SOURCE      EVENT   IN TOPIC  BEHIND  FOR  RELAY
+lake    1,234,567  1,234,560       7  2 s  following
+pond           88          -       -    -  elsewhere
+
+PROJECTION        SOURCE  STATE      POSITION     BEHIND  LAG  QUARANTINED
+replication:shop  lake    following   1234560          7  2 s            -
+replication:hr    lake    failed       90.1/3  1,234,478    -            1
+
+COPIES  FILES    BYTES  WAITING  FALLBACKS  MISMATCHES
+shop    1,200  3.0 GiB        4          1           0
+
+PROBLEMS
+replication:hr: [gap] events are missing
+replication:hr: not following hr.pay"""
+
+
+def test_the_text_is_aligned_and_ends_with_what_is_wrong() -> None:
+    assert status_text(daemon_status()) == GOLDEN
+
+
+def test_a_daemon_that_is_gone_is_shown_with_the_time_of_what_is_known() -> None:
+    first = status_text(daemon_status(state="stopped")).splitlines()[0]
+    assert first == "Tideline 1.2.3: not running; last known at 1970-01-12 16:51:40 UTC"
+
+
+def test_a_daemon_without_anything_to_do_is_one_line() -> None:
+    assert len(status_text(daemon_status(sources=(), projections=(), copies=())).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0 s"),
+        (59.6, "1 min"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+        (273600, "3 d 4 h"),
+        (-3, "0 s"),
+    ],
+)
+def test_durations_have_two_units_at_most(seconds: float | None, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 1024**4, "5.0 TiB")]
+)
+def test_sizes_have_binary_units(size_bytes: int, text: str) -> None:
+    assert bytes_text(size_bytes) == text
+
+
+def test_unknown_numbers_are_a_dash() -> None:
+    assert (number_text(None), number_text(1234567)) == ("-", "1,234,567")
+
+
+def test_the_json_form_reads_back_equal_also_with_fields_of_a_newer_version() -> None:
+    status = daemon_status(stuck=("relay:lake",))
+    value = status.to_json()
+    value["invented_later"] = 1
+    value["projections"][0]["invented_later"] = 1
+    assert DaemonStatus.from_json(value) == status
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, {"version": "1"}, {"sources": [1]}, {"sources": [{}]}, {"stuck": 1}]
+)
+def test_what_is_no_status_is_refused(value: object) -> None:
+    with pytest.raises(MalformedEvent):
+        DaemonStatus.from_json(value)
+
+
+def test_a_daemon_is_ready_when_all_projections_follow_within_the_lag() -> None:
+    following = daemon_status().projections[0]
+    status = daemon_status(projections=(following,))
+    assert status.ready(10) == []
+    assert status.ready(1) == ["replication:shop lags by 2 s"]
+    assert daemon_status().ready(10) == ["replication:hr is failed"]
+    assert replace(status, state="stopping").ready(10) == ["the daemon is stopping"]
+
+
+@dataclass
+class Line:
+    """One source and one projection whose statuses a test sets."""
+
+    own: ProjectionStatus
+    newest: int | None
+    supervisor: Supervisor
+    reporter: Reporter = field(init=False)
+
+    def relay(self) -> RelayStatus:
+        """Return what the relay would tell."""
+        return RelayStatus("lake", "t", relayed=Position(90), source_event_id=self.newest)
+
+
+def line(
+    loop: Scripted, *, position: Position | None, newest: int | None, applied_time_s: int | None
+) -> Line:
+    own = ProjectionStatus("replication:shop", "lake", "following", position, applied_time_s)
+    supervisor, _ = supervise(Job("relay:lake", Scripted(None).run), Job("replication:shop", loop.run))
+    made = Line(own, newest, supervisor)
+    made.reporter = Reporter(
+        supervisor,
+        [SourcePart("lake", "relay:lake", relays=True, status=made.relay)],
+        [ProjectionPart("replication:shop", "lake", status=lambda: own)],
+    )
+    return made
+
+
+def test_lag_is_the_distance_to_the_sources_newest_event() -> None:
+    loop = Scripted(None)
+    made = line(loop, position=Position(89, 1, 3), newest=100, applied_time_s=0)
+    made.supervisor.start()
+    assert loop.running.wait(10)
+    status = made.reporter.status()
+    made.supervisor.stop(5)
+    (view,) = status.projections
+    assert (view.event_id, view.position, view.lag_events) == (88, "89.1/3", 12)
+    assert view.lag_s is not None
+    assert view.lag_s > 1_000_000
+    assert status.sources[0].lag_events == 10
+
+
+def test_a_projection_at_the_newest_event_has_no_lag_however_old_that_event_is() -> None:
+    view = (
+        line(Scripted(None), position=Position(100), newest=100, applied_time_s=0)
+        .reporter.status()
+        .projections[0]
+    )
+    assert (view.lag_events, view.lag_s) == (0, 0.0)
+
+
+def test_the_first_event_after_a_quiet_night_is_no_lag_of_hours() -> None:
+    made = line(Scripted(None), position=Position(100), newest=100, applied_time_s=0)
+    assert made.reporter.status().projections[0].lag_s == 0.0
+    made.newest = 101
+    lag_s = made.reporter.status().projections[0].lag_s
+    assert lag_s is not None
+    assert lag_s < 60
+
+
+def test_what_is_not_known_yet_is_not_guessed() -> None:
+    view = (
+        line(Scripted(None), position=None, newest=None, applied_time_s=None).reporter.status().projections[0]
+    )
+    assert (view.position, view.lag_events, view.lag_s) == (None, None, None)
+
+
+def test_a_failure_is_shown_with_its_code_and_the_last_position() -> None:
+    made = line(Scripted(GapDetected("gone", first=3)), position=Position(2), newest=9, applied_time_s=None)
+    made.supervisor.start()
+    eventually(lambda: made.reporter.status().projections[0].state == "failed")
+    made.supervisor.stop(5)
+    (view,) = made.reporter.status().projections
+    assert (view.code, view.event_id, view.lag_events) == ("gap", 2, 7)
+    assert view.problem is not None
+    assert "gone" in view.problem

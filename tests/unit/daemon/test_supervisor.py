@@ -1,0 +1,158 @@
+"""Loops that fail, and what becomes of them and of the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.supervisor import Backoff, Job, LoopState, Verdict, verdict
+from state.errors import (
+    AmbiguousCall,
+    ConfigError,
+    GapDetected,
+    InvalidRequest,
+    KafkaUnavailable,
+    MalformedEvent,
+    MetastoreUnavailable,
+    ServerFault,
+    StateCorrupt,
+    TargetDiverged,
+)
+from tests.builders.daemons import Scripted, eventually, supervise
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.lifeline import Lifeline
+
+
+def hang_until(event: threading.Event) -> Callable[[Lifeline], None]:
+    """Return a loop that neither beats nor hears that it should stop."""
+
+    def run(_lifeline: Lifeline) -> None:
+        event.wait(30)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MetastoreUnavailable("x"), Verdict.RETRY),
+        (KafkaUnavailable("x"), Verdict.RETRY),
+        (AmbiguousCall("x"), Verdict.RETRY),
+        (ServerFault("x"), Verdict.RETRY_BOUNDED),
+        (InvalidRequest("x"), Verdict.RETRY_BOUNDED),
+        (RuntimeError("a defect"), Verdict.RETRY_BOUNDED),
+        (GapDetected("x"), Verdict.STOP),
+        (ConfigError("x"), Verdict.STOP),
+        (StateCorrupt("x"), Verdict.STOP),
+        (TargetDiverged("x"), Verdict.STOP),
+        (MalformedEvent("x"), Verdict.STOP),
+    ],
+)
+def test_what_an_error_means_is_decided_by_its_branch(error: Exception, expected: Verdict) -> None:
+    assert verdict(error) is expected
+
+
+@given(st.integers(1, 200), st.floats(0.001, 10), st.floats(10, 1000))
+def test_a_pause_lies_between_the_least_and_a_doubling_bound(
+    failures: int, min_s: float, max_s: float
+) -> None:
+    backoff = Backoff(min_s, max_s)
+    assert min_s <= backoff.bound_s(failures) <= max_s
+    assert min_s <= backoff.pause_s(failures) <= backoff.bound_s(failures)
+
+
+def test_a_loop_whose_dependency_comes_back_follows_again() -> None:
+    loop = Scripted(*[MetastoreUnavailable("away")] * 20, None)
+    supervisor, counts = supervise(Job("a", loop.run))
+    supervisor.start()
+    assert loop.running.wait(10)
+    status = supervisor.statuses()["a"]
+    assert (status.state, status.restarts) == (LoopState.FOLLOWING, 20)
+    assert counts.failed == [("a", "metastore-unavailable")] * 20
+    assert supervisor.stop(5) == []
+
+
+def test_a_gap_stops_its_loop_at_once_and_no_other() -> None:
+    broken, healthy = Scripted(GapDetected("events 5 to 9 are missing", first=5, last=9)), Scripted(None)
+    supervisor, _ = supervise(Job("broken", broken.run), Job("healthy", healthy.run))
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["broken"].state is LoopState.FAILED)
+    assert healthy.running.wait(10)
+    status = supervisor.statuses()["broken"]
+    assert (broken.runs, status.code) == (1, "gap")
+    assert status.problem is not None
+    assert "events 5 to 9 are missing" in status.problem
+    assert supervisor.stuck() == []
+    assert supervisor.stop(5) == []
+    assert supervisor.statuses()["healthy"].state is LoopState.STOPPED
+    assert supervisor.statuses()["broken"].state is LoopState.FAILED
+
+
+@pytest.mark.parametrize("error", [ServerFault("again"), RuntimeError("a defect"), InvalidRequest("no")])
+def test_what_may_not_pass_is_tried_a_few_times(error: Exception) -> None:
+    loop = Scripted(error)
+    supervisor, _ = supervise(Job("a", loop.run), attempts_max=3)
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
+    assert loop.runs == 3
+
+
+def test_progress_between_failures_starts_the_count_over() -> None:
+    loop = Scripted(*[ServerFault("now and then")] * 10, None, progress=True)
+    supervisor, _ = supervise(Job("a", loop.run), attempts_max=3)
+    supervisor.start()
+    assert loop.running.wait(10)
+    assert supervisor.statuses()["a"].problem is None
+    assert supervisor.stop(5) == []
+
+
+def test_a_defect_is_shown_with_its_type() -> None:
+    supervisor, counts = supervise(Job("a", Scripted(ZeroDivisionError("by zero")).run), attempts_max=1)
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
+    assert supervisor.statuses()["a"].problem == "ZeroDivisionError: by zero"
+    assert counts.failed == [("a", "unexpected")]
+
+
+def test_a_loop_without_heartbeats_is_stuck_and_one_that_waits_to_be_tried_again_is_not() -> None:
+    hanging = threading.Event()
+    supervisor, _ = supervise(
+        Job("hangs", hang_until(hanging)),
+        Job("waits", Scripted(MetastoreUnavailable("away")).run),
+        heartbeat_max_s=0.05,
+    )
+    assert supervisor.stuck() == []
+    supervisor.start()
+    eventually(lambda: supervisor.stuck() == ["hangs"])
+    hanging.set()
+    assert supervisor.stop(5) == []
+
+
+def test_stopping_is_bounded_and_names_what_was_left_behind() -> None:
+    hanging, orderly = threading.Event(), Scripted(None)
+    supervisor, _ = supervise(Job("hangs", hang_until(hanging)), Job("orderly", orderly.run))
+    supervisor.start()
+    assert orderly.running.wait(10)
+    started = time.monotonic()
+    assert supervisor.stop(0.1) == ["hangs"]
+    assert time.monotonic() - started < 5
+    hanging.set()
+
+
+def test_a_loop_that_waits_to_be_tried_again_stops_at_once() -> None:
+    loop = Scripted(MetastoreUnavailable("away"))
+    supervisor, _ = supervise(Job("a", loop.run))
+    object.__setattr__(supervisor._loops[0]._backoff, "max_s", 3600.0)
+    object.__setattr__(supervisor._loops[0]._backoff, "min_s", 3600.0)
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.BACKING_OFF)
+    assert supervisor.stop(5) == []
