@@ -19,7 +19,7 @@ from state.timelines.levels import Level, Segment, Stretch, joined, largest_firs
 from state.timelines.periods import UpdatePeriod
 
 
-_WEEKS = frozenset({UpdatePeriod.WEEKLY, UpdatePeriod.WEEKLY_ISO})
+_WEEKS = (UpdatePeriod.WEEKLY, UpdatePeriod.WEEKLY_ISO)
 
 
 class _Way(NamedTuple):
@@ -33,12 +33,8 @@ class _Way(NamedTuple):
 
 def nests(levels: Sequence[Level]) -> bool:
     """Whether every partition of a longer period is made of whole ones of each shorter period."""
-    periods = {level.period for level in levels}
-    weeks, longer = (
-        periods & _WEEKS,
-        {period for period in periods if period.weight_ms > UpdatePeriod.WEEKLY.weight_ms},
-    )
-    return not weeks or (not longer and len(weeks) == 1)
+    weeks = sum(level.period in _WEEKS for level in levels)
+    return weeks == 0 or (weeks == 1 and levels[0].period in _WEEKS)
 
 
 def fewest(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segment], list[Stretch]]:

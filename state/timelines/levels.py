@@ -13,11 +13,14 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from state.timelines.grains import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod, by_size
 from state.timelines.runs import Runs
+
+
+_ALWAYS: Final = (-(1 << 62), 1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,10 @@ Stretch = tuple[int, int]
 """(start_s, end_s), not empty."""
 
 
+_Holder = tuple[int, Runs, int, int]
+"""(bit of the storage, what it holds, its window as ordinals [first, end))."""
+
+
 @dataclass(slots=True)
 class Slots:
     """Numbers for slots, so that a segment is three integers."""
@@ -61,12 +68,12 @@ class Slots:
         return list(self.numbers)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Level:
-    """One update period over all storages that have it: (bit, runs, first, end) with the window as ordinals."""
+    """One update period over all storages that have it."""
 
     period: UpdatePeriod
-    holders: Sequence[tuple[int, Runs, int, int]]
+    holders: Sequence[_Holder]
     slots: Slots
 
     def take(self, low_s: int, high_s: int, found: list[Segment], open_: list[Stretch]) -> None:
@@ -125,9 +132,13 @@ def levels_of(
     storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, slots: Slots
 ) -> list[Level]:
     """Return the levels from the longest period to the shortest, of the periods that some storage has partitions of."""
-    held = {period for storage in storages for period, runs in storage.runs.items() if runs}
-    wanted = held if periods is None else held.intersection(periods)
-    return [Level(period, _holders(storages, period), slots) for period in by_size(wanted)]
+    held: dict[UpdatePeriod, list[_Holder]] = {}
+    for number, storage in enumerate(storages):
+        for period, runs in storage.runs.items():
+            if runs:
+                held.setdefault(period, []).append((1 << number, runs, *_window(storage, period)))
+    wanted = held if periods is None else held.keys() & set(periods)
+    return [Level(period, held[period], slots) for period in by_size(wanted)]
 
 
 def largest_first(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segment], list[Stretch]]:
@@ -155,12 +166,11 @@ def joined(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
     return together
 
 
-def _holders(storages: Sequence[Storage], period: UpdatePeriod) -> list[tuple[int, Runs, int, int]]:
-    return [
-        (1 << number, runs, period.ceil(storage.start_s), period.floor(storage.end_s))
-        for number, storage in enumerate(storages)
-        if (runs := storage.runs.get(period))
-    ]
+def _window(storage: Storage, period: UpdatePeriod) -> tuple[int, int]:
+    """The partitions wholly inside the storage's window; most have none, and calendar arithmetic is what a cover costs."""
+    if storage.start_s <= TIME_START_S and storage.end_s >= TIME_END_S:
+        return _ALWAYS
+    return period.ceil(storage.start_s), period.floor(storage.end_s)
 
 
 def _part(runs: Runs, first: int, end: int) -> array[int] | None:

@@ -11,8 +11,9 @@ tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from operator import attrgetter
 
 from state.errors import BadInput, BadPartitionValue
 from state.timelines import formats, grains
@@ -38,7 +39,10 @@ class UpdatePeriod(Enum):
         self._unit_s = grain.unit_s
         self._offset_s = grain.offset_s
         self.text_length = text.length
-        self._grain = grain
+        self.floor: Callable[[int], int] = grain.floor
+        """Ordinal of the partition that holds a moment (seconds since the epoch, UTC)."""
+        self.start_s: Callable[[int], int] = grain.start_s
+        """First moment of a partition; that of its successor is its end."""
         self._text = text
 
     # Members are singletons: identity is enough, and Enum's own hash is the slowest part of a look-up by period.
@@ -59,25 +63,17 @@ class UpdatePeriod(Enum):
             raise BadInput("no such update period", name=name, known=", ".join(UpdatePeriod.__members__))
         return UpdatePeriod[upper]
 
-    def floor(self, moment_s: int) -> int:
-        """Ordinal of the partition that holds the moment (seconds since the epoch, UTC)."""
-        return self._grain.floor(moment_s)
-
     def ceil(self, moment_s: int) -> int:
         """Ordinal of the first partition that starts at the moment or after it."""
-        ordinal = self._grain.floor(moment_s)
-        return ordinal if self._grain.start_s(ordinal) == moment_s else ordinal + 1
-
-    def start_s(self, ordinal: int) -> int:
-        """First moment of a partition; that of its successor is its end."""
-        return self._grain.start_s(ordinal)
+        ordinal = self.floor(moment_s)
+        return ordinal if self.start_s(ordinal) == moment_s else ordinal + 1
 
     def starts_s(self, ordinals: Iterable[int]) -> list[int]:
         """First moments of many partitions, at a fraction of the price of one call each."""
         unit_s, offset_s = self._unit_s, self._offset_s
         if unit_s:
             return [ordinal * unit_s + offset_s for ordinal in ordinals]
-        return [self._grain.start_s(ordinal) for ordinal in ordinals]
+        return [self.start_s(ordinal) for ordinal in ordinals]
 
     def parse(self, text: str) -> int:
         """Return the ordinal of a partition value; raise BadPartitionValue unless it is exactly in this period's form."""
@@ -108,9 +104,12 @@ class UpdatePeriod(Enum):
         return (end - first, exact) if first < end else (0, False)
 
 
+_weight = attrgetter("weight_ms")
+
+
 def by_size(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
     """Sort from the longest to the shortest, without duplicates."""
-    return sorted(set(periods), key=lambda period: -period.weight_ms)
+    return sorted(dict.fromkeys(periods), key=_weight, reverse=True)
 
 
 def largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:

@@ -49,7 +49,7 @@ class Followed:
             yield change
         change.publish()
 
-    def add(self, table: str, period: UpdatePeriod | None = None, **spec: str) -> None:
+    def add(self, table: str, period: UpdatePeriod | None = None, /, **spec: str) -> None:
         with self.change() as change:
             change.add(table, spec, period)
 
@@ -481,12 +481,10 @@ class ProjectionMachine(RuleBasedStateMachine):
             )
             self.model[name][values] = period
 
-    @rule(data=st.data(), name=names)
-    def drop(self, data: st.DataObject, name: str) -> None:
+    @rule(data=st.data(), name=names, guess=st.integers(0, 3))
+    def drop(self, data: st.DataObject, name: str, guess: int) -> None:
         known = sorted(self.model.get(name, {}))
-        values = (
-            data.draw(st.sampled_from(known)) if known and data.draw(st.booleans()) else self.values(data)
-        )
+        values = data.draw(st.sampled_from(known)) if known and guess < 3 else self.values(data)
         if name in self.model and values not in self.anchors():
             self.followed.drop(name, **self.spec(values))
             self.model[name].pop(values, None)

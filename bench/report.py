@@ -1,0 +1,137 @@
+"""The shape that every benchmark reports in, and what they share: how to time, and how to be called.
+
+``python -m bench.NAME [--quick] --json`` prints one object: the bench, the machine, and rows of a measured value with its
+limit and a rival measured in the same run. Without ``--json`` the same as a table. Values are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measured case. ``ratio`` is how many times better than the rival; ``ok`` is None where there is no limit."""
+
+    case: str
+    value: float
+    unit: str
+    limit: str | None = None
+    rival: str | None = None
+    rival_value: float | None = None
+    ratio: float | None = None
+    ok: bool | None = None
+
+
+def row(
+    case: str,
+    value: float,
+    unit: str,
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    times: float | None = None,
+    rival: tuple[str, float] | None = None,
+) -> Row:
+    """Judge a value: at most or at least a number, or so many times better than the rival.
+
+    More is better where ``at_least`` is given, less is better everywhere else.
+    """
+    name, rival_value = rival or (None, None)
+    ratio = None
+    if rival_value:
+        ratio = value / rival_value if at_least is not None else rival_value / value
+    limits = [
+        (f"≤ {at_most:g}", value <= at_most) if at_most is not None else None,
+        (f"≥ {at_least:g}", value >= at_least) if at_least is not None else None,
+        (f"{TIMES}{times:g}", ratio is not None and ratio >= times) if times is not None else None,
+    ]
+    given = [limit for limit in limits if limit]
+    return Row(
+        case=case,
+        value=_rounded(value),
+        unit=unit,
+        limit=", ".join(text for text, _ in given) or None,
+        rival=name,
+        rival_value=None if rival_value is None else _rounded(rival_value),
+        ratio=None if ratio is None else _rounded(ratio),
+        ok=all(held for _, held in given) if given else None,
+    )
+
+
+def median_s(call: Callable[[], object], *, repeats: int = 5, number: int = 1, cpu: bool = False) -> float:
+    """Return the median time of one call in seconds, over ``repeats`` samples of ``number`` calls each.
+
+    With ``cpu`` it is the process' processor time: the same as wall time for code that neither waits nor threads, except on a
+    machine that is shared, where wall time measures the neighbours.
+    """
+    now_ns = time.process_time_ns if cpu else time.perf_counter_ns
+    samples = []
+    for _ in range(repeats):
+        start_ns = now_ns()
+        for _ in range(number):
+            call()
+        samples.append((now_ns() - start_ns) / number / 1e9)
+    return statistics.median(samples)
+
+
+def machine() -> dict[str, object]:
+    """Return what the numbers depend on: processor, cores, memory, Python, load."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30, 1),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load_1min": round(os.getloadavg()[0], 1),
+    }
+
+
+def main(bench: str, cases: Callable[[bool], Iterable[Row]]) -> None:
+    """Run a benchmark from the command line; exit 1 where a row misses its limit."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")
+    parser.add_argument("--quick", action="store_true", help="smaller data, fewer repeats")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    measured = machine()
+    rows = list(cases(options.quick))
+    if options.json:
+        print(
+            json.dumps(
+                {"bench": bench, "machine": measured, "rows": [asdict(each) for each in rows]}, indent=1
+            )
+        )
+    else:
+        print("\n".join(map(_line, rows)))
+    sys.exit(any(each.ok is False for each in rows))
+
+
+def _line(each: Row) -> str:
+    rival = f"{each.rival}: {each.rival_value:g}, {TIMES}{each.ratio:g}" if each.rival else ""
+    verdict = {True: "ok", False: "MISSED", None: ""}[each.ok]
+    return f"{each.case:<40} {each.value:>12g} {each.unit:<8} {each.limit or '':<10} {verdict:<7} {rival}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
