@@ -22,7 +22,7 @@ from dev.stack.reaper import stop_all
 from dev.stack.repository import repository_root
 
 
-DEFAULT_DIR = Path(".run") / "stack"
+DEFAULT_DIR = Path("build") / "stack"  # no hidden name: Hive reads no data below one
 _dir = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=DEFAULT_DIR, show_default=True
 )

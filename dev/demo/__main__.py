@@ -1,0 +1,160 @@
+"""The main job, end to end, on real components.
+
+Starts Kafka, two Hive 4 clusters and Tideline between them; runs a workload on the source while showing the events flow; reads
+the same tables on both sides through SQL and shows them beside each other. Exit code 0 only if everything is equal and no file
+of the aborted transaction is on the target. ``KEEP=1`` leaves everything running and prints where.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from dev.demo.compare import Side, compare_databases
+from dev.demo.replicator import Replicator
+from dev.demo.report import aborted_files, side_by_side
+from dev.demo.view import View
+from dev.demo.workload import ABORTED_TABLE, QUERIES, steps
+from dev.demo.writer import Writer
+from dev.stack import preflight
+from dev.stack.cli import fetch_all
+from dev.stack.cluster import Stack
+from dev.stack.errors import ComponentFailed, StackError
+from dev.stack.sql import Session
+from handlers.metastore import Metastore
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import Endpoints
+
+
+DB: Final = "shop"
+DIRECTORY: Final = Path("build") / "demo"
+CATCH_UP_S: Final = 60.0
+LOOK_S: Final = 0.25
+
+
+def main() -> int:
+    """Run the demo and return the exit code."""
+    console = Console()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        preflight.check_all(DIRECTORY)
+        fetch_all()
+        return _run(console, keep=bool(os.environ.get("KEEP")))
+    except StackError as error:
+        console.print(f"[red]failed:[/] {escape(str(error))}")
+        return 1
+
+
+def _run(console: Console, *, keep: bool) -> int:
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
+    stack = Stack(DIRECTORY / "stack")
+    replicator: Replicator | None = None
+    try:
+        endpoints = _started(console, stack)
+        replicator = Replicator(endpoints, DIRECTORY.resolve(), db=DB)
+        console.print(replicator.prepare())
+        replicator.start()
+        console.print(f"Tideline follows; its status is at http://{replicator.address}/\n")
+        _watch(console, endpoints, replicator)
+        code = _judge(console, endpoints, replicator)
+        if keep:
+            _hold(console, endpoints, replicator)
+        return code
+    finally:
+        if replicator is not None:
+            replicator.stop()
+        stack.stop()
+
+
+def _started(console: Console, stack: Stack) -> Endpoints:
+    began_s = time.monotonic()
+    with console.status("starting Kafka and two Hive 4 clusters (metastore and SQL engine each)"):
+        stack.start(engines=True)
+    console.print(f"Kafka and two Hive 4 clusters serve after {time.monotonic() - began_s:.0f} s")
+    endpoints = stack.endpoints()
+    endpoints.write(stack.directory)
+    return endpoints
+
+
+def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
+    """Run the workload and show it, until the replica has caught up; raise ComponentFailed where that does not come."""
+    with Session.connect(endpoints.source.sql) as session, View(console) as view:
+        writer = Writer(session, steps(DB))
+        writer.start()
+        pause = threading.Event()
+        while not writer.finished:
+            view.show(writer.rows, replicator.progress())
+            pause.wait(LOOK_S)
+        if (wrong := writer.wrong()) is not None:
+            raise ComponentFailed(f"the step '{wrong.step.title}' went wrong: {wrong.error}")
+        deadline = time.monotonic() + CATCH_UP_S
+        while (progress := replicator.progress()).behind != 0:
+            view.show(writer.rows, progress)
+            if time.monotonic() > deadline or replicator.pid is None:
+                raise ComponentFailed(
+                    f"the replica did not catch up: {progress.problem}\n{replicator.log_tail()}"
+                )
+            pause.wait(LOOK_S)
+        view.show(writer.rows, progress)
+
+
+def _judge(console: Console, endpoints: Endpoints, replicator: Replicator) -> int:
+    """Compare both sides, show them, and return the exit code."""
+    with (
+        Session.connect(endpoints.source.sql) as source_sql,
+        Session.connect(endpoints.target.sql) as target_sql,
+        Metastore(endpoints.source.metastore) as source_metastore,
+        Metastore(endpoints.target.metastore) as target_metastore,
+    ):
+        source = Side(source_metastore, source_sql, replicator.db)
+        target = Side(target_metastore, target_sql, replicator.target_db)
+        with console.status("reading both sides"):
+            comparison = compare_databases(source, target, QUERIES)
+            aborted = aborted_files(source, target, ABORTED_TABLE)
+    console.print(side_by_side(comparison, source.db, target.db))
+    for line in comparison.all_differences():
+        console.print(f"[red]differs:[/] {escape(line)}")
+    console.print(
+        f"aborted write ids {list(aborted.write_ids)} of {ABORTED_TABLE}: {len(aborted.at_source)} files at the source, "
+        f"{len(aborted.on_target)} on the target (which soon forgets the ids as well: nothing refers to them)",
+        highlight=False,
+        markup=False,
+    )
+    console.print(replicator.command("status"), highlight=False, markup=False)
+    right = comparison.equal and aborted.right and not replicator.progress().quarantined
+    console.print("[bold green]equal" if right else "[bold red]NOT equal")
+    return 0 if right else 1
+
+
+def _hold(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
+    """Print where everything is and wait for ctrl-c."""
+    console.print("\neverything keeps running; ctrl-c ends it", highlight=False)
+    for what, where in (
+        ("Tideline", f"http://{replicator.address}/"),
+        ("configuration", replicator.config_file),
+        ("Kafka", endpoints.kafka),
+        ("source metastore", endpoints.source.metastore),
+        ("source SQL", endpoints.source.sql),
+        ("target metastore", endpoints.target.metastore),
+        ("target SQL", endpoints.target.sql),
+    ):
+        console.print(f"  {what:17} {where}", highlight=False)
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        console.print("stopping")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
