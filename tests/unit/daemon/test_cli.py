@@ -1,0 +1,159 @@
+"""The command line: exit codes, plain failures, JSON on demand, and nothing heavy for --help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.cli import call
+from daemon.cli.failures import failure_lines
+from daemon.http.server import write_atomically
+from state.errors import ConfigError, GapDetected
+from tests.builders.daemons import daemon_status
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\n")
+    return path
+
+
+def test_a_named_failure_is_its_message_its_values_and_what_to_do() -> None:
+    error = GapDetected("events are missing", first=5, last=9, nothing=None, hint="Bootstrap again.")
+    assert failure_lines(error) == [
+        "Error [gap]: events are missing",
+        "  first=5, last=9",
+        "  Bootstrap again.",
+    ]
+    assert len(failure_lines(ConfigError("x", hint=""))) == 1
+
+
+def test_a_failure_cannot_write_to_the_terminal_what_it_likes() -> None:
+    (first, *_) = failure_lines(ConfigError("a\x1b[2Jb\nc"))
+    assert first == "Error [config]: a\\x1b[2Jb\\nc"
+
+
+def test_a_defect_is_one_line_and_a_word_on_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failure_lines(KeyError("x"))[0] == "Error: KeyError: 'x'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["status", "--help"], 0),
+        (["version"], 0),
+        (["nonsense"], 2),
+        (["status", "--nonsense"], 2),
+        (["dlq", "show", "minus-one"], 2),
+        (["bootstrap"], 2),
+        (["config", "check", "-c", "/nonexistent/tideline.yaml"], 1),
+        (["run", "-c", "/nonexistent/tideline.yaml"], 1),
+        (["status", "--url", "ftp://nonsense"], 1),
+    ],
+)
+def test_exit_codes_are_0_done_1_failed_2_usage(
+    arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(arguments) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_debug_shows_where_a_failure_came_from() -> None:
+    with pytest.raises(ConfigError):
+        call(["--debug", "status", "--url", "ftp://nonsense"])
+
+
+def test_check_prints_every_problem_and_fails(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("logs: {level: loud}\nhttp: {port: -1, prot: 1}\n")
+    assert call(["config", "check", "-c", str(config)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith(f"error: {config}:1: logs.level = loud:")
+    assert lines[-1] == f"{config}: 3 problems"
+
+
+def test_check_in_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("logs: {level: loud}\n")
+    assert call(["config", "check", "--json", "-c", str(config)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is False
+    assert [problem["key"] for problem in found["problems"]] == ["logs.level"]
+
+
+def test_check_of_a_good_file_says_so(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["config", "check", "-c", str(config)]) == 0
+    assert capsys.readouterr().out == f"{config}: nothing is wrong\n"
+
+
+def test_show_prints_the_settings_in_effect_without_secrets(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSWORD", "hunter2")
+    monkeypatch.setenv("TIDELINE__LOGS__LEVEL", "debug")
+    config.write_text("kafka: {bootstrap: 'k:1', secrets: {sasl.password: {env: PASSWORD}}}\n")
+    assert call(["config", "show", "--json", "-c", str(config)]) == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown)["logs"]["level"] == "debug"
+    assert "hunter2" not in shown
+
+
+def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["config", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["additionalProperties"] is False
+
+
+def test_status_without_a_daemon_shows_the_last_words_and_fails(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["status", "-c", str(config)]) == 1
+    assert "no daemon runs" in capsys.readouterr().err
+    (tmp_path / "state").mkdir()
+    write_atomically(tmp_path / "state" / "status.json", daemon_status().to_json())
+    assert call(["status", "-c", str(config)]) == 1
+    assert "not running; last known at" in capsys.readouterr().out
+    assert call(["status", "--json", "-c", str(config)]) == 1
+    assert json.loads(capsys.readouterr().out)["state"] == "stopped"
+
+
+def test_an_unknown_policy_cannot_be_bootstrapped(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["bootstrap", "shop", "-c", str(config)]) == 1
+    assert "there is no such policy" in capsys.readouterr().err
+
+
+def test_dead_letters_want_a_broker(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["dlq", "list", "-c", str(config)]) == 1
+    assert "kafka.bootstrap" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = """
+import sys
+from daemon.cli import call
+call(["--help"])
+heavy = {"pydantic", "structlog", "confluent_kafka", "hmsclient", "pyarrow", "uvicorn", "prometheus_client"} & set(sys.modules)
+sys.exit(str(sorted(heavy)) if heavy else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_daemon_loads_neither_arrow_nor_spark() -> None:
+    code = """
+import sys
+import daemon.service
+heavy = {"pyarrow", "pyspark", "numpy", "pandas"} & set(sys.modules)
+sys.exit(str(sorted(heavy)) if heavy else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

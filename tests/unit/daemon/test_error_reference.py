@@ -1,0 +1,37 @@
+"""docs/ERRORS.md lists every class of the error tree with its code, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "ERRORS.md"
+
+
+def tree(kind: type[TidelineError]) -> Iterator[type[TidelineError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from tree(below)
+
+
+def own() -> list[type[TidelineError]]:
+    """Return the tree's own classes; tests and rooms may derive private ones."""
+    return [kind for kind in tree(TidelineError) if kind.__module__ == "state.errors"]
+
+
+def test_the_page_lists_every_error_and_no_other() -> None:
+    listed = re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted((kind.code, kind.__name__) for kind in own())
+
+
+def test_codes_are_unique() -> None:
+    codes = [kind.code for kind in own()]
+    assert len(set(codes)) == len(codes)

@@ -1,0 +1,158 @@
+"""What the live check says about metastores that are set up badly; good ones are asked in the integration tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.config import Config
+from daemon.live_checks import duration_s, live_problems
+from handlers.metastore import Generation
+from state.errors import MetastoreUnavailable, Refused
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+HIVE_4 = Generation(4, 2)
+
+GOOD = {
+    "metastore.transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
+    "hive.metastore.dml.events": "true",
+    "metastore.repl.cm.enabled": "true",
+    "metastore.repl.event.db.listener.timetolive": "10d",
+    "metastore.repl.cm.retain": "240h",
+    "metastore.repl.txn.timeout": "11d",
+}
+
+
+class Answers:
+    """A metastore that only answers what the check asks."""
+
+    def __init__(self, settings: dict[str, str], *, generation: Generation = HIVE_4, newest: int = 9) -> None:
+        self.settings = settings
+        self._generation = generation
+        self.newest = newest
+        self.refuses_log = False
+        self.away = False
+
+    @property
+    def generation(self) -> Generation:
+        if self.away:
+            raise MetastoreUnavailable("no metastore could be reached", address="thrift://a:9083")
+        return self._generation
+
+    def config_value(self, key: str, default: str = "") -> str:
+        if self.away:
+            raise MetastoreUnavailable("no metastore could be reached", address="thrift://a:9083")
+        return self.settings.get(key, default)
+
+    def current_event_id(self) -> int:
+        return self.newest
+
+    def next_events(self, after: int, limit: int) -> Sequence[object]:  # noqa: ARG002 - the port's names
+        if self.refuses_log:
+            raise Refused("not authorised")
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+def config() -> Config:
+    """Return one source and one target, without Kafka: topics are asked in the integration tests."""
+    return Config.model_validate(
+        {
+            "sources": {},
+            "targets": {"dr": {"metastore": ["thrift://t:9083"]}},
+        }
+    )
+
+
+def with_source(monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setattr("daemon.live_checks._topic", lambda *_: iter(()))
+    sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t"}}
+    return Config.model_validate({**config().model_dump(), "sources": sources})
+
+
+def keys(source: Answers, target: Answers, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, bool]]:
+    ends = {"thrift://s:9083": source, "thrift://t:9083": target}
+    found = live_problems(with_source(monkeypatch), lambda uris: ends[uris[0]])
+    return {(problem.key, problem.warning) for problem in found}
+
+
+def test_good_ends_have_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert keys(Answers(GOOD), Answers(GOOD), monkeypatch) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "warning"),
+    [
+        ({"metastore.transactional.event.listeners": ""}, "metastore.transactional.event.listeners", False),
+        ({"hive.metastore.dml.events": "false"}, "hive.metastore.dml.events", True),
+        ({"metastore.repl.cm.enabled": "false"}, "metastore.repl.cm.enabled", True),
+        ({"metastore.repl.cm.retain": "24h"}, "metastore.repl.cm.retain", True),
+        (
+            {"metastore.notification.parameters.exclude.patterns": "x.*"},
+            "metastore.notification.parameters.exclude.patterns",
+            True,
+        ),
+    ],
+)
+def test_a_badly_set_up_source_is_told_setting_by_setting(
+    changes: dict[str, str], key: str, warning: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys(Answers(GOOD | changes), Answers(GOOD), monkeypatch) == {(key, warning)}
+
+
+def test_transactions_that_time_out_before_the_log_does_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Answers(GOOD | {"metastore.repl.txn.timeout": "2d"})
+    assert keys(Answers(GOOD), target, monkeypatch) == {("metastore.repl.txn.timeout", True)}
+
+
+def test_an_old_source_is_a_warning_and_an_old_target_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Answers(GOOD, generation=Generation(3, 1))
+    assert keys(old, Answers(GOOD), monkeypatch) == {("generation", True)}
+    assert keys(Answers(GOOD), old, monkeypatch) == {("generation", False)}
+
+
+def test_a_log_that_may_not_be_read_and_one_that_is_empty_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Answers(GOOD, newest=0)
+    assert keys(source, Answers(GOOD), monkeypatch) == {("notification log", True)}
+    source.refuses_log = True
+    source.newest = 5
+    assert keys(source, Answers(GOOD), monkeypatch) == {("notification log", False)}
+
+
+def test_all_ends_that_are_away_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = Answers(GOOD), Answers(GOOD)
+    source.away = target.away = True
+    assert keys(source, target, monkeypatch) == {
+        ("sources.lake.metastore", False),
+        ("targets.dr.metastore", False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10d", 864000),
+        ("240h", 864000),
+        ("86400s", 86400),
+        ("300", 300),
+        ("5 min", 300),
+        ("500ms", 0.5),
+        ("2 days", 172800),
+    ],
+)
+def test_durations_are_read_as_hive_writes_them(text: str, seconds: float) -> None:
+    assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1d", "1 fortnight", "1e9d"])
+def test_what_is_no_duration_is_unknown(text: str) -> None:
+    assert duration_s(text) == 0

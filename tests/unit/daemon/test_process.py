@@ -1,0 +1,78 @@
+"""The process itself, without anything to follow: it starts, answers, refuses a twin and ends when it is told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.asking import last_known
+from state.errors import TidelineError
+from tests.builders.daemons import eventually
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+COMMAND = [sys.executable, "-c", "from daemon.cli import main; main()"]
+Start = Callable[[], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\n")
+    return path
+
+
+@pytest.fixture
+def start(config: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*COMMAND, "run", "-c", str(config)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def answers(state_dir: Path) -> bool:
+    try:
+        return last_known(state_dir).state == "running"
+    except TidelineError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_runs_until_told_to_stop_and_ends_with_0(
+    start: Start, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = start()
+    eventually(lambda: answers(tmp_path / "state"), 30)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert [json.loads(line)["event"] for line in output.splitlines()] == ["running", "stopping", "stopped"]
+    assert last_known(tmp_path / "state").state == "stopped"
+
+
+def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, tmp_path: Path) -> None:
+    process = start()
+    eventually(lambda: answers(tmp_path / "state"), 30)
+    twin = start()
+    output, _ = twin.communicate(timeout=30)
+    assert twin.returncode == 1
+    assert output.startswith("Error [state-locked]: another process uses the state directory")
+    assert f"pid={process.pid}" in output
