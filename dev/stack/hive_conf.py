@@ -114,7 +114,7 @@ def metastore_properties(
         "metastore.catalog.servlet.port": "-1",
         "metastore.task.threads.remote": HOUSEKEEPING,
         "hive.metastore.client.capability.check": "false",
-        **_compactor(layout, settings),
+        **_compactor(settings),
         **settings.extra,
     }
 
@@ -124,6 +124,7 @@ def engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSetti
     return {
         **_shared(layout, settings),
         **_local_execution(layout),
+        **_compaction_worker(settings),
         "hive.metastore.uris": metastore_uri,
         "hive.exec.mode.local.auto": "true",
         "hive.exec.submit.local.task.via.child": "false",
@@ -183,25 +184,32 @@ def _local_execution(layout: Layout) -> Properties:
     }
 
 
-def _compactor(layout: Layout, settings: ClusterSettings) -> Properties:
+def _compactor(settings: ClusterSettings) -> Properties:
+    """Initiator and cleaner in the metastore; since 4.2 workers exist only in the SQL engine's process."""
     on = str(settings.compactor).lower()
     switches = {
         "metastore.compactor.initiator.on": on,
         "metastore.compactor.cleaner.on": on,
-        "metastore.compactor.worker.threads": "1" if settings.compactor else "0",
+        "metastore.compactor.worker.threads": "0",
     }
     if not settings.compactor:
         return switches
     return {
         **switches,
-        **_local_execution(layout),
-        "hive.metastore.runworker.in": "metastore",
+        # Hive's default also names a class of Iceberg, and then no compactor thread starts.
+        "compactor.table.optimizers": "org.apache.hadoop.hive.ql.txn.compactor.AcidTableOptimizer",
         "hive.compactor.check.interval": "1s",
-        "hive.compactor.worker.sleep.time": "500ms",
-        "hive.compactor.worker.max.sleep.time": "1s",
         "hive.compactor.cleaner.run.interval": "1000ms",
         "metastore.compactor.cleaner.run.interval": "1000ms",
         "hive.compactor.cleaner.retention.time.seconds": "5s",
+    }
+
+
+def _compaction_worker(settings: ClusterSettings) -> Properties:
+    return {
+        "tideline.stack.compaction.worker": str(settings.compactor).lower(),
+        "hive.compactor.worker.sleep.time": "500ms",
+        "hive.compactor.worker.max.sleep.time": "1s",
     }
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[2]
 LOGS = PROJECT / ".run" / "logs"
 HERE = Path(__file__).parent
+KEPT = pytest.StashKey[Path]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,17 +47,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     where = os.environ.get("TIDELINE_STACK", "")
     with ExitStack() as cleanup:
         try:
-            endpoints = _endpoints(where, tmp_path_factory.mktemp("stack"), cleanup)
+            endpoints = _endpoints(where, tmp_path_factory.mktemp("stack"), cleanup, request.config)
         except StackError as error:
             if os.environ.get("CI"):
                 raise
             pytest.skip(f"no stack: {error}")
         yield endpoints
         if request.session.testsfailed:
-            _keep_logs(Path(endpoints.directory))
+            _keep_logs(Path(endpoints.directory), request.config)
 
 
-def _endpoints(where: str, directory: Path, cleanup: ExitStack) -> Endpoints:
+def _endpoints(where: str, directory: Path, cleanup: ExitStack, config: pytest.Config) -> Endpoints:
     if where == "docker":
         from dev.stack.containers import ContainerStack
 
@@ -70,18 +71,24 @@ def _endpoints(where: str, directory: Path, cleanup: ExitStack) -> Endpoints:
     try:
         running.start(engines=True)
     except StackError:
-        _keep_logs(directory)
+        _keep_logs(directory, config)
         raise
     cleanup.callback(running.stop)
     return running.endpoints()
 
 
-def _keep_logs(directory: Path) -> None:
-    """Copy the components' logs to where the next session does not delete them, and say where that is."""
+def _keep_logs(directory: Path, config: pytest.Config) -> None:
+    """Copy the components' logs to where the next session does not delete them; the summary says where that is."""
     LOGS.mkdir(parents=True, exist_ok=True)
     for log in directory.glob("*/*.log"):
         shutil.copy(log, LOGS / f"{log.parent.name}-{log.name}")
-    print(f"\nlogs of the components: {LOGS}")  # noqa: T201 (for the person who looks at the failure)
+    config.stash[KEPT] = LOGS
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """After a failure: where the components' logs are."""
+    if kept := config.stash.get(KEPT, None):
+        terminalreporter.write_line(f"logs of the components: {kept}")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from thrift.protocol import TBinaryProtocol
 from thrift.transport import TSocket, TTransport
 
 from dev.stack import cli, preflight
+from dev.stack.cluster import HiveCluster
 from dev.stack.errors import ComponentFailed, Missing
 from dev.stack.hive import Metastore
 from dev.stack.hive_conf import ClusterSettings
@@ -101,6 +102,24 @@ def test_a_metastore_keeps_data_log_and_port_over_restart_and_kill(tmp_path: Pat
         metastore.start()
         assert metastore.uri == uri
         assert {"first", "second"} <= set(databases(metastore))
+
+
+def test_a_major_compaction_leaves_one_base_directory(tmp_path: Path) -> None:
+    cluster = HiveCluster(tmp_path, ClusterSettings(compactor=True))
+    with running(cluster.metastore), running(cluster.engine), cluster.sql() as session:
+        session.run("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+        for number in (1, 2):
+            session.run(f"insert into t values ({number})")
+        with client(cluster.metastore) as calls:
+            calls.compact2(
+                ttypes.CompactionRequest(dbname="default", tablename="t", type=ttypes.CompactionType.MAJOR)
+            )
+        deadline = time.monotonic() + 60
+        table = cluster.metastore.layout.warehouse / "t"
+        while [path.name.partition("_")[0] for path in table.iterdir()] != ["base"]:
+            assert time.monotonic() < deadline, f"not compacted. {cluster.engine.log_tail()}"
+            time.sleep(0.1)
+        assert session.rows("select * from t order by id") == [("1",), ("2",)]
 
 
 def test_extra_settings_reach_the_metastore(tmp_path: Path) -> None:

@@ -61,10 +61,10 @@ def test_extra_settings_win_in_both_processes() -> None:
 
 
 def test_the_compactor_runs_only_where_it_is_wanted() -> None:
-    assert metastore()["metastore.compactor.worker.threads"] == "0"
-    wanted = metastore(ClusterSettings(compactor=True))
-    assert wanted["metastore.compactor.worker.threads"] == "1"
-    assert wanted["hive.execution.engine"] == "mr"
+    for wanted, on in ((False, "false"), (True, "true")):
+        settings = ClusterSettings(compactor=wanted)
+        assert metastore(settings)["metastore.compactor.initiator.on"] == on
+        assert engine(settings)["tideline.stack.compaction.worker"] == on
 
 
 def test_postgresql_takes_the_place_of_derby() -> None:

@@ -11,8 +11,10 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
+import org.apache.hadoop.hive.ql.txn.compactor.Worker;
 
 /**
  * A long-lived SQL engine in one process: Hive's own compiler, transaction manager and executor, without HiveServer2 (which
@@ -30,6 +32,9 @@ public final class SqlServer {
     "HIVEMANAGEDINSERTWRITE", "HIVEMANAGEDINSERTREAD", "HIVESQL", "HIVEMQT", "HIVEONLYMQTWRITE"
   };
 
+  /** Whether a compaction worker runs here too: since Hive 4.2 the metastore has none, HiveServer2 is their only place. */
+  private static final String COMPACTION_WORKER = "tideline.stack.compaction.worker";
+
   private SqlServer() {}
 
   public static void main(String[] args) throws Exception {
@@ -37,12 +42,20 @@ public final class SqlServer {
     HiveMetaStoreClient.setProcessorCapabilities(CAPABILITIES);
     HiveConf conf = new HiveConf(SqlServer.class);
     new SqlSession(conf).close(); // pays for class loading before the port opens
+    if (conf.getBoolean(COMPACTION_WORKER, false)) startCompactionWorker(conf);
     try (ServerSocket server = new ServerSocket(Integer.parseInt(args[1]), BACKLOG, InetAddress.getByName(args[0]))) {
       while (true) {
         Socket client = server.accept();
         new Thread(() -> serve(client, conf), "session-" + client.getPort()).start();
       }
     }
+  }
+
+  private static void startCompactionWorker(HiveConf conf) throws Exception {
+    Worker worker = new Worker();
+    worker.setConf(new HiveConf(conf));
+    worker.init(new AtomicBoolean());
+    worker.start();
   }
 
   private static void serve(Socket client, HiveConf conf) {
