@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ from state.errors import FileLost, FilesUnavailable, NotFound, Refused, Tideline
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from handlers.events import SourceFile
 
 
@@ -162,7 +165,11 @@ class Copier:
                 return before.size_bytes, True
             with reading():
                 reader = files.open(origin.location)
-            with reader, self._file_systems.of(target).create(target, before.size_bytes) as writer:
+            with (
+                reader,
+                _writing(),
+                self._file_systems.of(target).create(target, before.size_bytes) as writer,
+            ):
                 self._move(files, reader, writer, origin, before, flow)
                 if origin.md5 is None:
                     self._require_unchanged(origin, origins, before)
@@ -234,6 +241,16 @@ class Copier:
             reader = self._file_systems.of(origin.location).open(origin.location)
         with reader:
             return present == flow.md5(reader, reading)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Tell a target directory that vanished from a source file that is missing: the first may be made again."""
+    try:
+        yield
+    except NotFound as error:
+        path = error.context.get("path")
+        raise FilesUnavailable("the target directory vanished while it was written to", path=path) from error
 
 
 def _verdict(source: SourceFile, failures: list[Exception]) -> TidelineError:

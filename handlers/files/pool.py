@@ -128,7 +128,7 @@ class CopyPool:
         """Wait for all ``handles`` and return their outcomes in the same order.
 
         Raises the first error in that order, but only when every copy has ended, so that nothing is written behind the caller's
-        back. ``timeout_s`` bounds the whole wait.
+        back; after ``timeout_s`` FilesUnavailable stands for what has not ended.
         """
         listed = list(handles)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

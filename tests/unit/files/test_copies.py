@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import tempfile
 import threading
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from handlers.events import SourceFile
 from handlers.files import AllowedRoots, Copier, CopyTask, FileSystems, copy_task
 from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX
-from handlers.files.local import LocalFiles, LocalReader
+from handlers.files.local import LocalFiles, LocalReader, LocalWriter
 from state.errors import FileLost, FilesUnavailable, Refused, UnsafePath
 from tests.builders.warehouse import DELTA, Warehouse, path_of
 
@@ -338,6 +339,18 @@ def test_a_full_target_is_unavailable_and_left_clean(warehouse: Warehouse, check
 
     in_child(act, FilesUnavailable)
     assert warehouse.target_files() == {}
+
+
+def test_a_target_directory_dropped_meanwhile_is_unavailable_not_missing(warehouse: Warehouse) -> None:
+    class Dropping(LocalFiles):
+        def create(self, location: Location, size_bytes: int) -> LocalWriter:
+            writer = super().create(location, size_bytes)
+            shutil.rmtree(location.parent.path)
+            return writer
+
+    files = FileSystems({"file": lambda _authority, _options: Dropping(fsync=False)})
+    with pytest.raises(FilesUnavailable, match="vanished"):
+        warehouse.copier(files).copy(warehouse.task(warehouse.wrote()))
 
 
 def test_a_directory_where_the_source_file_should_be_is_refused(warehouse: Warehouse) -> None:
