@@ -182,9 +182,9 @@ class Probe:
             if message is None:
                 return
             at: Any = message.offset()
+            self._next = offset = at + 1  # also of a record that is not wanted: the library stands behind it
             if at >= end:
                 return
-            self._next = offset = at + 1
             value: Any = message.value()
             yield at, value or b""
 

@@ -25,7 +25,7 @@ RECORD_BYTES_MAX = 4096
 
 
 def outbox(log: ListedLog, **settings: object) -> Outbox:
-    given = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
+    given: dict[str, Any] = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
     return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20)  # type: ignore[arg-type]
 
 

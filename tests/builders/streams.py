@@ -1,0 +1,198 @@
+"""A relay and readers over a real broker: what the tests of both are made of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from daemon.broker import BrokerSettings
+from daemon.consumer import ConsumerSettings, TopicReader
+from daemon.deadletter import DeadLetters, dead_letter_topic
+from daemon.probe import Located, Probe
+from daemon.relay import Relay, RelaySettings
+from daemon.topic import PARTITION, Topic, TopicSettings
+from state.positions import Position
+from state.store.memory import MemoryStore
+from tests.builders.relay import Line, ListedLog
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from handlers.events import Event
+
+
+DEADLINE_S = 30.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Ask until it holds; a real server decides when."""
+    deadline = time.monotonic() + DEADLINE_S
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
+        pause.wait(0.02)
+
+
+class Stream:
+    """One source's topic on a broker, with the log that is relayed into it."""
+
+    def __init__(self, bootstrap: str, name: str, *, timeout_s: float = 10.0, **topic: Any) -> None:
+        self.broker = BrokerSettings(bootstrap, timeout_s=timeout_s)
+        self.topic = Topic(self.broker, TopicSettings(name, **topic))
+        self.log = ListedLog()
+        self.store = MemoryStore()
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    @property
+    def name(self) -> str:
+        return self.topic.name
+
+    def relay(self, **settings: Any) -> Relay:
+        given: dict[str, Any] = {"source": "src", "start": "earliest", "record_bytes_max": 4096} | settings
+        return Relay(self.broker, self.topic, self.log.connect, self.store, RelaySettings(**given))
+
+    def relay_all(self, **settings: Any) -> Relay:
+        """Run a relay until it has everything."""
+        relay = self.relay(**settings)
+        last = self.log.current_event_id()
+        relay.run(
+            Line(
+                until=lambda: (
+                    relay.status.relayed is not None and relay.status.relayed.applied_event_id >= last
+                )
+            )
+        )
+        return relay
+
+    @contextmanager
+    def relaying(self, **settings: Any) -> Iterator[Relay]:
+        """A relay in a thread."""
+        relay, line = self.relay(**settings), Line()
+        thread = threading.Thread(target=relay.run, args=(line,))
+        thread.start()
+        try:
+            yield relay
+        finally:
+            line.stopping.set()
+            thread.join()
+
+    def dead_letters(self, reader: str = "p") -> DeadLetters:
+        settings = dead_letter_topic(
+            self.name + ".dead", message_bytes_max=self.topic.settings.message_bytes_max
+        )
+        return DeadLetters(self.broker, settings, origin=self.name, reader=reader)
+
+    def reader(self, *, filler: Any = None, **settings: Any) -> TopicReader:
+        given = {"group": f"{self.name}-group"} | settings
+        return TopicReader(self.broker, self.topic, ConsumerSettings(**given), self.dead_letters(), filler)
+
+    def produce(self, values: Iterable[bytes | None]) -> None:
+        """Write records as anybody could."""
+        producer = Producer(
+            {"bootstrap.servers": self.broker.bootstrap, "queue.buffering.max.messages": 1_000_000}
+        )
+        for value in values:
+            producer.produce(self.name, value=value, partition=PARTITION)
+        assert producer.flush(DEADLINE_S) == 0
+        producer.close()
+
+    def markers(self, count: int) -> None:
+        """Leave ``count`` transaction markers: offsets without records."""
+        producer = Producer(
+            {"bootstrap.servers": self.broker.bootstrap, "transactional.id": f"{self.name}-markers"}
+        )
+        producer.init_transactions(DEADLINE_S)
+        for _ in range(count):
+            producer.begin_transaction()
+            producer.produce(self.name, value=b"never seen", partition=PARTITION)
+            producer.flush(DEADLINE_S)
+            producer.abort_transaction(DEADLINE_S)
+        producer.close()
+
+    def truncate(self, offset: int) -> None:
+        """Do what retention does."""
+        place = TopicPartition(self.name, PARTITION, offset)
+        for answer in self._admin.delete_records([place]).values():
+            answer.result(DEADLINE_S)
+
+    def recreate(self) -> None:
+        self.delete()
+        wait_until(self._created, "the topic can be made anew")
+
+    def delete(self) -> None:
+        for answer in self._admin.delete_topics([self.name], operation_timeout=DEADLINE_S).values():
+            answer.result(DEADLINE_S)
+
+    def contents(self) -> list[Located]:
+        """Every record of the topic that is an event."""
+        found: list[Located] = []
+        with Probe(self.broker, self.name) as probe:
+            marks = probe.watermarks()
+            at = marks.low
+            while (record := probe.first_from(at, marks.high)) is not None:
+                found.append(record)
+                at = record.offset + 1
+        return found
+
+    def _created(self) -> bool:
+        return self.topic.ensure()
+
+
+def drain(reader: TopicReader, after: Position) -> list[Event]:
+    """Read from behind ``after`` to the end of the topic, and close the reader."""
+    reader.seek(after)
+    try:
+        return drain_on(reader)
+    finally:
+        reader.close()
+
+
+def drain_on(reader: TopicReader, until: int | None = None) -> list[Event]:
+    """Go on reading to the end of the topic, or to an event."""
+    events: list[Event] = []
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        batch = reader.read(0.2)
+        events.extend(batch.events)
+        if (until is None and batch.caught_up) or (until is not None and batch.position.event_id >= until):
+            return events
+    raise AssertionError("the reader does not come to the end")
+
+
+class Collecting:
+    """A projection that remembers what it was given."""
+
+    name = "p"
+    source = "src"
+
+    def __init__(self, position: Position | None = None) -> None:
+        self.position = position or Position(0)
+        self.events: list[Event] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.settled = 0
+
+    def open(self) -> Position:
+        return self.position
+
+    def apply(self, events: Iterable[Event]) -> Position:
+        assert self.gate.wait(DEADLINE_S)
+        self.events.extend(events)
+        last = self.events[-1]
+        self.position = Position(last.event_id, last.part, last.parts)
+        return self.position
+
+    def settle(self) -> None:
+        self.settled += 1
+
+    def quarantined(self) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        self.events.clear()

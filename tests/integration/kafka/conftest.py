@@ -1,0 +1,38 @@
+"""Topics of one's own on the session's broker, and brokers of one's own for those who have to stop one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dev.stack.kafka import Kafka
+from tests.builders.streams import Stream
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+StreamOf = Callable[..., Stream]
+
+
+@pytest.fixture
+def stream_of(kafka: str) -> StreamOf:
+    """Makes streams whose topic nobody else has."""
+
+    def stream(**settings: Any) -> Stream:
+        return Stream(kafka, f"kafka_{uuid.uuid4().hex[:12]}", **settings)
+
+    return stream
+
+
+@pytest.fixture
+def own_broker(kafka: str, tmp_path: Path) -> Iterator[Kafka]:
+    """A broker that may be stopped and killed."""
+    broker = Kafka(tmp_path / "kafka")
+    broker.start()
+    yield broker
+    broker.stop()
