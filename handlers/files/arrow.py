@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, temporary_name
 from handlers.files.paths import Location, shown
 from state.errors import (
-    ConfigError,
     FilesUnavailable,
     InvalidRequest,
     NotFound,
@@ -40,66 +39,6 @@ SERVER_COPY_BYTES_MAX: Final = 4 * 1024**3
 
 PathOf = Callable[[Location], str]
 _DENIED: Final = re.compile(r"ACCESS_DENIED|HTTP status 40[13]|Permission denied|AccessControlException")
-
-
-def bucket_path(location: Location) -> str:
-    """``s3a://bucket/key`` is ``bucket/key`` to the library."""
-    return location.authority + location.path
-
-
-def own_path(location: Location) -> str:
-    """``hdfs://nn/a`` is ``/a`` on the file system of ``nn``."""
-    return location.path
-
-
-def s3_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make an S3 file system; ``options`` are ``pyarrow.fs.S3FileSystem``'s, such as ``endpoint_override``."""
-    return _started("S3FileSystem", authority, options, object_store=True)
-
-
-def gcs_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make a Google Cloud Storage file system; ``options`` are ``pyarrow.fs.GcsFileSystem``'s."""
-    return _started("GcsFileSystem", authority, options, object_store=True)
-
-
-def azure_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make the file system of ``container@account.dfs.core.windows.net``; ``options`` are ``pyarrow.fs.AzureFileSystem``'s."""
-    container, _, host = authority.partition("@")
-    named = {"account_name": host.partition(".")[0], **options}
-    return _started(
-        "AzureFileSystem", authority, named, path_of=lambda place: container + place.path, object_store=True
-    )
-
-
-def hdfs_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make an HDFS file system; needs Hadoop's ``libhdfs``. ``options`` are ``pyarrow.fs.HadoopFileSystem``'s."""
-    host, _, port = authority.rpartition("@")[2].partition(":")
-    named = {"host": host or "default", **({"port": int(port)} if port.isdigit() else {}), **options}
-    return _started("HadoopFileSystem", authority, named, path_of=own_path, object_store=False)
-
-
-def _started(
-    kind: str,
-    authority: str,
-    options: Mapping[str, object],
-    *,
-    path_of: PathOf = bucket_path,
-    object_store: bool,
-) -> ArrowFiles:
-    import pyarrow.fs
-
-    try:
-        library = getattr(pyarrow.fs, kind)(**options)
-    except (OSError, TypeError, ValueError, ImportError, NotImplementedError) as error:
-        raise ConfigError(
-            "the file system cannot be opened",
-            kind=kind,
-            authority=authority,
-            options=sorted(options),
-            reason=str(error)[:500],
-            hint="Options are those of the class in pyarrow.fs; HDFS also needs libhdfs and a class path.",
-        ) from error
-    return ArrowFiles(library, path_of, object_store=object_store)
 
 
 class ArrowFiles:

@@ -10,36 +10,34 @@ crash leaves hidden files at most, which the next copy into the directory sweeps
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.checksums import expected_md5, new_digest
-from handlers.files.filesystems import (
-    FileState,
-    FileSystem,
-    FileSystems,
-    ReadStream,
-    WriteStream,
-    is_leftover,
-)
 from handlers.files.flow import Flow, Reserve, SourceFailed, reading
+from handlers.files.leftovers import SweptDirectories, sweep
 from handlers.files.origins import Origin, origins_of
 from handlers.files.paths import AllowedRoots, Location, parse, shown, target_subdir
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
 
     from handlers.events import SourceFile
+    from handlers.files.filesystems import (
+        FileState,
+        FileSystem,
+        FileSystems,
+        ReadStream,
+        WriteStream,
+    )
 
 
 ATTEMPTS_MAX: Final = 5  # Hive's MAX_IO_RETRY
-SWEPT_DIRECTORIES_MAX: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +91,10 @@ class Copier:
         sweeps: bool = True,
     ) -> None:
         assert attempts_max >= 1, attempts_max
-        self._sweeps = sweeps
         self._file_systems = file_systems
         self._allowed = allowed
         self._attempts_max = attempts_max
-        self._swept: OrderedDict[Location, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._swept = SweptDirectories() if sweeps else None
 
     def copy(
         self, task: CopyTask, *, cancelled: threading.Event | None = None, reserve: Reserve | None = None
@@ -112,7 +108,8 @@ class Copier:
         started = time.monotonic()
         target = parse(task.target_uri)
         origins = origins_of(task.source, self._allowed)
-        self._sweep_once(target.parent)
+        if self._swept is not None and self._swept.first_use(target.parent):
+            sweep(self._file_systems, target.parent)
         flow = Flow(cancelled, reserve)
         if (size_bytes := self._recorded_stands(origins[0].md5, target, flow)) is not None:
             return Copied(
@@ -133,25 +130,7 @@ class Copier:
 
     def sweep(self, directory_uri: str) -> int:
         """Remove unfinished files that crashed processes left in ``directory_uri`` and return how many there were."""
-        directory = parse(directory_uri)
-        files = self._file_systems.of(directory)
-        try:
-            leftovers = [entry.name for entry in files.list(directory) if is_leftover(entry.name)]
-        except NotFound:
-            return 0
-        for name in leftovers:
-            files.remove(directory.child(name))
-        return len(leftovers)
-
-    def _sweep_once(self, directory: Location) -> None:
-        """Sweep a directory when this process first writes to it."""
-        with self._lock:
-            if not self._sweeps or directory in self._swept:
-                return
-            self._swept[directory] = None
-            if len(self._swept) > SWEPT_DIRECTORIES_MAX:
-                self._swept.popitem(last=False)
-        self.sweep(str(directory))
+        return sweep(self._file_systems, parse(directory_uri))
 
     def _attempt(
         self, origin: Origin, origins: list[Origin], target: Location, flow: Flow

@@ -14,16 +14,16 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from handlers.files.budget import ByteBudget
 from handlers.files.copies import Copied, Copier, CopyTask
 from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 
 WORKERS_DEFAULT: Final = 8
@@ -98,7 +98,7 @@ class CopyPool:
         assert workers >= 1, workers
         assert queue_max >= 1, queue_max
         self._copier = copier
-        self._budget = _Budget(bytes_in_flight_max)
+        self._budget = ByteBudget(bytes_in_flight_max)
         self._queue: queue.Queue[CopyHandle] = queue.Queue(queue_max)
         self._running: set[CopyHandle] = set()
         self._counters = CopyCounters()
@@ -206,41 +206,6 @@ class CopyPool:
             except queue.Empty:
                 return
             handle.finish(None, FilesUnavailable("the copy pool was closed", target=handle.task.target_uri))
-
-
-class _Budget:
-    """At most ``size_bytes_max`` bytes at one time; a larger request goes alone."""
-
-    def __init__(self, size_bytes_max: int) -> None:
-        assert size_bytes_max > 0, size_bytes_max
-        self._max = size_bytes_max
-        self._used = 0
-        self._closed = False
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def reserved(self, size_bytes: int) -> Iterator[None]:
-        share = min(size_bytes, self._max)
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._used + share <= self._max)
-            if self._closed:
-                raise FilesUnavailable("the copy pool was closed")
-            self._used += share
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._used -= share
-                self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def check(self) -> None:
-        with self._changed:
-            assert 0 <= self._used <= self._max
 
 
 def _outcome(handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:

@@ -17,9 +17,10 @@ from handlers.files import (
     open_file_systems,
     parse,
 )
-from handlers.files.arrow import HELD_BYTES_MAX, ArrowFiles, bucket_path, own_path
+from handlers.files.arrow import HELD_BYTES_MAX, ArrowFiles
 from handlers.files.filesystems import TEMPORARY_PREFIX, FileSystem
 from handlers.files.local import LocalFiles
+from handlers.files.schemes import bucket_path, own_path
 from state.errors import (
     ConfigError,
     FilesUnavailable,
