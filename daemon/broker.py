@@ -26,8 +26,12 @@ LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
 """librdkafka's own words; quiet by default, because what matters of them comes back as an error of the call."""
 
 _NO_SUCH_TOPIC: Final = frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-)  # noqa: SLF001 - librdkafka's local codes are spelled so
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - librdkafka's local codes are spelled so
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
+    }
+)
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _NOT_ALLOWED: Final = frozenset(
     {

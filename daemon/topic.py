@@ -10,6 +10,7 @@ and later); where it gives none, the time of the earliest record does.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 )
 
 from daemon.broker import LIBRARY_LOG, BrokerSettings, translated
-from state.errors import ConfigError, Refused
+from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
 
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 PARTITION: Final = 0
 _RETENTION_S: Final = 7 * 24 * 3600
+_VISIBLE_POLL_S: Final = 0.02
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library's gap
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewise
 
@@ -78,7 +80,9 @@ class Topic:
         Raises ConfigError for a topic that cannot be used, KafkaUnavailable.
         """
         created = self._create()
-        if not created:
+        if created:
+            self._await_visible()
+        else:
             self.verify()
         return created
 
@@ -139,6 +143,20 @@ class Topic:
         except Refused:
             return False  # it is there already
         return True
+
+    def _await_visible(self) -> None:
+        """Wait until the broker knows what its controller has just made, or the next question would be answered "unknown"."""
+        deadline = time.monotonic() + self._broker.timeout_s
+        while True:
+            try:
+                self._describe()
+                self._offset(_LATEST)
+            except (NotFound, KafkaUnavailable):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_VISIBLE_POLL_S)
+            else:
+                return
 
     def _describe(self) -> Any:
         names = TopicCollection([self.name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.consumer.fetching import Taken
 from daemon.consumer.seeking import Sought
@@ -26,7 +26,7 @@ RECORD_BYTES_MAX = 4096
 
 def outbox(log: ListedLog, **settings: object) -> Outbox:
     given: dict[str, Any] = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
-    return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20)  # type: ignore[arg-type]
+    return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20)
 
 
 def records_of(log: ListedLog, first: int = 1, last: int | None = None) -> list[Record]:
