@@ -4,6 +4,6 @@ Purpose, guarantees and failure behaviour: DESIGN.md beside this file. For users
 
 Layers inside, each knowing only those before it: ``grains`` and ``formats`` (calendar and text), ``periods``, ``runs`` (the
 set), ``values`` (what callers hand in), ``properties`` and ``forms`` (Lens' table properties), ``timeline``,
-``migration``; ``levels``, ``fewest``, ``choice`` and ``cover`` (ranges of time), ``where`` (SQL); ``ledger`` and
-``projection`` (kept true by events, in a store).
+``migration``; ``levels``, ``fewest``, ``choice`` and ``cover`` (ranges of time), ``where`` (SQL); ``tables``,
+``ledger``, ``followed``, ``loading``, ``change`` and ``projection`` (kept true by events, in a store), ``facts``; ``picture`` (one line for people).
 """

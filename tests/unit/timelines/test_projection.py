@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TimelineInconsistent
+from state.store import Store
 from state.store.memory import MemoryStore
+from state.store.sqlite import SqliteStore
 from state.timelines.change import TimelineChange
 from state.timelines.facts import Fact, StorageTable
 from state.timelines.followed import FollowedTable
@@ -35,8 +38,8 @@ MIXED = TableSettings(("dt", "country"), ("dt",))
 class Followed:
     """A store and the timelines over it, as a projection would hold them."""
 
-    def __init__(self, **tables: TableSettings) -> None:
-        self.store = MemoryStore()
+    def __init__(self, store: Store | None = None, /, **tables: TableSettings) -> None:
+        self.store: Store = MemoryStore() if store is None else store
         self.timelines = Timelines.open(self.store)
         with self.change() as change:
             for name, table in tables.items():
@@ -84,8 +87,10 @@ def pictured(followed: Followed, column: str) -> str:
     return f"{timeline.runs.first - NOW}..{timeline.runs.last - NOW}" + (f"{{{holes}}}" if holes else "")
 
 
-def test_a_value_exists_while_any_partition_has_it() -> None:
-    followed = Followed(t=THREE)
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_value_exists_while_any_partition_has_it(kind: str, tmp_path: Path) -> None:
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "state", schema_version=1)
+    followed = Followed(store, t=THREE)
     parts: dict[str, tuple[int | str, int | str, int | str]] = {
         "P1": (0, 0, 0),
         "P2": (0, "default", 1),
@@ -121,6 +126,7 @@ def test_a_value_exists_while_any_partition_has_it() -> None:
             + list(txn.scan(b"tl/c", b"tl/d"))
         )
     assert not left, "nothing is left of partitions that are gone"
+    store.close()
 
 
 def test_values_that_are_no_time_are_ignored_for_their_column_and_counted() -> None:
