@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TException
+from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from handlers.metastore.calls import AnyCall, PlainCall
-from handlers.metastore.generations import Generation, generation_of
-from handlers.structs import HiveException
+from handlers.metastore.calls import AnyCall, Call, PlainCall
+from handlers.metastore.generations import AMBIGUOUS_ANSWER, V2_3, V3_1, Generation, generation_of
+from handlers.structs import GetCatalogsResponse, HiveException, MetaException
 from state.errors import ConfigError, InvalidRequest, LimitExceeded
 
 
@@ -39,6 +39,7 @@ _GARBAGE: Final = (
     OverflowError,
 )
 _GET_VERSION: Final = PlainCall("getVersion", str, changes=False)
+_CATALOGS: Final = Call("get_catalogs", {}, GetCatalogsResponse, (MetaException,), changes=False, since=V3_1)
 _SET_USER: Final = PlainCall("set_ugi", list[str], changes=False)
 
 
@@ -99,7 +100,7 @@ class Connection:
             made._socket.open()
             if user is not None:
                 made.perform(_SET_USER, (user, [user]), deadline)
-            made.generation = generation_of(made.perform(_GET_VERSION, (), deadline))
+            made.generation = made._ask_generation(deadline)
         except (HiveException, TException) as error:
             made.close()
             raise Broken(error, sent=False) from error
@@ -107,6 +108,18 @@ class Connection:
             made.close()
             raise
         return made
+
+    def _ask_generation(self, deadline: float) -> Generation:
+        answer = self.perform(_GET_VERSION, (), deadline)
+        if answer != AMBIGUOUS_ANSWER:
+            return generation_of(answer)
+        try:
+            self.perform(_CATALOGS, (), deadline)
+        except TApplicationException as error:
+            if error.type != TApplicationException.UNKNOWN_METHOD:
+                raise
+            return V2_3
+        return V3_1
 
     def is_open(self) -> bool:
         """Whether the server still holds the connection, so far as can be known without a call."""

@@ -69,7 +69,7 @@ class DatabaseCalls(Caller):
         return self._invoke(_CONFIG, key, default)
 
     def version(self) -> str:
-        """Return the server's own version ("3.0" for every 2.3)."""
+        """Return the server's own version ("3.0" for every 2.3 and 3.1)."""
         answer = self._invoke(DECLARED["getVersion"])
         assert isinstance(answer, str)
         return answer

@@ -1,8 +1,8 @@
 """Which generation of Hive a metastore is, as far as its Thrift interface goes.
 
-Found by asking ``getVersion`` (one call per connection, since the servers of a list may differ during an upgrade). 2.3
-answers "3.0" whatever its version is (HiveMetaStore.HMSHandler.getVersion of branch-2.3); later ones answer their own
-version, always with three numbers.
+Found by asking ``getVersion`` (once per connection, since the servers of a list may differ during an upgrade). 4.x answers
+its own version, with three numbers. 2.3 and 3.1 both answer "3.0" (seen on 2.3.10 and 3.1.3), so the two are told apart by a
+call that only the later one has (``get_catalogs``).
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ V4_0: Final = Generation(4, 0)
 V4_1: Final = Generation(4, 1)
 V4_2: Final = Generation(4, 2)
 
-_ANSWER_OF_2_3: Final = "3.0"
+AMBIGUOUS_ANSWER: Final = "3.0"
+"""What both 2.3 and 3.1 call themselves."""
 
 
 def generation_of(answer: str) -> Generation:
-    """Read the answer to ``getVersion``; raise Unsupported for one that names no version or one before 2.3."""
-    if answer == _ANSWER_OF_2_3:
+    """Read the answer to ``getVersion``; raise Unsupported for one that names no version or one before 2.3.
+
+    ``AMBIGUOUS_ANSWER`` is read as 2.3, and the caller looks further.
+    """
+    if answer == AMBIGUOUS_ANSWER:
         return V2_3
     found = re.match(r"(\d+)\.(\d+)\.", answer + ".")
     generation = Generation(int(found[1]), int(found[2])) if found else None

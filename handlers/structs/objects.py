@@ -193,3 +193,9 @@ class EnvironmentContext(Struct):
     """Options beside a call, such as ``DO_NOT_UPDATE_STATS``."""
 
     properties: Annotated[dict[str, str] | None, 1] = None
+
+
+class GetCatalogsResponse(Struct):
+    """The names of all catalogs; 2.3 has no such call, which tells it from 3.1."""
+
+    names: Annotated[list[str] | None, 1] = None

@@ -49,4 +49,4 @@ def _scalar(wire: WireType) -> st.SearchStrategy[Any]:
         return st.binary(max_size=9)
     if wire.ttype == TType.STRING:
         return _TEXT
-    return st.booleans() if wire.ttype == TType.BOOL else st.floats(allow_nan=False)
+    return st.booleans() if wire.ttype == TType.BOOL else st.floats(allow_nan=False, allow_infinity=False)

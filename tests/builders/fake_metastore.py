@@ -19,7 +19,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTransportException
 
 from handlers.metastore.calls import DECLARED, Call
-from handlers.structs import CurrentNotificationEventId, HiveException, Struct
+from handlers.structs import CurrentNotificationEventId, GetCatalogsResponse, HiveException, Struct
 from handlers.structs.struct import resolve
 
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+UNKNOWN_METHOD = TApplicationException.UNKNOWN_METHOD
 Reaction = Callable[["Conversation"], None]
 
 
@@ -113,9 +114,10 @@ class FakeMetastore(socketserver.ThreadingTCPServer):
     block_on_close = False
     allow_reuse_address = True
 
-    def __init__(self, version: str = "4.2.0") -> None:
+    def __init__(self, version: str = "4.2.0", *, catalogs: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.version = version
+        self.catalogs = catalogs
         self.over = threading.Event()
         self.calls: list[str] = []
         self.connections: list[socket.socket] = []
@@ -140,6 +142,8 @@ class FakeMetastore(socketserver.ThreadingTCPServer):
             self.script[talk.call].popleft()(talk)
         elif talk.call == "getVersion":
             talk.reply(_VersionAnswer(version=self.version))
+        elif talk.call == "get_catalogs":
+            (returns(GetCatalogsResponse(names=["hive"])) if self.catalogs else fails(UNKNOWN_METHOD))(talk)
         elif talk.call == "set_ugi":
             talk.reply(_GroupsAnswer(groups=[]))
         elif talk.call == "get_current_notificationEventId":

@@ -42,6 +42,15 @@ def test_what_is_no_hive_that_we_know_is_unsupported(answer: str) -> None:
         generation_of(answer)
 
 
+@pytest.mark.parametrize(("catalogs", "generation"), [(False, V2_3), (True, V3_1)])
+def test_2_and_3_give_the_same_answer_and_are_told_apart_by_catalogs(
+    catalogs: bool, generation: Generation
+) -> None:
+    with FakeMetastore(version="3.0", catalogs=catalogs) as server, Metastore(server.uri) as client:
+        assert client.generation == generation
+        assert server.calls == ["getVersion", "get_catalogs"]
+
+
 def test_generations_are_ordered() -> None:
     assert V2_3 < V3_1 < Generation(4, 0) < V4_2 < Generation(4, 10)
 
@@ -113,4 +122,4 @@ def test_hive_2_is_told_of_inserts_in_its_own_form() -> None:
         server.will("fire_listener_event", returns(FireEventResponse()))
         written = InsertEventRequestData(filesAdded=["f"], filesAddedChecksum=["c"])
         assert client.fire_insert_event("d", "t", written) == []
-        assert server.calls == ["getVersion", "fire_listener_event"]
+        assert server.calls == ["getVersion", "get_catalogs", "fire_listener_event"]
