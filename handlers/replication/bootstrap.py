@@ -54,7 +54,7 @@ def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: St
         mark_source(source, policy)
         _prepare_target(target, policy, database, event_id)
     else:
-        _require_no_tables(target, policy)
+        _take_over(target, policy, event_id)
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(event_id).to_bytes())
     return Bootstrapped(policy.name, event_id, source_exists=database is not None, repeated=False)
@@ -90,9 +90,18 @@ def _prepare_target(target: Metastore, policy: Policy, database: Database, event
     try:
         target.create_database(wanted)
     except AlreadyExists:
+        _take_over(target, policy, event_id)
+
+
+def _take_over(target: Metastore, policy: Policy, event_id: int) -> None:
+    """Make an empty target database ours, where there is one: an id left by an earlier replica would hide events from us."""
+    _require_no_tables(target, policy)
+    try:
         present = target.get_database(policy.target_db)
-        present.parameters = {**(present.parameters or {}), TARGET_FOR: "true", LAST_ID: str(event_id)}
-        target.alter_database(policy.target_db, present)
+    except NotFound:
+        return
+    present.parameters = {**(present.parameters or {}), TARGET_FOR: "true", LAST_ID: str(event_id)}
+    target.alter_database(policy.target_db, present)
 
 
 def _require_no_tables(target: Metastore, policy: Policy) -> None:

@@ -22,17 +22,20 @@ from handlers.events import (
     Unhandled,
     WriteIdsAllocated,
 )
+from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 
 _INVISIBLE = (TxnsOpened, WriteIdsAllocated, Unhandled)
 
 
-def superseded(events: Sequence[Event]) -> frozenset[int]:
+def superseded(events: Iterable[Event]) -> frozenset[int]:
     """Return the ids of the ALTER_TABLE events that a later one in ``events`` contains.
+
+    Objects of every ALTER_TABLE are read: hand in those that concern the policy.
 
     A statistics event is never merged away, and one that lies between two alters keeps the first (its accuracy flags refer to
     the table as it then was). Renames and truncations are never left out nor do they supersede.
@@ -58,8 +61,11 @@ def superseded(events: Sequence[Event]) -> frozenset[int]:
 
 
 def _is_plain(event: TableAltered) -> bool:
-    """Whether the event neither truncates nor renames; asks for the names only, which the cheap envelope may not tell."""
+    """Whether the event can be read, and neither truncates nor renames."""
     if event.truncate:
         return False
-    before, after = event.before.value, event.after.value
+    try:
+        before, after = event.before.value, event.after.value
+    except BadInput:
+        return False
     return (before.tableName, before.dbName) == (after.tableName, after.dbName)

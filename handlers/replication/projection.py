@@ -1,8 +1,9 @@
 """The replication projection: one policy's reader of the topic, with its position, ledger and quarantine in one state file.
 
 Order of what becomes durable: effects on the target first (each idempotent), then, in one store transaction, the position,
-the ledger and the quarantine. The position never stands inside an event, because the write parts of a commit are only
-remembered until the commit itself. The target's own ``repl.last.id`` may be ahead of the position after a crash (or when the
+the ledger and the quarantine: at the end of a batch, around events that change names (``names``), and as soon as a table is
+confined or released, because ``repl.last.id`` may pass that event with the next commit and would hide it from a restart. The
+position never stands inside an event, because the write parts of a commit are only remembered until the commit itself. The target's own ``repl.last.id`` may be ahead of the position after a crash (or when the
 state file was lost): events up to it are remembered in the ledger, and not applied again.
 """
 
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from handlers.replication.merging import superseded
+from handlers.replication.names import may_concern, needs_footing
 from handlers.replication.replay import Replay
 from state.errors import ConfigError, ServerFault
-from state.positions import POSITION_KEY, Position
+from state.positions import POSITION_KEY, Position, Step
 
 
 if TYPE_CHECKING:
@@ -107,18 +109,36 @@ class ReplicationProjection:
             txn.put(POSITION_KEY, self._position.to_bytes())
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order and make the new position durable; what was applied before an error is recorded too."""
-        merged = superseded(events)
+        """Apply ``events`` in order and make the new position durable; what was applied before an error is recorded too.
+
+        An event at or before the position is passed over.
+        """
+        merged = superseded(event for event in events if may_concern(event, self._context.policy))
         try:
             for event in events:
-                self._apply_one(event, merged=event.event_id in merged)
-                self._position = Position(event.event_id, event.part, event.parts)
+                if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
+                    self._advance(event, merged=event.event_id in merged)
         finally:
             self._record()
         return self._position
 
+    def _advance(self, event: Event, *, merged: bool) -> None:
+        """Apply the next event; record the position around it where it could not be repeated later."""
+        footing = (
+            event.event_id > self._on_target
+            and may_concern(event, self._context.policy)
+            and needs_footing(event)
+        )
+        if footing:
+            self._record()
+        self._apply_one(event, merged=merged)
+        self._position = Position(event.event_id, event.part, event.parts)
+        if footing or self._context.quarantine.unsaved:
+            self._record()
+
     def _apply_one(self, event: Event, *, merged: bool) -> None:
         started = time.perf_counter()
+        failpoint("replay.decoded")
         if event.event_id <= self._on_target:
             self._replay.remember(event)
             reason: str | None = "on-target"

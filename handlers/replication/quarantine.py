@@ -59,6 +59,11 @@ class Quarantine:
                 txn.put(key, orjson.dumps(fields))
         self._dirty.clear()
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether there are changes that no store holds yet."""
+        return bool(self._dirty)
+
     def confine(self, table: str, event_id: int, error: TidelineError) -> None:
         """Stop following ``table``; the first reason stands."""
         if table not in self._tables:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from handlers.events import (
+    ConstraintDropped,
+    ConstraintsAdded,
     DatabaseAltered,
     DatabaseCreated,
     DatabaseDropped,
@@ -28,10 +30,12 @@ from handlers.events import (
     Undecodable,
     WriteIdsAllocated,
 )
-from handlers.replication import databases, inserts, partitions, statistics, tables
+from handlers.failpoints import failpoint
+from handlers.replication import constraints, databases, inserts, partitions, statistics, tables
 from handlers.replication.context import CONFINED, Context
+from handlers.replication.names import Rename, may_concern, name_before, rename_of
 from handlers.replication.transactions import TransactionReplay
-from state.errors import BadInput, Inconsistent, Refused, ServerFault
+from state.errors import BadInput, Inconsistent, Refused, ServerFault, TidelineError, Unsupported
 
 
 Effect = Callable[[Any, Context], None]
@@ -49,6 +53,8 @@ OF_TABLES: Final[dict[type[Event], Effect]] = {
     PartitionsDropped: partitions.drop,
     Inserted: inserts.insert,
     StatisticsUpdated: statistics.update,
+    ConstraintsAdded: constraints.add,
+    ConstraintDropped: constraints.drop,
 }
 PASSED: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
@@ -68,12 +74,12 @@ class Replay:
         transient, and what concerns the policy as a whole.
         """
         kind = type(event)
+        if isinstance(event, TableAltered) and (move := self._move(event)) is not None:
+            return self._renamed(event, move)
         if kind in OF_TABLES or isinstance(event, FilesWritten | WriteIdsAllocated):
             return self._about_table(event)
-        if isinstance(event, TxnCommitted):
-            return None if self.transactions.committed(event) else OUT_OF_SCOPE
-        if isinstance(event, TxnAborted):
-            return None if self.transactions.aborted(event) else OUT_OF_SCOPE
+        if isinstance(event, TxnCommitted | TxnAborted):
+            return self._about_end(event)
         if kind in OF_DATABASES:
             return self._about_database(event)
         if isinstance(event, Undecodable):
@@ -89,8 +95,21 @@ class Replay:
             context.ledger.aborted(event.txn_id)
         elif isinstance(event, DatabaseDropped) and context.policy.covers_db(event.db):
             context.ledger.database_dropped(context.policy.source_db)
-        elif context.in_scope(event.db, self._name_before(event)):
+        elif isinstance(event, TableAltered):
+            self._remember_move(event)
+        elif context.in_scope(event.db, event.table):
             self._remember_table(event)
+
+    def _remember_move(self, event: TableAltered) -> None:
+        """A table that left the policy is forgotten; one that came is confined, and that was recorded then."""
+        move = self._move(event)
+        if move is None or not self._context.policy.covers(*move.before):
+            return
+        old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
+        if self._context.policy.covers(*move.after):
+            self._context.ledger.renamed(old, new)
+        else:
+            self._context.ledger.dropped(old)
 
     def _remember_table(self, event: Event) -> None:
         ledger = self._context.ledger
@@ -99,8 +118,6 @@ class Replay:
                 ledger.allocated(txn_id, f"{event.db}.{event.table}", write_id, event.event_id)
         elif isinstance(event, TableDropped):
             ledger.dropped(f"{event.db}.{event.table}")
-        elif isinstance(event, TableAltered) and self._name_before(event) != event.table:
-            ledger.renamed(f"{event.db}.{self._name_before(event)}", f"{event.db}.{event.table}")
         elif isinstance(event, PartitionsAdded | PartitionsAltered):
             partitions.remember_touched(event, self._context)
 
@@ -109,20 +126,29 @@ class Replay:
         if isinstance(event, TxnCommitted):
             self.transactions.commit_without_files(event, fault)
             return CONFINED
-        table = self._name_before(event)
+        table = name_before(event)
         if table is None:
             raise fault
-        return self._context.failed(table, event.event_id, fault)
+        return self._failed(table, event, fault)
 
     def _about_database(self, event: Event) -> str | None:
         if not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
+        failpoint("replay.before-effect")
         OF_DATABASES[type(event)](event, self._context)
+        failpoint("replay.after-effect")
         return None
+
+    def _about_end(self, event: TxnCommitted | TxnAborted) -> str | None:
+        transactions = self.transactions
+        concerned = (
+            transactions.committed(event) if isinstance(event, TxnCommitted) else transactions.aborted(event)
+        )
+        return None if concerned else OUT_OF_SCOPE
 
     def _about_table(self, event: Event) -> str | None:
         context = self._context
-        table = self._name_before(event)
+        table = name_before(event)
         if table is None or not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
         if table in context.quarantine:
@@ -130,8 +156,45 @@ class Replay:
         try:
             self._effect(event)
         except (BadInput, Refused, Inconsistent) as error:
-            return context.failed(table, event.event_id, error)
+            return self._failed(table, event, error)
         return None
+
+    def _failed(self, table: str, event: Event, error: TidelineError) -> str:
+        """Do what the policy says about ``table``; what was copied for a commit that is being read is taken back."""
+        reason = self._context.failed(table, event.event_id, error)
+        self.transactions.withdraw(table)
+        return reason
+
+    def _move(self, event: TableAltered) -> Rename | None:
+        return rename_of(event) if may_concern(event, self._context.policy) else None
+
+    def _renamed(self, event: TableAltered, move: Rename) -> str | None:
+        """Replay a rename: inside the policy, out of it (the table goes), or into it (it has to be loaded first)."""
+        covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
+        if not covers(*move.before):
+            return self._came(event, new) if covers(*move.after) else OUT_OF_SCOPE
+        failpoint("replay.before-rename")
+        try:
+            if not covers(*move.after):
+                tables.leave(move, self._context)
+            elif old in self._context.quarantine:
+                tables.rename_confined(move, self._context)
+                return CONFINED
+            else:
+                tables.alter(event, self._context)
+        except (BadInput, Refused, Inconsistent) as error:
+            self._failed(new, event, error)
+            return self._failed(old, event, error)
+        failpoint("replay.after-rename")
+        return None
+
+    def _came(self, event: TableAltered, table: str) -> str:
+        error = Unsupported(
+            "a table came into the policy by a rename, with rows that no event tells of",
+            table=f"{event.db}.{table}",
+            hint="Bootstrap the table, or drop and create it again at the source.",
+        )
+        return self._failed(table, event, error)
 
     def _effect(self, event: Event) -> None:
         if isinstance(event, FilesWritten):
@@ -139,29 +202,25 @@ class Replay:
         elif isinstance(event, WriteIdsAllocated):
             self.transactions.allocated(event)
         else:
+            failpoint("replay.before-effect")
             OF_TABLES[type(event)](event, self._context)
+            failpoint("replay.after-effect")
 
     def _about_confined(self, event: Event, table: str) -> str | None:
-        """A confined table is passed over, but its end ends the confinement, and its new name is confined too."""
-        if isinstance(event, TableDropped):
+        """A confined table is passed over, but its end ends the confinement."""
+        if not isinstance(event, TableDropped):
+            return CONFINED
+        try:
             tables.drop(event, self._context)
-            return None
-        if isinstance(event, TableAltered) and event.table is not None and event.table != table:
-            self._context.quarantine.rename(table, event.table)
-        return CONFINED
-
-    @staticmethod
-    def _name_before(event: Event) -> str | None:
-        """Return the name by which the target knows the table: a rename's event stands under the new one."""
-        if isinstance(event, TableAltered):
-            return (event.before.value.tableName or "").lower()
-        return event.table
+        except Refused as error:
+            return self._failed(table, event, error)
+        return None
 
     def _undecodable(self, event: Undecodable) -> str:
         """Confine the table that an unreadable event names; one that may concern anything stops the policy."""
         if event.table is not None and event.db is not None:
             if self._context.policy.covers(event.db, event.table):
-                return self._context.failed(event.table, event.event_id, event.error)
+                return self._failed(event.table, event, event.error)
             return OUT_OF_SCOPE
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE

@@ -6,6 +6,7 @@ as it is.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from handlers.replication.inserts import copy_plain_files, copy_what_is_there
@@ -25,6 +26,7 @@ from state.errors import AlreadyExists, NotFound, TargetDiverged
 if TYPE_CHECKING:
     from handlers.events import TableAltered, TableCreated, TableDropped
     from handlers.replication.context import Context
+    from handlers.replication.names import Rename
     from handlers.structs import Table
 
 
@@ -137,12 +139,31 @@ def _truncate(event: TableAltered, context: Context) -> None:
     )
 
 
+def rename_confined(move: Rename, context: Context) -> None:
+    """Give a confined table its new name and change nothing else of it: the old one may soon belong to another table."""
+    (db, old), (_, new) = move.before, move.after
+    with suppress(NotFound):
+        kept = context.target.get_table(context.policy.target_db, old)
+        kept.tableName = new
+        context.target.alter_table(context.policy.target_db, old, kept, environment=KEEP_STATISTICS)
+    context.ledger.renamed(f"{db}.{old}", f"{db}.{new}")
+    context.quarantine.rename(old, new)
+    context.seen.forget(old)
+    context.seen.forget(new)
+
+
+def leave(move: Rename, context: Context) -> None:
+    """Drop a table that was renamed out of the policy: nothing would be known of it from now on."""
+    _gone(move.before[0], move.before[1], context)
+
+
 def drop(event: TableDropped, context: Context) -> None:
     """Drop the table; data that Hive does not own stays where it is (§5), and a missing table is no error."""
     assert event.table is not None
-    name = event.table
-    context.ledger.dropped(f"{event.db}.{name}")
-    context.quarantine.release(name)
+    _gone(event.db, event.table, context)
+
+
+def _gone(db: str | None, name: str, context: Context) -> None:
     try:
         delete_data = owns_data(context.seen.table(name))
         context.target.drop_table(context.policy.target_db, name, delete_data=delete_data)
@@ -150,6 +171,8 @@ def drop(event: TableDropped, context: Context) -> None:
         pass
     finally:
         context.seen.forget(name)
+    context.ledger.dropped(f"{db}.{name}")
+    context.quarantine.release(name)
 
 
 def _name(table: Table) -> str:

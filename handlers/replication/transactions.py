@@ -14,6 +14,7 @@ stack/hive4):
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,19 @@ from handlers.files import CopyHandle, CopyTask, copy_task, list_write_directori
 from handlers.replication.inserts import remove_file
 from handlers.replication.partitions import add_one
 from handlers.structs import Partition, WriteEventInfo, tjson
-from state.errors import BadInput, FileLost, NotFound, ServerFault, TargetDiverged
+from state.errors import (
+    BadInput,
+    FileLost,
+    NotFound,
+    Refused,
+    ServerFault,
+    TargetDiverged,
+    TidelineError,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from handlers.replication.context import Context
     from state.transactions import SourceTxn, Touched
@@ -66,7 +75,7 @@ class TransactionReplay:
                 continue  # a repetition, and the transaction has ended since
             failpoint("replay.before-open")
             ledger.target_opened(txn_id, self._opened(txn_id))
-            failpoint("replay.before-allocate")
+            failpoint("replay.after-open")
             self._allocate(table, txn_id, write_id)
             failpoint("replay.after-allocate")
 
@@ -104,14 +113,16 @@ class TransactionReplay:
         assert event.table is not None
         try:
             pending = self._start(event, event.table)
-        except (BadInput, NotFound) as error:
+        except (BadInput, Refused) as error:
             self._context.failed(event.table, event.event_id, error)
+            self.withdraw(event.table)
             return
         self._pending.setdefault(event.txn_id, []).append(pending)
 
     def _start(self, event: FilesWritten, table: str) -> PendingWrite:
         place = self._place(event, table)
         tasks = tuple(copy_task(file, place) for file in event.files)
+        failpoint("replay.before-copies")
         handles = tuple(self._context.copies.submit(task) for task in tasks)
         return PendingWrite(event, tasks, handles)
 
@@ -146,11 +157,12 @@ class TransactionReplay:
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
         failpoint("replay.before-last-id")
         self._context.last_id.advance(event.event_id - 1)
-        failpoint("replay.before-commit")
+        failpoint("replay.after-last-id")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)
         failpoint("replay.after-commit")
         if known is not None:
             self._prove_committed(known)
+        failpoint("replay.after-proof")
         self._context.ledger.committed(event.txn_id)
         self._pending.pop(event.txn_id, None)
 
@@ -192,22 +204,30 @@ class TransactionReplay:
         """Wait for the copies; return the write events of the tables whose files are all there."""
         infos: list[WriteEventInfo] = []
         for table, writes in _by_table(self._pending.get(event.txn_id, ())).items():
-            if table in self._context.quarantine:
-                continue
             try:
                 for write in writes:
                     self._context.copies.wait(write.handles)
-            except (FileLost, BadInput) as error:
+                    failpoint("replay.after-copies")
+            except (FileLost, BadInput, Refused) as error:
                 self._withdraw(writes)
                 self._context.failed(table, event.event_id, error)
                 continue
             infos.extend(self._infos(table, writes))
         return infos
 
-    def _withdraw(self, writes: Iterable[PendingWrite]) -> None:
-        """Remove what was copied of a table that cannot be completed, so that the commit shows none of it."""
+    def withdraw(self, table: str) -> None:
+        """Take back what was copied of a table for a commit that is being read, so that the commit shows none of it."""
+        for txn_id, writes in self._pending.items():
+            self._withdraw([write for write in writes if write.event.table == table])
+            self._pending[txn_id] = [write for write in writes if write.event.table != table]
+
+    def _withdraw(self, writes: Sequence[PendingWrite]) -> None:
+        """Remove the files of ``writes``, when none of their copies can bring one any more."""
         for write in writes:
             self._context.copies.cancel(write.handles)
+        for write in writes:
+            with suppress(TidelineError):
+                self._context.copies.wait(write.handles)
             for task in write.tasks:
                 remove_file(self._context, task.target_uri)
 
