@@ -13,10 +13,13 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"

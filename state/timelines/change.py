@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from state.errors import NotFound
-from state.store import Transaction
 from state.timelines import ledger
 from state.timelines.followed import FollowedTable, TimelineKey
 from state.timelines.forms import form_named
 from state.timelines.ledger import Entry
 from state.timelines.loading import Listing, from_properties
-from state.timelines.periods import UpdatePeriod
-from state.timelines.runs import Runs
-from state.timelines.tables import TableSettings
+
+
+if TYPE_CHECKING:
+    from state.store import Transaction
+    from state.timelines.periods import UpdatePeriod
+    from state.timelines.runs import Runs
+    from state.timelines.tables import TableSettings
 
 
 Spec = Mapping[str, str]

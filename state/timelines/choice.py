@@ -6,9 +6,12 @@ stretch. It is a minimum hitting set over the few distinct sets of holders: exac
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 EXACT_MAX: Final = 12

@@ -12,8 +12,8 @@ caller asks for the fewest partitions, the tiling comes from ``fewest``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from state.errors import Uncoverable
 from state.timelines.choice import fewest_storages
@@ -21,6 +21,10 @@ from state.timelines.fewest import fewest, nests, partitions
 from state.timelines.levels import Level, Segment, Slots, Storage, Stretch, joined, largest_first, levels_of
 from state.timelines.periods import UpdatePeriod
 from state.timelines.values import PartitionRange, TimePartition, TimeRange
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)

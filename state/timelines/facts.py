@@ -6,16 +6,21 @@ nothing as far as a cover is concerned, which strict mode then tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from state.errors import NotFound
 from state.timelines.cover import Cover, cover
 from state.timelines.grains import TIME_END_S, TIME_START_S
-from state.timelines.levels import Storage
-from state.timelines.periods import UpdatePeriod
-from state.timelines.projection import Timelines
 from state.timelines.values import TimePartition, TimeRange
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from state.timelines.levels import Storage
+    from state.timelines.periods import UpdatePeriod
+    from state.timelines.projection import Timelines
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,15 @@ Cost: about 65 points a year, each with one small cover; ten years take millisec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from state.timelines.levels import Level, Segment, Stretch, joined, largest_first
 from state.timelines.periods import UpdatePeriod
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 _WEEKS = (UpdatePeriod.WEEKLY, UpdatePeriod.WEEKLY_ISO)

@@ -6,18 +6,22 @@ Published instances are never changed; a change works on ``copy()`` and on copie
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from state.errors import NotFound
-from state.store import Reader
 from state.timelines import ledger
 from state.timelines.forms import form_named
 from state.timelines.periods import UpdatePeriod
-from state.timelines.runs import Runs
 from state.timelines.tables import TableSettings
 from state.timelines.timeline import Timeline
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state.store import Reader
+    from state.timelines.runs import Runs
 
 
 TimelineKey = tuple[UpdatePeriod, int]

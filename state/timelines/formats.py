@@ -10,13 +10,16 @@ fraction of a second because a value is two look-ups: its date, which neighbours
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state.timelines.grains import DAY_S, EPOCH_DAY, ISO_WEEK, SUNDAY_WEEK, TIME_END_S, Fixed
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,19 @@ Reading is strict. Contradictions (reference: timelines §1.2, §6) raise Timeli
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from state.errors import BadInput, BadPartitionValue, ConfigError, TimelineInconsistent
-from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import blank, read_list, write_list
 from state.timelines.runs import Runs
 from state.timelines.values import PartitionRange
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from state.timelines.periods import UpdatePeriod
 
 
 _LENS_PACKAGE: Final = "org.apache.lens.cube.metadata.timeline."

@@ -9,15 +9,18 @@ single partition.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from state.timelines.grains import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod, by_size
 from state.timelines.runs import Runs
+
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 _ALWAYS: Final = (-(1 << 62), 1 << 62)

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from state.errors import TimelineInconsistent
-from state.store import Transaction
 from state.timelines import ledger
-from state.timelines.followed import FollowedTable, TimelineKey
-from state.timelines.ledger import Entry
 from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import section
-from state.timelines.tables import TableSettings
 from state.timelines.timeline import Timeline
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from state.store import Transaction
+    from state.timelines.followed import FollowedTable, TimelineKey
+    from state.timelines.ledger import Entry
+    from state.timelines.tables import TableSettings
 
 
 class Listing:

@@ -7,11 +7,16 @@ function from old properties to the properties to write in one ``alter_table``. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from state.timelines.forms import Form, known
 from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix, section
-from state.timelines.timeline import Timeline
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from state.timelines.timeline import Timeline
 
 
 def migrated(timeline: Timeline, form: Form, properties: Mapping[str, str]) -> dict[str, str]:

@@ -11,12 +11,16 @@ tell them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from enum import Enum
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from state.errors import BadInput, BadPartitionValue
 from state.timelines import formats, grains
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 class UpdatePeriod(Enum):

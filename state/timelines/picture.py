@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from state.timelines.runs import Runs
+
+if TYPE_CHECKING:
+    from state.timelines.runs import Runs
 
 
 FULL: Final = "\N{FULL BLOCK}"

@@ -16,19 +16,24 @@ has the value, and the caller loads it again from its partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from state.errors import NotFound
-from state.store import Reader, Transaction
 from state.timelines import ledger
 from state.timelines.change import TimelineChange
 from state.timelines.followed import FollowedTable
 from state.timelines.grains import TIME_END_S, TIME_START_S
 from state.timelines.levels import Storage
-from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
-from state.timelines.tables import TableSettings
-from state.timelines.timeline import Timeline
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from state.store import Reader, Transaction
+    from state.timelines.periods import UpdatePeriod
+    from state.timelines.tables import TableSettings
+    from state.timelines.timeline import Timeline
 
 
 class Timelines:

@@ -7,11 +7,15 @@ so an empty list is written as size 0 and stale higher chunks are ignored (refer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state.errors import TimelineInconsistent
-from state.timelines.periods import UpdatePeriod
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from state.timelines.periods import UpdatePeriod
 
 
 CACHE: Final = "cube.storagetable.partition.timeline.cache."

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from state.errors import BadInput, StateCorrupt
 from state.timelines.forms import ENDS_AND_HOLES
 from state.timelines.periods import UpdatePeriod, detect
 from state.timelines.properties import time_columns
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ periods (LimitExceeded): a stray 1970 or 9999 would make ``latest`` useless and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from state.errors import LimitExceeded, PeriodMismatch, TimelineInconsistent
 from state.timelines.forms import ENDS_AND_HOLES, Form, form_named, known
@@ -18,6 +18,10 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import STORAGE_CLASS, prefix, section
 from state.timelines.runs import Runs
 from state.timelines.values import TimePartition
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 def default_jump_max(period: UpdatePeriod) -> int:

@@ -7,14 +7,17 @@ hours (Lens accepts that and breaks, reference: timelines §1.2).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, PeriodMismatch
 from state.timelines.grains import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 _LENS_RANGE: Final = re.compile(

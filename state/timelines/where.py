@@ -8,13 +8,17 @@ periods, and gaps get a condition each. Lens does neither, and selects too much 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, LimitExceeded
-from state.timelines.cover import CoverRun
-from state.timelines.periods import UpdatePeriod
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from state.timelines.cover import CoverRun
+    from state.timelines.periods import UpdatePeriod
 
 
 PARTITIONS_MAX: Final = 1_000_000

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from state.timelines.levels import Storage
 from state.timelines.periods import UpdatePeriod, by_size
 from state.timelines.runs import Runs
 from state.timelines.values import PartitionRange, TimeRange
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 @dataclass

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -12,10 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TimelineInconsistent
-from state.store import Store
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
-from state.timelines.change import TimelineChange
 from state.timelines.facts import Fact, StorageTable
 from state.timelines.followed import FollowedTable
 from state.timelines.forms import RANGES, STORE_ALL
@@ -26,6 +23,14 @@ from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, pr
 from state.timelines.runs import Runs
 from state.timelines.tables import TableSettings, detected, named_by_lens
 from state.timelines.values import TimeRange
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from state.store import Store
+    from state.timelines.change import TimelineChange
 
 
 P = UpdatePeriod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,10 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import PRESENT, is_present, prefix, read_list, time_columns, write_list
 from state.timelines.runs import Runs
 from state.timelines.timeline import Timeline
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 P = UpdatePeriod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +12,10 @@ from state.timelines.cover import CoverRun
 from state.timelines.periods import UpdatePeriod
 from state.timelines.values import PartitionRange
 from state.timelines.where import Column, with_between, with_in, with_or
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 P = UpdatePeriod
