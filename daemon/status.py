@@ -129,13 +129,18 @@ class DaemonStatus:
             ) from error
 
     def ready(self, lag_max_s: float) -> list[str]:
-        """Return why the daemon is not ready; empty where it is: all projections following, each within the lag."""
+        """Return why the daemon is not ready; empty where it is: all relays and projections following, each within the lag."""
         if self.state != "running":
             return [f"the daemon is {self.state}"]
-        reasons = [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
+        reasons = [
+            f"the relay of {source.name} is {source.relay_state}"
+            for source in self.sources
+            if source.relay_state not in {None, "following"}
+        ]
+        reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
         reasons += [
             f"{view.name} lags by {view.lag_s:.0f} s"
-            for view in self.projections
+            for view in (*self.sources, *self.projections)
             if view.lag_s is not None and view.lag_s > lag_max_s
         ]
         return reasons

@@ -201,7 +201,9 @@ class _Loop:
     def _back_off(self, error: Exception, code: str, failures: int) -> None:
         pause_s = self._backoff.pause_s(failures)
         self.note(state=LoopState.BACKING_OFF)
-        log.warning(
+        # A broker that changes its leader is no news; the second failure in a row is.
+        say = log.info if failures == 1 and isinstance(error, Transient) else log.warning
+        say(
             "failed; will be tried again",
             code=code,
             problem=_describe(error),

@@ -112,6 +112,7 @@ def build_projection(
     """Open the policy's state and return its projection with its copy pool; raises StateCorrupt, StateLocked, ConfigError."""
     settings = config.policies[name]
     policy = handler_policy(name, settings)
+    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
     source = measured_metastore(metrics, settings.source)(config.sources[settings.source].metastore)
     target = measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(_file_options(config))
@@ -129,7 +130,6 @@ def build_projection(
         files=file_systems,
         observer=observer,
     )
-    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
     return ReplicationProjection(source_name=settings.source, context=context, store=store), copies
 
 
@@ -149,8 +149,8 @@ class _Replica:
         self._name = name
         self._visible_s = metrics.visible_s.labels(projection_name(name))
         observer = ReplicationMeasures(metrics, projection_name(name))
+        self._reader = _reader(config, name)  # before the state is opened: nothing is held where it fails
         self._projection, self._copies = build_projection(config, name, observer, metrics)
-        self._reader = _reader(config, name)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, lifeline: Lifeline) -> None:
@@ -187,10 +187,13 @@ class _Replica:
 
 
 def _reader(config: Config, name: str) -> TopicReader:
+    """Return the policy's reader; raises ConfigError (a topic that cannot be used), KafkaUnavailable."""
     policy = config.policies[name]
     source = config.sources[policy.source]
     assert config.kafka is not None, "checked with the configuration"
     broker, topic = broker_settings(config.kafka), source_topic(config, source)
+    if source.relay.enabled:
+        topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
     letters = DeadLetters(
         broker,
         dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),

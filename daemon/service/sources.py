@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from daemon.broker import BrokerSettings
+from daemon.broker import BrokerSettings, translated
 from daemon.relay import Relay, RelaySettings, RelayStatus
 from daemon.reporting import SourcePart
 from daemon.service.late import Late
@@ -44,14 +44,15 @@ def _librdkafka(value: str | float | bool) -> str:
 
 
 def source_topic(config: Config, source: SourceConfig) -> Topic:
-    """Return the source's topic."""
+    """Return the source's topic; raise ConfigError for settings that librdkafka does not take."""
     assert config.kafka is not None, "checked with the configuration"
     settings = TopicSettings(
         source.topic,
         retention_s=source.relay.topic_retention_s,
         message_bytes_max=max(MESSAGE_BYTES_MIN, 2 * source.relay.record_bytes_max),
     )
-    return Topic(broker_settings(config.kafka), settings)
+    with translated("use the settings of 'kafka'"):
+        return Topic(broker_settings(config.kafka), settings)
 
 
 def relay_settings(name: str, source: SourceConfig) -> RelaySettings:

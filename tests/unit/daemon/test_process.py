@@ -27,7 +27,9 @@ Start = Callable[[], subprocess.Popen[str]]
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "tideline.yaml"
-    path.write_text(f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\n")
+    path.write_text(
+        f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\nsupervisor: {{drain_s: 3}}\n"
+    )
     return path
 
 
@@ -76,3 +78,46 @@ def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, 
     assert twin.returncode == 1
     assert output.startswith("Error [state-locked]: another process uses the state directory")
     assert f"pid={process.pid}" in output
+
+
+HANGING = """
+import sys, time
+import daemon.service.lifecycle as lifecycle
+from daemon.cli import call
+from daemon.supervisor import Job
+lifecycle.build_parts = lambda *_, **__: lifecycle.Parts((Job("hangs", lambda _: time.sleep(600)),), (), ())
+sys.exit(call(["run", "-c", sys.argv[1]]))
+"""
+
+
+@pytest.fixture
+def hanging(config: Path) -> Iterator[subprocess.Popen[str]]:
+    """A daemon with a loop that does not hear."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_loop_that_does_not_end_is_left_behind_after_the_deadline(
+    hanging: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    eventually(lambda: answers(tmp_path / "state"), 30)
+    hanging.send_signal(signal.SIGTERM)
+    output, _ = hanging.communicate(timeout=30)
+    assert hanging.returncode == 1
+    assert json.loads(output.splitlines()[-1])["loops"] == ["hangs"]
+
+
+def test_a_second_signal_ends_at_once(hanging: subprocess.Popen[str], tmp_path: Path) -> None:
+    eventually(lambda: answers(tmp_path / "state"), 30)
+    hanging.send_signal(signal.SIGTERM)
+    eventually(lambda: last_known(tmp_path / "state").state == "stopping", 10)
+    hanging.send_signal(signal.SIGTERM)
+    hanging.communicate(timeout=10)
+    assert hanging.returncode == 1

@@ -101,8 +101,13 @@ def test_a_daemon_is_ready_when_all_projections_follow_within_the_lag() -> None:
     following = daemon_status().projections[0]
     status = daemon_status(projections=(following,))
     assert status.ready(10) == []
-    assert status.ready(1) == ["replication:shop lags by 2 s"]
+    assert status.ready(1) == ["lake lags by 2 s", "replication:shop lags by 2 s"]
     assert daemon_status().ready(10) == ["replication:hr is failed"]
+    relay = replace(status.sources[0], relay_state="backing-off", lag_s=40.0)
+    assert replace(status, sources=(relay,)).ready(10) == [
+        "the relay of lake is backing-off",
+        "lake lags by 40 s",
+    ]
     assert replace(status, state="stopping").ready(10) == ["the daemon is stopping"]
 
 
