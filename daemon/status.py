@@ -138,12 +138,10 @@ class DaemonStatus:
             if source.relay_state not in {None, "following"}
         ]
         reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
-        reasons += [
-            f"{view.name} lags by {view.lag_s:.0f} s"
-            for view in (*self.sources, *self.projections)
-            if view.lag_s is not None and view.lag_s > lag_max_s
-        ]
-        return reasons
+        lags = [(source.name, source.lag_s) for source in self.sources]
+        lags += [(view.name, view.lag_s) for view in self.projections]
+        late = [(name, lag_s) for name, lag_s in lags if lag_s is not None and lag_s > lag_max_s]
+        return reasons + [f"{name} lags by {lag_s:.0f} s" for name, lag_s in late]
 
 
 def _rows(kind: type[T], rows: object) -> tuple[T, ...]:
