@@ -102,6 +102,13 @@ def single_operations() -> Iterator[Row]:
     set_us = per_item_us(lambda: [ordinal in members for ordinal in chosen], chosen)
     runs_us = per_item_us(lambda: [ordinal in runs for ordinal in chosen], chosen)
     yield row("exists", runs_us, "µs", at_most=0.35, rival=("set", set_us))
+    whole = full(P.MINUTELY, SPANS["1y"])
+    yield row(
+        "exists_full",
+        per_item_us(lambda: [ordinal in whole for ordinal in chosen], chosen),
+        "µs",
+        at_most=0.35,
+    )
     timeline_us = per_item_us(lambda: [timeline.exists(partition) for partition in asked], asked)
     yield row("exists_partition", timeline_us, "µs", rival=("set", set_us))
     in_order = range(min(members), min(members) + 525_600)

@@ -44,9 +44,9 @@ def fewest(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segm
     """Return what covers [start, end) with the least missing time, then the fewest partitions, and what stays open."""
     long = [level for level in levels if level.period.weight_ms >= UpdatePeriod.WEEKLY.weight_ms]
     short = levels[len(long) :]
-    points = sorted(
-        {start_s, end_s, *(point for level in long for point in _starts(level.period, start_s, end_s))}
-    )
+    low_s, high_s = _extent(levels, start_s, end_s)
+    starts = (point for level in long for point in _starts(level.period, low_s, high_s))
+    points = sorted({start_s, end_s, *starts})
     ways = {start_s: _Way((0, 0), start_s, (), ())}
     for here_s, next_s in pairwise(points):
         for there_s, step in _steps(long, short, here_s, next_s):
@@ -55,6 +55,18 @@ def fewest(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segm
                 ways[there_s] = step._replace(cost=cost)
     found, open_ = _walked(ways, end_s)
     return joined(found, range(len(levels[0].slots.numbers))) if levels else found, open_
+
+
+def _extent(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
+    """Narrow [start, end) to where anything is held: a range of 9,999 years costs no more than what is there."""
+    ends = [
+        (level.period.start_s(runs.first), level.period.start_s(runs.last + 1))
+        for level in levels
+        for _, runs, _, _ in level.holders
+        if runs.first is not None and runs.last is not None
+    ]
+    low_s, high_s = min(first for first, _ in ends), max(last for _, last in ends)
+    return max(start_s, low_s), min(end_s, high_s)
 
 
 def _starts(period: UpdatePeriod, start_s: int, end_s: int) -> list[int]:

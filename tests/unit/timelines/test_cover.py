@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import pytest
@@ -198,6 +199,17 @@ def test_a_month_that_would_leave_days_uncovered_gives_way_to_weeks() -> None:
     assert told(answer) == ["WEEKLY [2015-W10, 2015-W15)"]
 
 
+def test_a_range_of_all_time_costs_what_is_held() -> None:
+    held = storage(daily=DAYS, weekly="[2015-W01, 2015-W30)", monthly=["[2015-01, 2015-03)"])
+    span = TimeRange.parse("0001", "9999")
+    began_s = time.process_time()
+    answer = cover([held], span, min_count=True)
+    assert time.process_time() - began_s < 1
+    answer.check()
+    assert missing(answer)[0] == "[0001-01-01, 2014-12-28)"
+    assert answer.missing_s() == cover([held], span).missing_s()
+
+
 def test_continuous_and_seconds_cover_the_same_moments() -> None:
     span = TimeRange.parse("2015-01-01-00-00-05", "2015-01-01-00-00-09")
     held = storage(
@@ -328,6 +340,22 @@ def test_several_storages_cover_what_their_union_covers(parts: list[Storage], sp
         assert partition.ordinal in by_name[table].runs[partition.period], (
             "a run comes from a storage that has it"
         )
+
+
+@settings(max_examples=50)
+@given(held=nested_storages(), span=spans, window=spans)
+def test_a_window_is_the_same_as_holding_only_what_lies_inside(
+    held: Storage, span: TimeRange, window: TimeRange
+) -> None:
+    inside = {}
+    for period, runs_ in held.runs.items():
+        first, end = period.ceil(window.start_s), period.floor(window.end_s)
+        inside[period] = Runs(runs_.between(first, end)) if first < end else Runs()
+    windowed = cover([Storage("t", held.runs, window.start_s, window.end_s)], span)
+    windowed.check()
+    expected = cover([Storage("t", inside)], span)
+    assert list(windowed.runs()) == list(expected.runs())
+    assert list(windowed.missing()) == list(expected.missing())
 
 
 UNNESTED = (P.DAILY, P.WEEKLY, P.MONTHLY)
