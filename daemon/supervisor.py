@@ -1,9 +1,7 @@
 """Keeps the daemon's loops running: one thread each, restarted after failures, isolated from one another.
 
-A relay and a projection are loops that end only when told to or by an error. What follows from an error is decided here and
-nowhere else, by its branch of the error tree: what may pass is retried for ever with growing, jittered pauses; what the
-other side refuses or a defect of ours is retried a few times, because reopening may clear it; what only a human can settle
-(a gap, a wrong setting, corrupt state) stops that one loop and is shown until the daemon is restarted.
+A relay and a projection are loops that end only when told to or by an error. What follows from an error is decided by
+``verdicts``: the loop is run again after a pause, or stays stopped and is shown until the daemon is restarted.
 
 Promises: a failing loop never stops another; a loop that makes progress starts over with its retries; stopping is bounded by
 a deadline. Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
@@ -11,27 +9,26 @@ a deadline. Liveness looks at heartbeats alone, never at dependencies: a metasto
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from state.errors import Refused, ServerFault, TidelineError, Transient
+from daemon.verdicts import Verdict, verdict
+from state.errors import TidelineError, Transient
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.lifeline import Lifeline
+    from daemon.verdicts import Backoff
 
 
 log = structlog.get_logger(__name__)
-
-_JITTER: Final = random.SystemRandom()
 
 
 class LoopState(StrEnum):
@@ -42,46 +39,6 @@ class LoopState(StrEnum):
     BACKING_OFF = "backing-off"
     FAILED = "failed"
     STOPPED = "stopped"
-
-
-class Verdict(Enum):
-    """What an error means for the loop that it ended."""
-
-    RETRY = "retry"
-    RETRY_BOUNDED = "retry-bounded"
-    STOP = "stop"
-
-
-def verdict(error: Exception) -> Verdict:
-    """Decide by the error's branch; what is not in the tree is a defect of ours, and may be one of a single moment."""
-    match error:
-        case ServerFault() | Refused():
-            return Verdict.RETRY_BOUNDED
-        case Transient():
-            return Verdict.RETRY
-        case TidelineError():
-            return Verdict.STOP
-        case _:
-            return Verdict.RETRY_BOUNDED
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """How long to pause after the n-th failure in a row: full jitter between ``min_s`` and a doubling bound."""
-
-    min_s: float = 0.5
-    max_s: float = 60.0
-    attempts_max: int = 8
-    """Failures in a row after which a bounded retry gives up."""
-
-    def bound_s(self, failures: int) -> float:
-        """Return the longest pause after ``failures`` failures in a row (1 or more)."""
-        doublings = min(failures - 1, 32)
-        return float(min(self.max_s, self.min_s * 2**doublings))
-
-    def pause_s(self, failures: int) -> float:
-        """Draw a pause; the jitter keeps loops that failed together from coming back together."""
-        return _JITTER.uniform(self.min_s, self.bound_s(failures))
 
 
 @dataclass(frozen=True, slots=True)

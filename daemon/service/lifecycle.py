@@ -23,7 +23,8 @@ from daemon.reporting import ProjectionPart, Reporter, SourcePart
 from daemon.service.replicas import build_replication
 from daemon.service.sources import source_part
 from daemon.signals import stop_signals
-from daemon.supervisor import Backoff, Job, Supervisor
+from daemon.supervisor import Job, Supervisor
+from daemon.verdicts import Backoff
 
 
 if TYPE_CHECKING:

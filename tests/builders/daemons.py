@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
-from daemon.supervisor import Backoff, Job, Supervisor
+from daemon.supervisor import Job, Supervisor
+from daemon.verdicts import Backoff
 
 
 if TYPE_CHECKING:

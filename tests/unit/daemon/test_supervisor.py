@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.supervisor import Backoff, Job, LoopState, Verdict, verdict
+from daemon.supervisor import Job, LoopState
+from daemon.verdicts import Backoff, Verdict, verdict
 from state.errors import (
     AmbiguousCall,
     ConfigError,

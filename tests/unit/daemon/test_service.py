@@ -1,0 +1,131 @@
+"""Assembly: from settings to loops, without opening anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.config import Config
+from daemon.metrics import Metrics
+from daemon.service.late import Late
+from daemon.service.lifecycle import build_parts
+from daemon.service.replicas import handler_policy
+from daemon.service.sources import broker_settings, relay_settings, source_topic
+from daemon.supervisor import Job, LoopState
+from state.errors import ConfigError, StateCorrupt
+from tests.builders.daemons import Scripted, eventually, supervise
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    source = {"metastore": ["thrift://127.0.0.1:1"], "topic": "lake", "read_roots": ["file:/w"]}
+    return Config.model_validate(
+        {
+            "sources": {
+                "lake": source | {"relay": {"start": 7, "batch_events": 50}},
+                "pond": source | {"topic": "pond", "relay": {"enabled": False}},
+            },
+            "targets": {"dr": {"metastore": ["thrift://127.0.0.1:1"]}},
+            "policies": {
+                "shop": {
+                    "source": "lake",
+                    "target": "dr",
+                    "database": "shop",
+                    "target_database": "shop_r",
+                    "tables": {"include": ["a*"], "exclude": ["ab"]},
+                }
+            },
+            "kafka": {
+                "bootstrap": "127.0.0.1:1",
+                "options": {"enable.ssl.certificate.verification": True},
+                "secrets": {"sasl.password": {"env": "KAFKA_PASSWORD"}},
+            },
+            "state": {"dir": str(tmp_path / "state")},
+        }
+    )
+
+
+def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config: Config) -> None:
+    parts = build_parts(config, Metrics(process=False), projections=True)
+    assert [job.name for job in parts.jobs] == ["relay:lake", "watch:pond", "replication:shop"]
+    assert [(part.name, part.relays) for part in parts.sources] == [("lake", True), ("pond", False)]
+    assert parts.projections[0].target == "dr/shop_r"
+    assert parts.projections[0].status().state == "starting"
+    assert not config.state.dir.exists()
+
+
+def test_a_relay_alone_has_neither_projections_nor_watches(config: Config) -> None:
+    parts = build_parts(config, Metrics(process=False), projections=False)
+    assert [job.name for job in parts.jobs] == ["relay:lake"]
+
+
+def test_librdkafka_gets_options_in_its_own_spelling_and_the_secrets(config: Config) -> None:
+    assert config.kafka is not None
+    assert broker_settings(config.kafka).client == {
+        "enable.ssl.certificate.verification": "true",
+        "sasl.password": "hunter2",
+    }
+
+
+def test_the_relay_gets_its_settings_and_its_topic_takes_its_largest_record(config: Config) -> None:
+    settings = relay_settings("lake", config.sources["lake"])
+    assert (settings.source, settings.start, settings.batch_events) == ("lake", 7, 50)
+    topic = source_topic(config, config.sources["lake"])
+    assert topic.settings.message_bytes_max >= 2 * settings.record_bytes_max
+
+
+def test_settings_that_librdkafka_does_not_take_are_a_wrong_setting(config: Config) -> None:
+    assert config.kafka is not None
+    wrong = config.model_copy(update={"kafka": config.kafka.model_copy(update={"options": {"no.such": 1}})})
+    with pytest.raises(ConfigError):
+        source_topic(wrong, config.sources["lake"])
+
+
+def test_a_policy_is_handed_over_whole(config: Config) -> None:
+    policy = handler_policy("shop", config.policies["shop"])
+    assert (policy.source_db, policy.target_db, policy.external_base) == ("shop", "shop_r", None)
+    assert policy.covers("shop", "aa")
+    assert not policy.covers("shop", "ab")
+
+
+def test_what_this_version_cannot_do_is_refused_at_start(config: Config) -> None:
+    shop = config.policies["shop"].model_copy(update={"on_failure": "skip"})
+    with pytest.raises(ConfigError) as caught:
+        build_parts(
+            config.model_copy(update={"policies": {"shop": shop}}), Metrics(process=False), projections=True
+        )
+    assert caught.value.context["key"] == "policies.shop.on_failure"
+
+
+def test_state_that_cannot_be_opened_fails_its_loop_and_no_other() -> None:
+    def corrupt() -> Scripted:
+        raise StateCorrupt("the file is damaged")
+
+    late, healthy = Late(corrupt), Scripted(None)
+    supervisor, _ = supervise(Job("late", late.run), Job("healthy", healthy.run))
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["late"].state is LoopState.FAILED)
+    assert healthy.running.wait(10)
+    assert late.built is None
+    assert supervisor.stop(5) == []
+
+
+def test_a_loop_is_built_once_and_run_again() -> None:
+    built: list[Scripted] = []
+
+    def build() -> Scripted:
+        built.append(Scripted(RuntimeError("once"), None))
+        return built[-1]
+
+    late = Late(build)
+    supervisor, _ = supervise(Job("late", late.run))
+    supervisor.start()
+    eventually(lambda: bool(built) and built[0].running.is_set())
+    assert (len(built), built[0].runs) == (1, 2)
+    assert supervisor.stop(5) == []
