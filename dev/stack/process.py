@@ -17,6 +17,7 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,24 +163,27 @@ def wait_for_answer(component: Component, alive: Callable[[], bool], log_tail: C
 def end_group(
     pid: int, sign: signal.Signals, timeout_s: float, child: subprocess.Popen[bytes] | None = None
 ) -> None:
-    """Signal the process group and wait until its leader is gone; SIGKILL after the bound."""
-    for each, wait_s in ((sign, timeout_s), (signal.SIGKILL, timeout_s)):
-        try:
+    """Signal the process group and wait until its leader is gone; SIGKILL after the bound.
+
+    A leader that has ended is not signalled: its number may belong to somebody else by now.
+    """
+    for each in (sign, signal.SIGKILL):
+        if _ended(pid, child):
+            return
+        with suppress(ProcessLookupError):  # ended just now
             os.killpg(pid, each)
-        except ProcessLookupError:
-            break
-        if _gone(pid, wait_s, child):
-            break
-    if child is not None:
-        child.wait(timeout_s)
+        if _gone(pid, timeout_s, child):
+            return
+
+
+def _ended(pid: int, child: subprocess.Popen[bytes] | None) -> bool:
+    return child.poll() is not None if child is not None else not _command_line(pid)
 
 
 def _gone(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | None) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        if child is not None:
-            child.poll()
-        if not _command_line(pid):
+        if _ended(pid, child):
             return True
         time.sleep(POLL_S)
     return False

@@ -21,7 +21,7 @@ from thrift.transport import TSocket, TTransport
 
 from dev.stack import cli, preflight
 from dev.stack.cluster import HiveCluster
-from dev.stack.errors import ComponentFailed, Missing
+from dev.stack.errors import ComponentFailed, Missing, SqlFailed
 from dev.stack.hive import Metastore
 from dev.stack.hive_conf import ClusterSettings
 from dev.stack.kafka import Kafka
@@ -120,6 +120,17 @@ def test_a_major_compaction_leaves_one_base_directory(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, f"not compacted. {cluster.engine.log_tail()}"
             time.sleep(0.1)
         assert session.rows("select * from t order by id") == [("1",), ("2",)]
+
+
+def test_a_session_outlives_its_metastore(tmp_path: Path) -> None:
+    cluster = HiveCluster(tmp_path)
+    with running(cluster.metastore), running(cluster.engine), cluster.sql() as session:
+        session.run("create database kept")
+        cluster.metastore.kill()
+        with pytest.raises(SqlFailed):
+            session.run("show databases")
+        cluster.metastore.start()
+        assert ("kept",) in session.rows("show databases")
 
 
 def test_extra_settings_reach_the_metastore(tmp_path: Path) -> None:

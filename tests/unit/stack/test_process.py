@@ -76,6 +76,16 @@ def test_stopping_what_does_not_run_is_fine(tmp_path: Path) -> None:
     Script(tmp_path, SERVES).stop()
 
 
+def test_one_that_has_ended_by_itself_is_not_signalled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(tmp_path, "raise SystemExit(1)")
+    with pytest.raises(ComponentFailed):
+        script.start()
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("its number may belong to somebody else by now"))
+    script.stop()
+
+
 def test_a_restart_keeps_the_directory_and_gives_a_new_process(tmp_path: Path) -> None:
     script = Script(tmp_path, SERVES)
     script.start()

@@ -39,24 +39,39 @@ final class SqlSession implements AutoCloseable {
     int code;
   }
 
-  /** Runs one statement, or "set name=value", which concerns this session only. A failed statement is an answer, not an exception. */
-  Answer run(String sql) throws Exception {
+  /**
+   * Runs one statement, or "set name=value", which concerns this session only. Whatever fails, a metastore that is away included,
+   * is an answer and not an exception: the session goes on.
+   */
+  Answer run(String sql) {
     Answer answer = new Answer();
     long start = System.nanoTime();
     Matcher set = SET.matcher(sql);
     if (set.matches()) {
       state.getConf().set(set.group(1), set.group(2).strip());
       answer.ok = true;
-    } else {
+      return answer;
+    }
+    try {
       long before = metastore().getCurrentNotificationEventId().getEventId();
       execute(sql, answer);
       answer.seconds = (System.nanoTime() - start) / 1e9;
       addEvents(before, answer);
+    } catch (CommandProcessorException e) {
+      fail(answer, String.valueOf(e.getMessage()), e.getErrorCode());
+    } catch (Exception e) {
+      fail(answer, e.toString(), 0);
     }
     return answer;
   }
 
-  private void execute(String sql, Answer answer) {
+  private static void fail(Answer answer, String error, int code) {
+    answer.ok = false;
+    answer.error = error;
+    answer.code = code;
+  }
+
+  private void execute(String sql, Answer answer) throws Exception {
     try (IDriver driver = DriverFactory.newDriver(state.getConf())) {
       driver.run(sql);
       driver.setMaxRows(MAX_ROWS);
@@ -64,11 +79,6 @@ final class SqlSession implements AutoCloseable {
       if (driver.getSchema() != null && driver.getSchema().getFieldSchemas() != null)
         for (FieldSchema field : driver.getSchema().getFieldSchemas()) answer.columns.add(field.getName());
       answer.ok = true;
-    } catch (CommandProcessorException e) {
-      answer.error = String.valueOf(e.getMessage());
-      answer.code = e.getErrorCode();
-    } catch (Exception e) {
-      answer.error = e.toString();
     }
   }
 
