@@ -7,8 +7,11 @@ only the topic, which has tests of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
+from dev.demo.compare import Side, compare_databases
 from handlers.decoding import decode, encode
 from handlers.events import TxnCommitted
 from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
@@ -21,15 +24,20 @@ from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.tables_seen import TablesSeen
+from state.errors import NotFound
+from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.transactions import TxnLedger
 
 
 if TYPE_CHECKING:
     from handlers.events import Event
-    from handlers.structs import NotificationEvent
-    from state.positions import Position
+    from handlers.structs import NotificationEvent, Table
     from state.store import Store
+
+
+_NO_SQL: Final[Any] = None
+"""Nobody is asked for rows."""
 
 
 @dataclass
@@ -56,14 +64,27 @@ class Replica:
             found.extend(decode(record.value, record.headers) for record in records)
         return found
 
-    def follow(self) -> Position:
-        """Apply everything that the log holds beyond the position."""
+    def follow(self, *, upto: int | None = None) -> Position:
+        """Apply everything that the log holds beyond the position, or what it holds up to event ``upto``."""
         position = self.projection.open()
-        events = self.events(position.event_id)
+        events = self.events(position.event_id, upto=upto)
         if events:
             position = self.projection.apply(events)
         self.projection.settle()
         return position
+
+    def differences(self) -> list[str]:
+        """Compare both sides in everything but rows: objects, parameters, statistics, write ids and files."""
+        found = compare_databases(
+            Side(self.source, _NO_SQL, self.policy.source_db),
+            Side(self.target, _NO_SQL, self.policy.target_db),
+            {},
+        )
+        return found.all_differences() + file_differences(self)
+
+    def quarantined(self) -> dict[str, str]:
+        """Return the confined tables (without database) and the codes of the errors."""
+        return {entry.table: entry.code for entry in self.context.quarantine.entries()}
 
 
 def _txn_of(notification: NotificationEvent) -> int:
@@ -80,13 +101,18 @@ def build_replica(
     *,
     db: str,
     roots: list[str],
+    target_db: str | None = None,
     store: Store | None = None,
-    start: bool = True,
+    start: bool | int = True,
     **policy: object,
 ) -> Replica:
-    """Return a bootstrapped replica of ``db`` as ``db_r``; ``roots`` are the directories files may be read from."""
+    """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
+
+    ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which has to lie before the
+    source's database was made; False, where the store says.
+    """
     source, target = Metastore([source_uri]), Metastore([target_uri])
-    chosen = Policy(name=db, source_db=db, target_db=f"{db}_r", **policy)  # type: ignore[arg-type]
+    chosen = Policy(name=db, source_db=db, target_db=target_db or f"{db}_r", **policy)  # type: ignore[arg-type]
     kept = store if store is not None else MemoryStore()
     file_systems = open_file_systems()
     context = Context(
@@ -101,7 +127,59 @@ def build_replica(
         files=file_systems,
         observer=Silent(),
     )
-    if start:
+    if start is True:
         bootstrap(source=source, target=target, policy=chosen, store=kept)
+    elif start is not False:
+        start_after(kept, start)
     projection = ReplicationProjection(source_name="test", context=context, store=kept)
     return Replica(source, target, chosen, kept, projection, context)
+
+
+def start_after(store: Store, event_id: int) -> None:
+    """Let a projection that has never run begin after ``event_id``, as its bootstrap would have."""
+    with store.transaction() as txn:
+        txn.put(POSITION_KEY, Position(event_id).to_bytes())
+
+
+def file_differences(replica: Replica) -> list[str]:
+    """Compare the files of every table on both sides; those of transactions that the source aborted must be missing."""
+    lines: list[str] = []
+    for name in replica.source.table_names(replica.policy.source_db):
+        ours = replica.source.get_table(replica.policy.source_db, name)
+        try:
+            theirs = replica.target.get_table(replica.policy.target_db, name)
+        except NotFound:
+            continue  # told by the comparison of objects
+        if ours.sd.location is None or theirs.sd.location is None:
+            continue
+        aborted = _aborted_write_ids(replica, ours)
+        wanted = {
+            path: size
+            for path, size in files_below(ours.sd.location).items()
+            if not any(f"{write_id:07d}_{write_id:07d}" in path for write_id in aborted)
+        }
+        found = files_below(theirs.sd.location)
+        lines += [f"{name}: file {path} is missing" for path in sorted(wanted.keys() - found.keys())]
+        lines += [f"{name}: file {path} is only here" for path in sorted(found.keys() - wanted.keys())]
+        lines += [
+            f"{name}: file {path} has {found[path]} bytes, not {wanted[path]}"
+            for path in sorted(wanted.keys() & found.keys())
+            if wanted[path] != found[path]
+        ]
+    return lines
+
+
+def files_below(location: str) -> dict[str, int]:
+    """Return the sizes in bytes of the visible files below a local directory, by their path in it."""
+    root = Path(urlsplit(location).path)
+    return {
+        str(path.relative_to(root)): path.stat().st_size
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.startswith((".", "_"))
+    }
+
+
+def _aborted_write_ids(replica: Replica, table: Table) -> tuple[int, ...]:
+    if (table.parameters or {}).get("transactional") != "true":
+        return ()
+    return replica.source.valid_write_ids([f"{replica.policy.source_db}.{table.tableName}"])[0].aborted

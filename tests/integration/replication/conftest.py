@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
+from dev.stack.sql import Session
+from handlers.metastore import Metastore
 from tests.builders.replica import Replica, build_replica
+from tests.builders.small_workload import Written, write_all
 
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+
+
+@pytest.fixture(scope="session")
+def written(source: ClusterEndpoints) -> Written:
+    """The small workload, written once and replayed by many tests to targets of their own."""
+    with Session.connect(source.sql) as session, closing(Metastore([source.metastore])) as metastore:
+        return write_all(session, metastore, f"replay_{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture

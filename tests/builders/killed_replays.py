@@ -1,0 +1,114 @@
+"""Replays in a process of their own, which die at a chosen step and are run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from handlers.failpoints import VARIABLE
+from state.store.sqlite import SqliteStore
+from tests.builders.replica import build_replica
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.small_workload import Written
+
+
+PROJECT = Path(__file__).parents[2]
+RUN_TIMEOUT_S = 180.0
+
+STEPS = (
+    "replay.decoded",
+    "replay.before-effect",
+    "replay.after-effect",
+    "replay.before-position",
+    "replay.after-position",
+    "replay.before-open",
+    "replay.after-open",
+    "replay.after-allocate",
+    "replay.before-copies",
+    "replay.after-copies",
+    "replay.before-last-id",
+    "replay.after-last-id",
+    "replay.after-commit",
+    "replay.after-proof",
+    "replay.before-abort",
+    "replay.after-abort",
+    "replay.before-rename",
+    "replay.after-rename",
+)
+"""Every failpoint of replay, in the order in which the small workload first needs them."""
+
+
+@dataclass(frozen=True)
+class KilledReplay:
+    """One replica of the small workload, kept by processes that die."""
+
+    written: Written
+    source: ClusterEndpoints
+    target: ClusterEndpoints
+    state: Path
+    target_db: str
+
+    @staticmethod
+    def of(
+        written: Written, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path
+    ) -> KilledReplay:
+        target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
+        return KilledReplay(written, source, target, directory / f"{target_db}.db", target_db)
+
+    @property
+    def roots(self) -> list[str]:
+        return [self.source.warehouse, self.source.external, self.source.cmroot]
+
+    def run(self, failpoint: str | None = None) -> bool:
+        """Run once; tell whether it was killed at ``failpoint``. Any other end than that or success is a failure."""
+        settings = {
+            "source": self.source.metastore,
+            "target": self.target.metastore,
+            "db": self.written.db,
+            "target_db": self.target_db,
+            "state": str(self.state),
+            "roots": self.roots,
+            "before": self.written.before,
+            "upto": self.written.last,
+        }
+        environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.crash.replay_program", json.dumps(settings)],
+            cwd=PROJECT,
+            env=environment | ({VARIABLE: failpoint} if failpoint else {}),
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode in {0, -signal.SIGKILL}, done.stderr[-3000:]
+        return done.returncode != 0
+
+    def differences(self) -> list[str]:
+        """Compare source and target, and tell what is confined."""
+        store = SqliteStore(self.state, schema_version=1)
+        replica = build_replica(
+            self.source.metastore,
+            self.target.metastore,
+            db=self.written.db,
+            target_db=self.target_db,
+            roots=self.roots,
+            store=store,
+            start=False,
+        )
+        with closing(replica.projection):
+            replica.projection.open()
+            replica.context.ledger.check()
+            confined = [f"{table} is confined" for table in replica.projection.quarantined()]
+            return replica.differences() + confined

@@ -1,0 +1,78 @@
+"""A short history of every kind of change, written once on a source and replayed many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dev.demo.workload import ROLL_BACK_AFTER_WRITING
+
+
+if TYPE_CHECKING:
+    from dev.stack.sql import Session
+    from handlers.metastore import Metastore
+
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+PLAIN = "stored as orc tblproperties ('transactional'='false')"
+
+QUERIES = {
+    "bought": "select * from {db}.bought order by id",
+    "orders": "select * from {db}.orders order by id",
+    "visits": "select * from {db}.visits order by dt, id",
+    "plain": "select * from {db}.plain order by id",
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A source database and the part of the log that tells of it."""
+
+    db: str
+    before: int
+    """The newest event before the database was made."""
+    last: int
+    """The newest event after all of it."""
+
+
+def create_source(sql: Session, db: str) -> None:
+    """Make a database whose deleted files the change manager keeps, as a bootstrap would have marked it."""
+    sql.run(f"create database {db} with dbproperties ('repl.source.for'='tests')")
+
+
+def write_all(sql: Session, source: Metastore, db: str) -> Written:
+    """Write the whole workload into ``db``, which does not exist yet."""
+    before = source.current_event_id()
+    create_source(sql, db)
+    sql.run(f"create table {db}.orders (id int, item string) {ACID}")
+    sql.run(f"create table {db}.visits (id int, page string) partitioned by (dt string) {ACID}")
+    sql.run(f"insert into {db}.orders values (1,'pen'),(2,'ink')")
+    sql.run(f"insert into {db}.visits partition (dt='a') values (1,'/a')")
+    sql.run(f"update {db}.orders set item = 'INK' where id = 2")
+    sql.run(
+        f"from {db}.orders s insert into {db}.visits partition (dt='b') select s.id, s.item where s.id = 1 "
+        f"insert into {db}.visits partition (dt='c') select s.id, s.item where s.id = 2"
+    )
+    roll_back(sql, f"insert into {db}.orders values (666,'never')")
+    sql.run(f"insert overwrite table {db}.visits partition (dt='a') values (3,'/over')")
+    sql.run(f"alter table {db}.visits partition (dt='b') rename to partition (dt='d')")
+    sql.run(f"alter table {db}.orders rename to {db}.bought")
+    sql.run(f"create table {db}.orders (id int, item string) {ACID}")
+    sql.run(f"insert into {db}.orders values (7,'new')")
+    sql.run(f"create table {db}.plain (id int) {PLAIN}")
+    sql.run(f"insert into {db}.plain values (1)")
+    sql.run(f"insert overwrite table {db}.plain values (2)")
+    sql.run(f"insert into {db}.plain values (3)")
+    sql.run(f"create table {db}.gone (id int) {ACID}")
+    sql.run(f"insert into {db}.gone values (1)")
+    sql.run(f"drop table {db}.gone")
+    return Written(db, before, source.current_event_id())
+
+
+def roll_back(sql: Session, statement: str) -> None:
+    """Run ``statement`` so that its transaction is aborted when its files are already there; Hive calls that a success."""
+    for name, during, _ in ROLL_BACK_AFTER_WRITING:
+        sql.run(f"set {name}={during}")
+    sql.run(statement)
+    for name, _, after in ROLL_BACK_AFTER_WRITING:
+        sql.run(f"set {name}={after}")

@@ -1,0 +1,48 @@
+"""Replay is killed at every pass of every step that has a name, and must come to the source's state all the same."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.sql import Session
+from handlers.metastore import Metastore
+from tests.builders.killed_replays import STEPS, KilledReplay
+from tests.builders.small_workload import Written, write_all
+from tests.integration.conftest import source, stack, target
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dev.stack.endpoints import ClusterEndpoints
+
+__all__ = ["source", "stack", "target"]
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.fixture(scope="module")
+def written(source: ClusterEndpoints) -> Written:  # noqa: F811 - a fixture asks for fixtures by their names
+    with Session.connect(source.sql) as session, closing(Metastore([source.metastore])) as metastore:
+        return write_all(session, metastore, f"crash_{uuid.uuid4().hex[:8]}")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_pass_after_pass_of_a_step_a_replica_comes_to_equal_its_source(
+    step: str,
+    written: Written,
+    source: ClusterEndpoints,  # noqa: F811 - likewise
+    target: ClusterEndpoints,  # noqa: F811 - likewise
+    tmp_path: Path,
+) -> None:
+    """The n-th run dies at its n-th pass of the step, so that it gets further than the run before, until one ends."""
+    replay = KilledReplay.of(written, source, target, tmp_path)
+    kills = 0
+    while replay.run(f"{step}:{kills + 1}"):
+        kills += 1
+    assert kills > 0
+    assert replay.differences() == []

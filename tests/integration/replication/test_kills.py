@@ -1,0 +1,39 @@
+"""One replica, killed once at each step of replay. The full matrix is in ``tests/crash/test_replay_crash.py``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.builders.killed_replays import PROJECT, STEPS, KilledReplay
+from tests.builders.small_workload import QUERIES, Written
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.sql import Session
+
+
+def test_every_step_that_replay_names_is_tried() -> None:
+    named: set[str] = set()
+    for module in Path(PROJECT / "handlers" / "replication").glob("*.py"):
+        named.update(re.findall(r'failpoint\("([^"]+)"\)', module.read_text()))
+    assert named == set(STEPS)
+
+
+def test_a_replica_killed_once_at_each_step_equals_its_source(
+    written: Written,
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    tmp_path: Path,
+) -> None:
+    replay = KilledReplay.of(written, source, target, tmp_path)
+    assert [step for step in STEPS if not replay.run(f"{step}:1")] == []
+    assert not replay.run()
+    assert replay.differences() == []
+    for table, query in QUERIES.items():
+        ours, theirs = query.format(db=written.db), query.format(db=replay.target_db)
+        assert source_sql.rows(ours) == target_sql.rows(theirs), table
