@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from thrift.Thrift import TApplicationException
@@ -30,6 +31,11 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
     "NoSuchTxnException": (TxnNotOpen, "The metastore does not have the transaction."),
     "TxnAbortedException": (TxnNotOpen, "The transaction was aborted."),
 }
+# MetaException also carries the troubles of the metastore's own database; Hive's client repeats for these words
+# (RetryingMetaStoreClient), and the last two are what DataNucleus says on Derby and PostgreSQL.
+_TROUBLE: Final = re.compile(
+    r"\b(IO|JDO\w*|TProtocol|TTransport)Exception|NucleusDataStoreException|rolling back to savepoint"
+)
 _REFUSED: Final = (InvalidRequest, "The metastore refuses the request.")
 
 
@@ -37,6 +43,8 @@ def translated(error: Exception, call: str, address: object) -> TidelineError:
     """Return the error of our tree for what the server answered to ``call``."""
     if isinstance(error, TApplicationException):
         return _fault(error, call, address)
+    if type(error).__name__ == "MetaException" and _TROUBLE.search(_reason(error)):
+        return _server_fault("The metastore's own database failed.", error, call, address)
     cls, message = _BY_CLASS.get(type(error).__name__, _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
 
@@ -49,12 +57,11 @@ def is_fault(error: Exception) -> bool:
 def _fault(error: Any, call: str, address: object) -> TidelineError:
     if error.type == TApplicationException.UNKNOWN_METHOD:
         return Unsupported("The metastore does not know the call.", call=call, address=str(address))
-    return ServerFault(
-        "The metastore answered with an internal error.",
-        call=call,
-        address=str(address),
-        reason=_reason(error),
-    )
+    return _server_fault("The metastore answered with an internal error.", error, call, address)
+
+
+def _server_fault(message: str, error: Exception, call: str, address: object) -> ServerFault:
+    return ServerFault(message, call=call, address=str(address), reason=_reason(error))
 
 
 def _reason(error: Any) -> str:

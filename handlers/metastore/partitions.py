@@ -136,18 +136,21 @@ class PartitionCalls(Caller):
     ) -> None:
         """Add partitions; those that exist stay as they are, or raise AlreadyExists where ``if_not_exists`` is False.
 
-        All of one call are added, or none. ``environment`` since Hive 4.0, ignored before. Their ``writeId`` is logged
+        Those that may exist go in batches of ``BATCH``, each added whole or not at all (Derby's stack, for one, overflows
+        at some thousands); without ``if_not_exists`` all go in one call, all or none. ``environment`` since Hive 4.0, ignored before. Their ``writeId`` is logged
         with the event but not stored (4.2): ``alter_partitions`` stores it.
         """
-        request = AddPartitionsRequest(
-            dbName=db,
-            tblName=table,
-            parts=list(partitions),
-            ifNotExists=if_not_exists,
-            needResult=False,
-            environmentContext=environment_of(environment),
-        )
-        self._invoke(_ADD, request)
+        size = BATCH if if_not_exists else max(1, len(partitions))
+        for start in range(0, len(partitions), size):
+            request = AddPartitionsRequest(
+                dbName=db,
+                tblName=table,
+                parts=list(partitions[start : start + size]),
+                ifNotExists=if_not_exists,
+                needResult=False,
+                environmentContext=environment_of(environment),
+            )
+            self._invoke(_ADD, request)
 
     def get_partition(self, db: str, table: str, values: Sequence[str]) -> Partition:
         """Return a partition by its values; raise NotFound."""

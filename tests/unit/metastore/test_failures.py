@@ -206,6 +206,23 @@ def test_what_hive_declares_keeps_its_class_and_message(
     assert server.calls.count("getVersion") == 1  # the connection is still good
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "javax.jdo.JDODataStoreException: Communications link failure",
+        "Exception rolling back to savepoint rollback_46",
+        "java.io.IOException: no space",
+    ],
+)
+def test_trouble_in_the_metastores_own_database_is_its_fault_and_may_pass(
+    server: FakeMetastore, client: Metastore, message: str
+) -> None:
+    server.will("create_database", refuses(MetaException(message=message)))
+    with pytest.raises(ServerFault) as fault:
+        client.create_database(Database(name="d"))
+    assert fault.value.context["reason"] == message
+
+
 def test_an_answer_over_the_limit_is_refused(server: FakeMetastore, connect: Connect) -> None:
     client = connect(server.uri, timeout_s=5, reply_bytes_max=2000)
     server.will("get_database", returns(Database(name="d" * 3000)))
