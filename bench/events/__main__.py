@@ -1,0 +1,29 @@
+"""All cases of events: ``python -m bench.events [--quick] [--json]``.
+
+``catalog_apply`` is not among them yet: nothing applies events to a catalog so far.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.events import flow, overhead, process, visible
+from bench.events.running import running_stack
+from bench.report import Row, main
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def cases(quick: bool) -> Iterator[Row]:
+    with running_stack() as endpoints:
+        yield from process.idle(endpoints, quick=quick)
+        yield from visible.cases(endpoints, quick=quick)
+        yield from overhead.cases(endpoints, quick=quick)
+        yield from flow.cases(endpoints, quick=quick)
+        yield from process.recovery(endpoints, quick=quick)
+
+
+if __name__ == "__main__":
+    main("events", cases)

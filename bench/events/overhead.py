@@ -1,0 +1,146 @@
+"""Case of replay: what Tideline itself takes per event, beside what it waits for.
+
+Real events of a real source, replayed on a real target by the projection that the daemon runs, with its state in SQLite. Taken
+off the wall time is what passes inside calls of either metastore's client (its own packing of requests included), and inside
+submitting and waiting for copies. What remains is ours: deciding, ledger, shaping of requests, the position's commit to disk.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from bench.events.running import say, unique
+from bench.events.writer import Writer
+from bench.report import Row, row
+from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.metastore import Metastore
+from handlers.replication.bootstrap import bootstrap
+from handlers.replication.context import Context
+from handlers.replication.lastid import LastId
+from handlers.replication.observer import Silent
+from handlers.replication.policy import Policy
+from handlers.replication.projection import ReplicationProjection
+from handlers.replication.quarantine import Quarantine
+from handlers.replication.tables_seen import TablesSeen
+from state.store.sqlite import SqliteStore
+from state.transactions import TxnLedger
+from tests.builders.replica import Replica
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dev.stack.endpoints import Endpoints
+    from handlers.files import CopyHandle, CopyTask
+    from handlers.files.copies import Copied
+    from handlers.metastore.calls import AnyCall
+
+
+R = TypeVar("R")
+BATCH_EVENTS: Final = 500
+"""As the consumer hands them in."""
+
+
+class Stopwatch:
+    """Seconds that passed elsewhere. One thread's."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began_s = 0.0
+
+    def __enter__(self) -> None:
+        self._began_s = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._began_s
+
+
+class TimedMetastore(Metastore):
+    """The client with a stopwatch."""
+
+    calls: Stopwatch
+
+    def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
+        with self.calls:
+            return super()._invoke(call, *arguments)
+
+
+class TimedPool(CopyPool):
+    """The pool with a stopwatch on what its user has to wait for."""
+
+    def __init__(self, copier: Copier, waits: Stopwatch) -> None:
+        super().__init__(copier)
+        self._waits = waits
+
+    def submit(self, task: CopyTask) -> CopyHandle:
+        """Queue a copy."""
+        with self._waits:
+            return super().submit(task)
+
+    def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
+        """Wait for copies."""
+        with self._waits:
+            return super().wait(handles, timeout_s)
+
+
+def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
+    inserts = 50 if quick else 300
+    say(f"replay_overhead: {inserts} transactions")
+    db = unique("overhead")
+    calls, copies = Stopwatch(), Stopwatch()
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
+        replica = build(endpoints, db, Path(directory) / "state.db", calls, copies)
+        fill(endpoints.source.metastore, db, inserts)
+        position = replica.projection.open()
+        events = replica.events(position.event_id)
+        calls.seconds = copies.seconds = 0.0
+        began_s, cpu_s = time.perf_counter(), time.thread_time()
+        for at in range(0, len(events), BATCH_EVENTS):
+            replica.projection.apply(events[at : at + BATCH_EVENTS])
+        wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - cpu_s
+        replica.projection.close()
+    own_s = wall_s - calls.seconds - copies.seconds
+    per_event_ms = 1_000 / len(events)
+    yield row("replay_overhead", own_s * per_event_ms, "ms/event", at_most=1)
+    yield row("replay_metastore_calls", calls.seconds * per_event_ms, "ms/event")
+    yield row("replay_copies", copies.seconds * per_event_ms, "ms/event")
+    yield row("replay_cpu", cpu_s * per_event_ms, "ms/event")
+
+
+def fill(uri: str, db: str, inserts: int) -> None:
+    """Make what is replayed: a database, a table and transactions, three notifications and one write event each."""
+    writer = Writer(uri, db)
+    writer.create()
+    for _ in range(inserts):
+        writer.insert()
+    writer.close()
+
+
+def build(endpoints: Endpoints, db: str, state: Path, calls: Stopwatch, copies: Stopwatch) -> Replica:
+    """Return a bootstrapped replica whose waiting is measured."""
+    source, target = TimedMetastore(endpoints.source.metastore), TimedMetastore(endpoints.target.metastore)
+    source.calls = target.calls = calls
+    policy = Policy(name=db, source_db=db, target_db=f"{db}_replica")
+    file_systems = open_file_systems()
+    roots = AllowedRoots.of(
+        Path(place).as_uri() for place in (endpoints.source.warehouse, endpoints.source.cmroot)
+    )
+    store = SqliteStore(state, schema_version=1)
+    context = Context(
+        policy=policy,
+        source=source,
+        target=target,
+        seen=TablesSeen(target, policy),
+        last_id=LastId(target, policy),
+        ledger=TxnLedger(),
+        quarantine=Quarantine(),
+        copies=TimedPool(Copier(file_systems, roots), copies),
+        files=file_systems,
+        observer=Silent(),
+    )
+    bootstrap(source=source, target=target, policy=policy, store=store)
+    projection = ReplicationProjection(source_name="bench", context=context, store=store)
+    return Replica(source, target, policy, store, projection, context)

@@ -1,0 +1,76 @@
+"""What the cases run on: a stack, a daemon on it, names that nobody else uses, and words for the person who waits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dev.demo.replicator import Replicator
+from dev.stack import cli, preflight
+from dev.stack.cluster import Stack
+from dev.stack.endpoints import FILE, read_endpoints
+from dev.stack.errors import ComponentFailed
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dev.stack.endpoints import Endpoints
+
+
+POLL_S: Final = 0.02
+
+
+@contextmanager
+def running_stack() -> Iterator[Endpoints]:
+    """Kafka and two metastores: those that ``TIDELINE_STACK`` names, or our own for as long as the block lasts."""
+    where = os.environ.get("TIDELINE_STACK", "")
+    if where:
+        path = Path(where)
+        yield read_endpoints(path / FILE if path.is_dir() else path)
+        return
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
+        say("starting Kafka and two Hive 4 metastores")
+        preflight.check_all(Path(directory))
+        cli.fetch_all()
+        with Stack(Path(directory)) as stack:
+            yield stack.endpoints()
+
+
+@contextmanager
+def following(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Replicator]:
+    """A bootstrapped policy for ``db``, which must not exist yet, and a daemon that follows; ended with the block."""
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
+        replicator = Replicator(endpoints, Path(directory), db=db)
+        replicator.prepare()
+        try:
+            replicator.start(**environment)
+            yield replicator
+        finally:
+            replicator.stop()
+
+
+def wait_for(condition: Callable[[], bool], what: str, *, within_s: float = 120.0) -> float:
+    """Ask until ``condition`` holds and return how long that took; raise ComponentFailed where it does not come."""
+    began_s = time.perf_counter()
+    while not condition():
+        if time.perf_counter() - began_s > within_s:
+            raise ComponentFailed(f"not within {within_s:.0f} s: {what}")
+        time.sleep(POLL_S)
+    return time.perf_counter() - began_s
+
+
+def unique(prefix: str) -> str:
+    """Return a name for a database or a topic."""
+    return f"bench_{prefix}_{uuid.uuid4().hex[:8]}"
+
+
+def say(text: str) -> None:
+    """Tell whoever waits what is going on, apart from the result."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,118 @@
+"""A writer that does what Hive does for one small insert, call by call, without the time that SQL takes.
+
+open_txns, allocate_table_write_ids, one file in the delta directory of its write id, add_write_notification_log with the
+file's MD5 (the metastore adds the change manager's root), commit_txn. What the file holds nobody reads here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from handlers.metastore import Metastore
+from handlers.structs import Database, InsertEventRequestData
+from tests.builders.hive_tables import ACID, a_table
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+FILE_BYTES: Final = 2_000
+TABLE: Final = "t"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit; times are of the monotonic clock, around the call of commit_txn."""
+
+    write_id: int
+    asked_s: float
+    answered_s: float
+
+
+class Writer:
+    """Inserts into one transactional table of one database; for one thread."""
+
+    def __init__(self, uri: str, db: str) -> None:
+        self._metastore = Metastore(uri)
+        self._db = db
+        self._location = ""
+
+    def create(self) -> None:
+        """Create database and table."""
+        self._metastore.create_database(Database(name=self._db, parameters={"repl.source.for": "bench"}))
+        self._metastore.create_table(a_table(self._db, TABLE, parameters=ACID))
+
+    def insert(self) -> Commit:
+        """Insert one file in one transaction."""
+        metastore = self._metastore
+        (txn,) = metastore.open_txns()
+        write_id = metastore.allocate_write_ids(self._db, TABLE, [txn])[txn]
+        metastore.add_write_notification(txn, write_id, self._db, TABLE, self._written(write_id))
+        asked_s = time.monotonic()
+        metastore.commit_txn(txn)
+        return Commit(write_id, asked_s, time.monotonic())
+
+    def _written(self, write_id: int) -> InsertEventRequestData:
+        """Write the file and return what the metastore is told of it."""
+        self._location = self._location or str(self._metastore.get_table(self._db, TABLE).sd.location)
+        delta = f"delta_{write_id:07}_{write_id:07}_0000"
+        content = os.urandom(FILE_BYTES)
+        directory = Path(self._location.removeprefix("file:"), delta)
+        directory.mkdir(parents=True)
+        (directory / "bucket_00000_0").write_bytes(content)
+        return InsertEventRequestData(
+            filesAdded=[f"{self._location}/{delta}/bucket_00000_0"],
+            filesAddedChecksum=[hashlib.md5(content, usedforsecurity=False).hexdigest()],
+            subDirectoryList=[delta],
+        )
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._metastore.close()
+
+
+class Load:
+    """Inserts at a fixed rate for a time, by several writers; a late insert does not move the ones after it."""
+
+    def __init__(self, build: Callable[[], Writer], *, per_s: float, seconds: float, writers: int) -> None:
+        self.commits: list[Commit] = []
+        self._build = build
+        self._per_s = per_s
+        self._left = iter(range(round(per_s * seconds)))
+        self._lock = threading.Lock()
+        self._began_s = 0.0
+        self._threads = [threading.Thread(target=self._run, name=f"writer-{n}") for n in range(writers)]
+
+    def start(self) -> None:
+        """Begin."""
+        self._began_s = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether inserts are still to come or on their way."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def reached_per_s(self) -> float:
+        """Commits per second that were really made."""
+        return len(self.commits) / (max(commit.answered_s for commit in self.commits) - self._began_s)
+
+    def _run(self) -> None:
+        with closing(self._build()) as writer:
+            while (number := self._next()) is not None:
+                time.sleep(max(0.0, self._began_s + number / self._per_s - time.monotonic()))
+                self.commits.append(writer.insert())
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return next(self._left, None)
