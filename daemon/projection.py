@@ -7,12 +7,15 @@ crash it is handed again what it had not yet recorded: ``apply`` is idempotent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from handlers.events import Event
-from state.positions import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.events import Event
+    from state.positions import Position
 
 
 @dataclass(frozen=True, slots=True)

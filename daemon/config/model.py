@@ -132,6 +132,11 @@ class PolicyConfig(Section):
         description="URI below which external tables are put on the target (base and path at the source); not given: the "
         "target's own default.",
     )
+    bootstrap: Literal["manual", "auto"] = Field(
+        default="manual",
+        description="Who makes the replica when it is new: 'manual' wants 'tideline bootstrap POLICY' once; with 'auto' the "
+        "daemon does it when it first opens the policy (where a command beside the daemon is in the way: containers).",
+    )
     on_failure: Literal["quarantine", "fail", "skip"] = Field(
         default="quarantine",
         description="What a permanent failure of one table does: 'quarantine' stops following that table, 'fail' stops the "

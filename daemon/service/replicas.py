@@ -42,9 +42,8 @@ STORE_VERSION: Final = 1
 
 
 def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job, ProjectionPart]:
-    """Return the loop of policy ``name`` and what it tells; opens nothing yet. Raises ConfigError."""
+    """Return the loop of policy ``name`` and what it tells; opens nothing yet."""
     policy = config.policies[name]
-    _require_quarantine(name, policy)
     projection = projection_name(name)
     late = Late(lambda: _Replica(config, name, metrics))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
@@ -93,17 +92,8 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
         include=tuple(policy.tables.include),
         exclude=tuple(policy.tables.exclude),
         external_base=policy.external_base,
+        on_failure=policy.on_failure,
     )
-
-
-def _require_quarantine(name: str, policy: PolicyConfig) -> None:
-    if policy.on_failure != "quarantine":
-        raise ConfigError(
-            "this version can only quarantine a table that fails",
-            hint="Leave the setting out.",
-            key=f"policies.{name}.on_failure",
-            value=policy.on_failure,
-        )
 
 
 def build_projection(
@@ -130,7 +120,13 @@ def build_projection(
         files=file_systems,
         observer=observer,
     )
-    return ReplicationProjection(source_name=settings.source, context=context, store=store), copies
+    projection = ReplicationProjection(
+        source_name=settings.source,
+        context=context,
+        store=store,
+        starts_itself=settings.bootstrap == "auto",
+    )
+    return projection, copies
 
 
 def _file_options(config: Config) -> dict[str, dict[str, object]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
+from handlers.replication.bootstrap import bootstrap
 from handlers.replication.merging import superseded
 from handlers.replication.names import may_concern, needs_footing
 from handlers.replication.replay import Replay
@@ -54,8 +55,12 @@ class _Faults:
 class ReplicationProjection:
     """Follows one source for one policy; used by one thread, but for ``quarantined``."""
 
-    def __init__(self, *, source_name: str, context: Context, store: Store) -> None:
+    def __init__(
+        self, *, source_name: str, context: Context, store: Store, starts_itself: bool = False
+    ) -> None:
+        """Follow for ``context.policy``; with ``starts_itself`` a policy that is new is bootstrapped when it is opened."""
         self._source_name = source_name
+        self._starts_itself = starts_itself
         self._context = context
         self._store = store
         self._replay = Replay(context)
@@ -76,7 +81,8 @@ class ReplicationProjection:
     def open(self) -> Position:
         """Load the state, ask the target how far it is, and return where to go on.
 
-        Raises ConfigError where the policy was never bootstrapped, TargetDiverged where Hive calls the replica incompatible.
+        Raises ConfigError where the policy was never bootstrapped, TargetDiverged where Hive calls the replica incompatible,
+        and what ``bootstrap`` raises where the policy starts itself.
         """
         context = self._context
         context.seen.forget_all()
@@ -91,14 +97,23 @@ class ReplicationProjection:
         elif on_target is not None:
             self._start_without_state(on_target)
         else:
-            raise ConfigError(
-                "the policy was never bootstrapped",
-                key=f"policies.{context.policy.name}",
-                hint=f"Run 'tideline bootstrap {context.policy.name}' once.",
-            )
+            self._start_new()
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._replay.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
         return self._position
+
+    def _start_new(self) -> None:
+        context = self._context
+        if not self._starts_itself:
+            raise ConfigError(
+                "the policy was never bootstrapped",
+                key=f"policies.{context.policy.name}",
+                hint=f"Run 'tideline bootstrap {context.policy.name}' once, or set its 'bootstrap' to 'auto'.",
+            )
+        done = bootstrap(
+            source=context.source, target=context.target, policy=context.policy, store=self._store
+        )
+        self._position = Position(done.event_id)
 
     def _start_without_state(self, on_target: int) -> None:
         """Go on from the target's own position; transactions that are open there now are not in the ledger."""

@@ -90,17 +90,9 @@ def test_settings_that_librdkafka_does_not_take_are_a_wrong_setting(config: Conf
 def test_a_policy_is_handed_over_whole(config: Config) -> None:
     policy = handler_policy("shop", config.policies["shop"])
     assert (policy.source_db, policy.target_db, policy.external_base) == ("shop", "shop_r", None)
+    assert policy.on_failure == "quarantine"
     assert policy.covers("shop", "aa")
     assert not policy.covers("shop", "ab")
-
-
-def test_what_this_version_cannot_do_is_refused_at_start(config: Config) -> None:
-    shop = config.policies["shop"].model_copy(update={"on_failure": "skip"})
-    with pytest.raises(ConfigError) as caught:
-        build_parts(
-            config.model_copy(update={"policies": {"shop": shop}}), Metrics(process=False), projections=True
-        )
-    assert caught.value.context["key"] == "policies.shop.on_failure"
 
 
 def test_state_that_cannot_be_opened_fails_its_loop_and_no_other() -> None:

@@ -1,0 +1,51 @@
+"""How a policy starts: with its own state, without it, and when it is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.replication.bootstrap import bootstrap
+from handlers.replication.projection import ReplicationProjection
+from handlers.structs import Database
+from state.errors import ConfigError
+from state.store.memory import MemoryStore
+from tests.builders.replica import Replica, build_replica
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+@pytest.fixture
+def new(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -> Iterator[Replica]:
+    """A policy that was never bootstrapped."""
+    built = build_replica(
+        source.metastore, target.metastore, db=database, roots=[source.warehouse], start=False
+    )
+    yield built
+    built.projection.close()
+
+
+def test_a_policy_that_was_never_bootstrapped_says_what_to_do(new: Replica) -> None:
+    with pytest.raises(ConfigError) as caught:
+        new.projection.open()
+    assert f"tideline bootstrap {new.policy.name}" in caught.value.hint
+
+
+def test_a_policy_that_starts_itself_follows_from_the_newest_event(new: Replica) -> None:
+    newest = new.source.current_event_id()
+    projection = ReplicationProjection(
+        source_name="test", context=new.context, store=new.store, starts_itself=True
+    )
+    assert projection.open().event_id >= newest
+    assert projection.open().event_id >= newest
+
+
+def test_a_lost_state_file_goes_on_from_the_position_on_the_target(new: Replica) -> None:
+    new.source.create_database(Database(name=new.policy.source_db))
+    done = bootstrap(source=new.source, target=new.target, policy=new.policy, store=MemoryStore())
+    assert new.projection.open().event_id == done.event_id
