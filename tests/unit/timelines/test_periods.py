@@ -42,6 +42,7 @@ def test_rank_is_the_order_of_the_enum_in_lens_and_weight_the_order_of_length() 
 
 def test_iso_weeks_keep_the_name_of_lens() -> None:
     assert P.named("weekly", iso_weeks=True) is P.WEEKLY_ISO
+    assert P.named(" daily ") is P.DAILY
     assert P.WEEKLY_ISO.lens_name == P.WEEKLY.lens_name == "WEEKLY"
     with pytest.raises(BadInput, match="FORTNIGHTLY"):
         P.named("FORTNIGHTLY")

@@ -256,6 +256,7 @@ def test_following_again_with_the_same_settings_keeps_what_is_known_and_with_oth
     with followed.change() as change:
         change.follow("t", SOLE)
     assert followed.held("t") == ["2015-01-01"]
+    assert followed.timelines.settings("t") == SOLE
     with followed.change() as change:
         change.follow("t", TableSettings(("dt",), ("dt",), (P.HOURLY,)))
     assert followed.held("t") == []
@@ -436,6 +437,16 @@ def test_a_store_that_was_changed_by_others_is_not_served() -> None:
         followed.reopen()
     with pytest.raises(StateCorrupt):
         TableSettings.from_json({"periods": ["X"]})
+
+
+def test_a_partition_whose_value_is_lost_is_told_when_it_is_dropped() -> None:
+    followed = Followed(t=MIXED)
+    followed.add("t", dt="2015-01-01", country="de")
+    with followed.store.transaction() as txn:
+        txn.delete_range(b"tl/r", b"tl/s")
+    followed.reopen()
+    with pytest.raises(StateCorrupt):
+        followed.drop("t", dt="2015-01-01", country="de")
 
 
 def test_check_notices_memory_that_is_not_the_store() -> None:
