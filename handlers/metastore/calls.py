@@ -45,21 +45,27 @@ class AnyCall(Protocol[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class PlainCall(Generic[R_co]):
-    """A call as ``hmsclient`` has it."""
+class _Named:
+    """What both kinds have: a name, whether they change anything, and the generations that have them."""
 
     name: str
-    returns: type[R_co]
-    changes: bool
-    since: Generation = V2_3
-    until: Generation | None = None
-
-    def __post_init__(self) -> None:
-        DECLARED.setdefault(self.name, self)
+    changes: bool = field(kw_only=True)
+    since: Generation = field(default=V2_3, kw_only=True)
+    until: Generation | None = field(default=None, kw_only=True)
 
     def exists_in(self, generation: Generation) -> bool:
         """Whether servers of ``generation`` have it."""
         return self.since <= generation and (self.until is None or generation <= self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCall(_Named, Generic[R_co]):
+    """A call as ``hmsclient`` has it."""
+
+    returns: type[R_co]
+
+    def __post_init__(self) -> None:
+        DECLARED.setdefault(self.name, self)
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
         """Send it and return the answer."""
@@ -68,19 +74,15 @@ class PlainCall(Generic[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[R_co]):
+class Call(_Named, Generic[R_co]):
     """A call with structs of ours. ``takes`` maps argument names to types, numbered from 1; so are ``raises``.
 
     ``returns`` is ``NoneType`` where nothing comes back but the end of the call.
     """
 
-    name: str
     takes: Mapping[str, Any]
     returns: type[R_co]
     raises: tuple[type[HiveException], ...]
-    changes: bool
-    since: Generation = V2_3
-    until: Generation | None = None
     arguments_struct: type[Struct] = field(init=False)
     answer_struct: type[Struct] = field(init=False)
 
@@ -93,10 +95,6 @@ class Call(Generic[R_co]):
         object.__setattr__(self, "answer_struct", _struct(f"{self.name}_result", answer))
         resolve()
         DECLARED.setdefault(self.name, self)
-
-    def exists_in(self, generation: Generation) -> bool:
-        """Whether servers of ``generation`` have it."""
-        return self.since <= generation and (self.until is None or generation <= self.until)
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
         """Send it and return the answer."""

@@ -1,13 +1,14 @@
-"""Partitions: many at a time, in batches that the metastore answers in bounded time and memory."""
+"""Partitions: added, changed, renamed and dropped."""
 
 from __future__ import annotations
 
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import CATALOG, Caller
+from handlers.metastore.caller import CATALOG
 from handlers.metastore.calls import Call, PlainCall
 from handlers.metastore.generations import V4_0
+from handlers.metastore.partition_lookups import BATCH, PartitionLookups
 from handlers.metastore.tables import environment_of
 from handlers.structs import (
     AddPartitionsRequest,
@@ -18,8 +19,6 @@ from handlers.structs import (
     DropPartitionsRequest,
     DropPartitionsResult,
     EnvironmentContext,
-    GetPartitionsByNamesRequest,
-    GetPartitionsByNamesResult,
     InvalidObjectException,
     InvalidOperationException,
     MetaException,
@@ -33,14 +32,9 @@ from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
-BATCH: Final = 500
-"""Partitions per call: some 2 KB each, so about 1 MB and some 100 ms."""
-
-_ALL: Final = -1
-_NAMES: Final = PlainCall("get_partition_names", list[str], changes=False)
 _DROP: Final = PlainCall("drop_partition", bool, changes=True)
 _ADD: Final = Call(
     "add_partitions_req",
@@ -48,35 +42,6 @@ _ADD: Final = Call(
     AddPartitionsResult,
     (InvalidObjectException, AlreadyExistsException, MetaException),
     changes=True,
-)
-_GET: Final = Call(
-    "get_partition",
-    {"db_name": str, "tbl_name": str, "part_vals": list[str]},
-    Partition,
-    (MetaException, NoSuchObjectException),
-    changes=False,
-)
-_GET_BY_NAME: Final = Call(
-    "get_partition_by_name",
-    {"db_name": str, "tbl_name": str, "part_name": str},
-    Partition,
-    (MetaException, NoSuchObjectException),
-    changes=False,
-)
-_GET_MANY: Final = Call(
-    "get_partitions_by_names_req",
-    {"req": GetPartitionsByNamesRequest},
-    GetPartitionsByNamesResult,
-    (MetaException, NoSuchObjectException, InvalidObjectException),
-    changes=False,
-    since=V4_0,
-)
-_GET_MANY_BEFORE_4: Final = Call(
-    "get_partitions_by_names",
-    {"db_name": str, "tbl_name": str, "names": list[str]},
-    list[Partition],
-    (MetaException, NoSuchObjectException, InvalidObjectException),
-    changes=False,
 )
 _ALTER: Final = Call(
     "alter_partitions_req",
@@ -122,7 +87,7 @@ _DROP_MANY: Final = Call(
 )
 
 
-class PartitionCalls(Caller):
+class PartitionCalls(PartitionLookups):
     """What concerns partitions."""
 
     def add_partitions(
@@ -151,34 +116,6 @@ class PartitionCalls(Caller):
                 environmentContext=environment_of(environment),
             )
             self._invoke(_ADD, request)
-
-    def get_partition(self, db: str, table: str, values: Sequence[str]) -> Partition:
-        """Return a partition by its values; raise NotFound."""
-        return self._invoke(_GET, db, table, list(values))
-
-    def get_partition_by_name(self, db: str, table: str, name: str) -> Partition:
-        """Return a partition by its name such as ``dt=2024-01-01/hr=5``; raise NotFound."""
-        return self._invoke(_GET_BY_NAME, db, table, name)
-
-    def get_partitions(self, db: str, table: str, names: Sequence[str]) -> list[Partition]:
-        """Return those of the named partitions that exist, in any order within batches of ``BATCH``."""
-        found: list[Partition] = []
-        for start in range(0, len(names), BATCH):
-            found += self._some_partitions(db, table, list(names[start : start + BATCH]))
-        return found
-
-    def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (32,767 or fewer) or all partitions, in the order of names.
-
-        Empty for a table that does not exist (4.2), where older ones may raise NotFound.
-        """
-        return self._invoke(_NAMES, db, table, _ALL if limit is None else limit)
-
-    def all_partitions(self, db: str, table: str) -> Iterator[Partition]:
-        """Yield all partitions, fetched in batches; those that are dropped meanwhile are left out."""
-        names = self.partition_names(db, table)
-        for start in range(0, len(names), BATCH):
-            yield from self._some_partitions(db, table, names[start : start + BATCH])
 
     def alter_partitions(
         self,
@@ -265,10 +202,3 @@ class PartitionCalls(Caller):
             needResult=False,
         )
         self._invoke(_DROP_MANY, request)
-
-    def _some_partitions(self, db: str, table: str, names: list[str]) -> list[Partition]:
-        if self.generation < V4_0:
-            return self._invoke(_GET_MANY_BEFORE_4, db, table, names)
-        request = GetPartitionsByNamesRequest(db_name=db, tbl_name=table, names=names)
-        request.processorCapabilities, request.processorIdentifier = self._processor()
-        return self._invoke(_GET_MANY, request).partitions

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore.partitions import BATCH
+from handlers.metastore.partition_lookups import BATCH
 from state.errors import AlreadyExists, InvalidRequest, NotFound
 from state.transactions.write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_partition, a_table
