@@ -48,6 +48,15 @@ class TimelineChange:
         """Whether a table is followed, this change included."""
         return self._current(name) is not None
 
+    def settings(self, name: str) -> TableSettings:
+        """Return how a table is followed, this change included; raise NotFound where it is not."""
+        return self._known(name).settings
+
+    def is_stale(self, name: str) -> bool:
+        """Whether a table has to be loaded again, this change included; False where it is not followed."""
+        current = self._current(name)
+        return current is not None and current.stale
+
     def follow(self, name: str, settings: TableSettings) -> None:
         """Follow a table, empty; where it is followed with the same settings already nothing changes."""
         current = self._current(name)
@@ -162,10 +171,14 @@ class TimelineChange:
     def _current(self, name: str) -> FollowedTable | None:
         return self._touched[name] if name in self._touched else self._before.get(name)
 
-    def _writable(self, name: str) -> FollowedTable:
+    def _known(self, name: str) -> FollowedTable:
         current = self._current(name)
         if current is None:
             raise NotFound("the table has no timelines", table=name)
+        return current
+
+    def _writable(self, name: str) -> FollowedTable:
+        current = self._known(name)
         if name not in self._touched:
             current = self._touched[name] = current.copy()
         return current
