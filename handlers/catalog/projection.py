@@ -1,0 +1,139 @@
+"""The catalog projection: one source's reader of the topic for all who want to know which partitions exist.
+
+Position, what is watched and what the followers remember commit in one store transaction per batch. Tables are loaded
+between batches, a little at a time, so that neither a long topic nor a large catalog starves the other. A failed ``apply``
+or load leaves the store as it was; ``open`` reads everything from there again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from handlers.catalog.applying import Batch
+from handlers.catalog.loading import Loader
+from handlers.catalog.observer import Observer, Silent
+from handlers.catalog.watching import WatchList
+from handlers.failpoints import failpoint
+from state.errors import NotFound
+from state.positions import POSITION_KEY, Position, Step
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.catalog.follower import Follower
+    from handlers.events import Event
+    from handlers.metastore import Metastore
+    from state.store import Store
+
+
+LOADING_S: Final = 2.0
+"""How long tables are loaded before events are looked at again; one table is always loaded whole."""
+_RULES: Final = b"ct/rules"
+
+
+class CatalogProjection:
+    """Follows one source for its followers; used by one thread, but for ``quarantined``, ``waiting`` and ``position``."""
+
+    def __init__(
+        self,
+        *,
+        source_name: str,
+        source: Metastore,
+        store: Store,
+        followers: Sequence[Follower],
+        observer: Observer | None = None,
+    ) -> None:
+        self._source_name = source_name
+        self._source = source
+        self._store = store
+        self._followers = followers
+        self._observer = observer or Silent()
+        self.watch = WatchList()
+        self._loader = Loader(source, store, self.watch, followers, self._observer)
+        self.position = Position(0)
+
+    @property
+    def name(self) -> str:
+        """``catalog:SOURCE``."""
+        return f"catalog:{self._source_name}"
+
+    @property
+    def source(self) -> str:
+        """The name of the source that it follows."""
+        return self._source_name
+
+    def open(self) -> Position:
+        """Read the state, or begin with the source's newest event; look at all tables where the rules are new."""
+        self._reread()
+        stored = self._store.get(POSITION_KEY)
+        rules = "\n".join(follower.rules_text for follower in self._followers).encode()
+        if stored is None or self._store.get(_RULES) != rules:
+            self._begin(stored, rules)
+        else:
+            self.position = Position.from_bytes(stored)
+        return self.position
+
+    def _reread(self) -> None:
+        self.watch.open(self._store)
+        for follower in self._followers:
+            follower.open(self._store)
+
+    def _begin(self, stored: bytes | None, rules: bytes) -> None:
+        newest = Position(self._source.current_event_id())
+        position = newest if stored is None else Position.from_bytes(stored)
+        with self._store.transaction() as txn:
+            self._loader.survey(txn)
+            txn.put(_RULES, rules)
+            txn.put(POSITION_KEY, position.to_bytes())
+            failpoint("catalog.surveyed")
+        self._reread()
+        self.position = position
+
+    def apply(self, events: Sequence[Event]) -> Position:
+        """Apply ``events`` in one transaction, then load tables for a moment. An event before the position is passed over."""
+        position = self.position
+        with self._store.transaction() as txn:
+            batch = Batch(txn, self.watch, self._followers, self._observer)
+            for event in events:
+                if position.step(event.event_id, event.part) is not Step.DUPLICATE:
+                    batch.apply(event)
+                    position = Position(event.event_id, event.part, event.parts)
+            batch.finish()
+            txn.put(POSITION_KEY, position.to_bytes())
+            failpoint("catalog.before-commit")
+        failpoint("catalog.after-commit")
+        batch.publish()
+        self.position = position
+        self._load_for(LOADING_S)
+        return position
+
+    def settle(self) -> None:
+        """Go on loading what waits."""
+        self._load_for(LOADING_S)
+
+    def load_all(self) -> None:
+        """Load everything that waits, however long it takes."""
+        self._load_for(float("inf"))
+
+    def ask_reload(self, name: str) -> None:
+        """Have a table loaded from its partitions, which also ends its quarantine; raise NotFound for an unknown one."""
+        if self.watch.get(name) is None and not self.watch.is_waiting(name):
+            raise NotFound("the table is not followed", table=name, hint="See the catalog's rules.")
+        with self._store.transaction() as txn:
+            self.watch.want(txn, name, "asked")
+
+    def quarantined(self) -> Sequence[str]:
+        """Return the tables that are not followed any more; safe to call from another thread."""
+        return tuple(self.watch.confined())
+
+    def close(self) -> None:
+        """Release the connection and the store."""
+        self._source.close()
+        self._store.close()
+
+    def _load_for(self, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        while self._loader.load_next() and time.monotonic() < end_s:
+            pass

@@ -1,0 +1,71 @@
+"""Tables and partitions as followers see them: names, columns, values and parameters, whatever told of them.
+
+Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns (lower case) to
+values, which is how drop events name partitions too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from state.errors import MalformedEvent
+
+
+if TYPE_CHECKING:
+    from handlers.structs import Partition, Table
+
+
+Spec = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """What a follower may know of a table."""
+
+    name: str
+    columns: tuple[str, ...]
+    """The partition columns in the table's order, lower case; empty for a table without partitions."""
+    parameters: Mapping[str, str]
+
+    @property
+    def db(self) -> str:
+        """Its database."""
+        return self.name.partition(".")[0]
+
+    @property
+    def table(self) -> str:
+        """Its name within the database."""
+        return self.name.partition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen:
+    """One partition."""
+
+    spec: Spec
+    parameters: Mapping[str, str]
+    partition: Partition
+    """All that is known of it; shared, not to be changed."""
+
+
+def table_name(db: str, table: str) -> str:
+    """Return the name under which a table is known here."""
+    return f"{db}.{table}".lower()
+
+
+def table_seen(table: Table) -> TableSeen:
+    """Return what followers see of ``table``."""
+    columns = tuple(key.name.lower() for key in table.partitionKeys or [])
+    return TableSeen(table_name(table.dbName, table.tableName), columns, table.parameters or {})
+
+
+def partition_seen(columns: Sequence[str], partition: Partition) -> PartitionSeen:
+    """Return what followers see of ``partition``; raise MalformedEvent where it does not fit the table's columns."""
+    values = partition.values or []
+    if len(values) != len(columns):
+        raise MalformedEvent(
+            "a partition has other columns than its table", columns=list(columns), values=values[:20]
+        )
+    return PartitionSeen(dict(zip(columns, values, strict=True)), partition.parameters or {}, partition)

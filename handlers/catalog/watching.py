@@ -1,0 +1,118 @@
+"""Which tables the catalog watches, how far each was when it was listed, and which wait to be loaded or are quarantined.
+
+A table's own ``as_of`` is the newest event id before its listing began: events up to it are in the listing and must not be
+applied again (a drop would undo what a later add has put there), later ones may be in it and are applied, which is harmless
+because every change is idempotent. So tables can be loaded one by one, at any time, while events flow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from state.errors import StateCorrupt, TidelineError
+from state.store import Reader, Transaction, prefix_end
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_TABLES: Final = b"ct/t/"
+_LOADS: Final = b"ct/l/"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One table."""
+
+    columns: tuple[str, ...]
+    as_of: int
+    code: str | None = None
+    """Code of the error that confined it; None while it is followed."""
+    reason: str | None = None
+    published: str | None = None
+    """What Tideline wrote last into the table's properties as their event id."""
+
+
+class WatchList:
+    """The tables of one source, in memory and in the store; one thread's, but for ``confined``, ``waiting`` and ``watched``."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, Watched] = {}
+        self._loads: dict[str, str] = {}
+
+    def open(self, reader: Reader) -> None:
+        """Read the stored list; raise StateCorrupt where an entry is none."""
+        try:
+            self._tables = {name: _watched(value) for name, value in _entries(reader, _TABLES)}
+        except (TypeError, KeyError, orjson.JSONDecodeError) as error:
+            raise StateCorrupt("a watched table cannot be read", reason=str(error)) from error
+        self._loads = {name: value.decode() for name, value in _entries(reader, _LOADS)}
+
+    def get(self, name: str) -> Watched | None:
+        """Return what is known of a table; None where it is not watched (perhaps waiting to be loaded)."""
+        return self._tables.get(name)
+
+    def put(self, txn: Transaction, name: str, watched: Watched) -> None:
+        """Watch a table."""
+        self._tables[name] = watched
+        txn.put(_TABLES + name.encode(), orjson.dumps(asdict(watched)))
+
+    def forget(self, txn: Transaction, name: str) -> None:
+        """Watch it no longer, nor load it; an unknown one is no error."""
+        if self._tables.pop(name, None) is not None:
+            txn.delete(_TABLES + name.encode())
+        self.settled(txn, name)
+
+    def confine(self, txn: Transaction, name: str, error: TidelineError) -> None:
+        """Do not follow a table any more; the first reason stands."""
+        watched = self._tables.get(name) or Watched((), 0)
+        if watched.code is None:
+            self.put(txn, name, replace(watched, code=error.code, reason=str(error)))
+
+    def want(self, txn: Transaction, name: str, reason: str) -> None:
+        """Have a table loaded from the source; what happens to it until then does not count."""
+        self._loads[name] = reason
+        txn.put(_LOADS + name.encode(), reason.encode())
+
+    def settled(self, txn: Transaction, name: str) -> None:
+        """A table needs no loading any more."""
+        if self._loads.pop(name, None) is not None:
+            txn.delete(_LOADS + name.encode())
+
+    def is_waiting(self, name: str) -> bool:
+        """Whether a table waits to be loaded."""
+        return name in self._loads
+
+    def next_load(self) -> tuple[str, str] | None:
+        """Return (table, reason) of one that waits, or None."""
+        return next(iter(self._loads.items()), None)
+
+    def waiting(self) -> dict[str, str]:
+        """Return all that wait, with the reason."""
+        return dict(self._loads)
+
+    def confined(self) -> dict[str, str]:
+        """Return the quarantined tables, with the reason."""
+        return {n: w.reason or "" for n, w in sorted(self._tables.copy().items()) if w.code is not None}
+
+    def of_db(self, db: str) -> list[str]:
+        """Return every table of a database that is watched or waits."""
+        return sorted(name for name in {*self._tables, *self._loads} if name.startswith(f"{db}."))
+
+    def watched(self) -> list[str]:
+        """Return every watched table, by name."""
+        return sorted(self._tables.copy())
+
+
+def _entries(reader: Reader, prefix: bytes) -> Iterator[tuple[str, bytes]]:
+    for key, value in reader.scan(prefix, prefix_end(prefix)):
+        yield key[len(prefix) :].decode(), value
+
+
+def _watched(value: bytes) -> Watched:
+    fields: dict[str, Any] = orjson.loads(value)
+    return Watched(**(fields | {"columns": tuple(fields["columns"])}))
