@@ -1,11 +1,13 @@
 """Cases of the way of a commit: from ``commit_txn`` on the source to its write id in the target's valid write-id list.
 
 The clock starts when the writer sends the commit and stops when an answer of the target counts the write id as valid, asked
-every 20 ms on a connection of its own: so the time holds one source commit and up to one poll too much, never too little.
+every 20 ms on a connection of its own: so the time holds one source commit and up to one poll too much, never too little. The
+writers keep to their schedule as far as the source lets them; ``_rate`` is what they reached.
 """
 
 from __future__ import annotations
 
+import signal
 import statistics
 import time
 from contextlib import closing
@@ -44,6 +46,19 @@ def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
         measured(endpoints, db, watch, per_s=5, seconds=WARM_UP_S)
         yield from latencies(endpoints, db, watch, "commit_to_visible", per_s=5, seconds=seconds)
         yield from latencies(endpoints, db, watch, "commit_to_visible_20", per_s=20, seconds=seconds)
+        yield recovery_to_visible(endpoints, db, watch)
+
+
+def recovery_to_visible(endpoints: Endpoints, db: str, watch: Watch) -> Row:
+    """Kill the daemon, commit, start it: the time until the commit is visible, the start of Python included."""
+    say("recovery_to_visible")
+    watch.replicator.stop(signal.SIGKILL)
+    load = Load(lambda: Writer(endpoints.source.metastore, db), per_s=1, seconds=1, writers=1)
+    load.start()
+    load.join()
+    began_s = time.monotonic()
+    watch.replicator.start()
+    return row("recovery_to_visible", max(watch.see(load).values()) - began_s, "s")
 
 
 def latencies(

@@ -97,6 +97,11 @@ class Load:
         for thread in self._threads:
             thread.start()
 
+    def join(self) -> None:
+        """Wait for the last insert."""
+        for thread in self._threads:
+            thread.join()
+
     @property
     def running(self) -> bool:
         """Whether inserts are still to come or on their way."""

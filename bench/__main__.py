@@ -1,0 +1,135 @@
+"""Runs benchmarks and writes docs/PERFORMANCE.md: ``python -m bench [--quick] [--write-only] [NAME …]``.
+
+Every benchmark runs in a process of its own, one after another, so that none measures another's memory. Its report is kept in
+``bench/results/NAME.json``; the page is written from all that are there, so that one benchmark can be repeated alone. Quick runs
+are only shown. What a figure means and why a limit is missed cannot be computed: it is kept in ``bench/notes/NAME.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import bench
+from bench.report import TIMES
+
+
+HERE: Final = Path(__file__).parent
+RESULTS: Final = HERE / "results"
+NOTES: Final = HERE / "notes"
+PAGE: Final = HERE.parent / "docs" / "PERFORMANCE.md"
+NOT_BENCHES: Final = frozenset({"report", "__main__"})
+BUSY_PER_CORE: Final = 0.75
+"""Load per core at the start above which a report is marked: something else was running."""
+INTRODUCTION: Final = f"""\
+# Performance
+
+Written by `make bench` (`python -m bench`), which runs every benchmark below and keeps its report in `bench/results`. One of
+them alone: `python -m bench NAME`, or `python -m bench.NAME [--quick] [--json]` without touching this page. What the real
+components need (a JDK as a wheel, Kafka, Hive) is fetched by `make stack`.
+
+A limit is what the design asks for: ≤ and ≥ bound the value itself, {TIMES}N how many times better than the rival it has to be. Rivals
+are measured in the same run. Rows without a limit explain others. Figures are medians unless their name says otherwise.
+"""
+
+
+def names() -> list[str]:
+    """Return the benchmarks that there are."""
+    return sorted({found.name for found in pkgutil.iter_modules(bench.__path__)} - NOT_BENCHES)
+
+
+def run(name: str, *, quick: bool) -> dict[str, Any] | None:
+    """Run one benchmark and return its report; None where it failed to give one, which it has then explained itself."""
+    print(f"bench.{name}", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", f"bench.{name}", "--json", *(["--quick"] if quick else [])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=HERE.parent)
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        print(f"bench.{name} ended with {done.returncode} and without a report", file=sys.stderr)
+        return None
+    return report
+
+
+def page(reports: dict[str, dict[str, Any]]) -> str:
+    """Return the whole page."""
+    return "\n".join([INTRODUCTION, *(section(name, report) for name, report in reports.items())])
+
+
+def section(name: str, report: dict[str, Any]) -> str:
+    """Return one benchmark's section: what it measures, on what, the table, the notes."""
+    told = importlib.import_module(f"bench.{name}").__doc__ or ""
+    notes = NOTES / f"{name}.md"
+    parts = [f"## {name}", told.strip(), on_what(report["machine"]), table(report["rows"])]
+    return "\n\n".join([*parts, *([notes.read_text().strip()] if notes.exists() else []), ""])
+
+
+def on_what(machine: dict[str, Any]) -> str:
+    """Return the machine in a sentence, with a mark where it was not alone."""
+    text = (
+        f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, "
+        f"Python {machine['python']}, load {machine['load_1min']:g} at the start."
+    )
+    if machine["load_1min"] > BUSY_PER_CORE * machine["cores"]:
+        text += " **Something else was running on it: the figures are worse than the code.**"
+    return text
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as a Markdown table."""
+    head = "| case | value | unit | limit | rival | | |\n|---|---:|---|---|---|---:|---|"
+    return "\n".join([head, *map(line, rows)])
+
+
+def line(row: dict[str, Any]) -> str:
+    """Return one row of the table."""
+    verdict = {True: "ok", False: "**missed**", None: ""}[row["ok"]]
+    rival = f"{row['rival']}: {row['rival_value']:g}" if row["rival"] else ""
+    ratio = f"{TIMES}{row['ratio']:g}" if row["ratio"] is not None else ""
+    return f"| {row['case']} | {row['value']:g} | {row['unit']} | {row['limit'] or ''} | {rival} | {ratio} | {verdict} |"
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """Return the reports that were kept, by name."""
+    return {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
+
+
+def main() -> int:
+    """Run what is asked for; return 1 where a benchmark gave no report or a limit was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}; all where none is given"
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller data; shown, and not kept")
+    parser.add_argument(
+        "--write-only", action="store_true", help="write the page from the reports that are kept"
+    )
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(names()):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    wanted = [] if options.write_only else options.names or names()
+    reports = {name: run(name, quick=options.quick) for name in wanted}
+    for name, report in reports.items():
+        if report is not None and options.quick:
+            print(section(name, report))
+        elif report is not None:
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+    if not options.quick:
+        PAGE.write_text(page(kept()))
+    return int(any(report is None or missed(report) for report in reports.values()))
+
+
+def missed(report: dict[str, Any]) -> bool:
+    """Whether a limit was missed."""
+    return any(row["ok"] is False for row in report["rows"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
