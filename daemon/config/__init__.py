@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from daemon.config.catalog import CatalogConfig, FactConfig
 from daemon.config.load import Loaded, find_file, load_config, read_config
 from daemon.config.model import Config, KafkaConfig, PolicyConfig, RelayConfig, SourceConfig
 from daemon.config.problem import Problem
 
 
 __all__ = [
+    "CatalogConfig",
     "Config",
+    "FactConfig",
     "KafkaConfig",
     "Loaded",
     "PolicyConfig",

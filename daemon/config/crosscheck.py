@@ -23,6 +23,7 @@ def cross_problems(document: Document) -> list[Problem]:
     """Return every problem between settings."""
     return [
         *_unknown_ends(document),
+        *_unknown_catalogs(document),
         *_shared_targets(document),
         *_shared_topics(document),
         *_missing_roots(document),
@@ -51,6 +52,29 @@ def _unknown_ends(document: Document) -> Iterator[Problem]:
                 close = get_close_matches(value, known, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
                 yield _problem(document, ("policies", name, end), value, f"is not among the {end}s", hint)
+
+
+def _unknown_catalogs(document: Document) -> Iterator[Problem]:
+    """Catalogs are named by their source; they may write to a target, and facts are made of a source's tables."""
+    sources, targets, catalogs = (
+        [name for name, _ in _entries(document, section)] for section in ("sources", "targets", "catalog")
+    )
+    for name, catalog in _entries(document, "catalog"):
+        if name not in sources:
+            hint = f"there are: {', '.join(sources) or 'none'}"
+            yield _problem(document, ("catalog", name), name, "is not among the sources", hint)
+        publish = catalog.get("publish")
+        target = publish.get("target") if isinstance(publish, dict) else None
+        if isinstance(target, str) and target not in targets:
+            hint = f"there are: {', '.join(targets) or 'none'}"
+            yield _problem(
+                document, ("catalog", name, "publish", "target"), target, "is not among the targets", hint
+            )
+    for name, fact in _entries(document, "facts"):
+        source = fact.get("source")
+        if isinstance(source, str) and source not in catalogs:
+            hint = f"add catalog.{source}, which may be empty"
+            yield _problem(document, ("facts", name, "source"), source, "has no catalog", hint)
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:

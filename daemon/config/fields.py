@@ -98,8 +98,8 @@ def _check_location(text: str) -> str:
     return text.rstrip("/") if parts.path != "/" else text
 
 
-def _as_list(value: Any) -> Any:
-    """Read a list out of an environment variable: ``[a, b]`` or ``a,b``."""
+def as_list(value: Any) -> Any:
+    """Read a list out of an environment variable: ``[a, b]`` or ``a,b``; leave everything else as it is."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -181,13 +181,13 @@ Name = Annotated[str, AfterValidator(_check_name)]
 ObjectName = Annotated[str, AfterValidator(_check_object_name)]
 """A database of Hive."""
 
-TablePatterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(_as_list)]
+TablePatterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(as_list)]
 
-ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], BeforeValidator(_as_list)]
+ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], BeforeValidator(as_list)]
 """Metastores of one cluster, asked in this order."""
 
 Location = Annotated[str, AfterValidator(_check_location)]
-Locations = Annotated[list[Location], BeforeValidator(_as_list)]
+Locations = Annotated[list[Location], BeforeValidator(as_list)]
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
 Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]

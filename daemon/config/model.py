@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from daemon.config.catalog import CatalogConfig, FactConfig
 from daemon.config.fields import (
     Bootstrap,
     Location,
@@ -23,12 +24,7 @@ from daemon.config.fields import (
     ThriftUris,
     Topic,
 )
-
-
-class Section(BaseModel):
-    """What all sections have in common: no unknown keys, no changes after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+from daemon.config.section import Section
 
 
 class RelayConfig(Section):
@@ -248,6 +244,10 @@ class Config(Section):
     )
     policies: dict[Name, PolicyConfig] = Field(
         default={}, max_length=256, description="What is replicated where, by name."
+    )
+    catalog: dict[Name, CatalogConfig] = Field(default={}, max_length=64, description="Timelines, by source.")
+    facts: dict[Name, FactConfig] = Field(
+        default={}, max_length=10_000, description="Tables that are covered together, by name."
     )
     kafka: KafkaConfig | None = Field(
         default=None, description="The broker; wanted as soon as there is a source."

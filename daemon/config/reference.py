@@ -52,6 +52,14 @@ policies:
     database: shop
     target_database: shop_r
     tables: {include: ["*"], exclude: ["tmp_*"]}
+catalog:
+  lake:
+    rules:
+      events: {tables: ["logs.*"], columns: [dt]}
+facts:
+  sales:
+    source: lake
+    tables: {shop.sales_daily: {}, shop.sales_hourly: {start: "2024-01"}}
 kafka:
   bootstrap: "kafka-1:9092,kafka-2:9092"
   options: {security.protocol: sasl_ssl, sasl.mechanism: SCRAM-SHA-512, sasl.username: tideline}

@@ -1,0 +1,162 @@
+"""The settings of timelines: which tables of a source have them, whether they are written back, and which tables make a fact."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from daemon.config.fields import Name, as_list
+from daemon.config.section import Section
+from state.errors import BadInput, ConfigError
+from state.timelines.forms import form_named
+from state.timelines.periods import UpdatePeriod
+from state.timelines.values import TimeRange
+
+
+_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}")
+_TABLE: Final = re.compile(r"[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}")
+_COLUMN: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
+
+
+def _refused(message: str) -> PydanticCustomError:
+    # The message is data: braces in it are not for formatting.
+    return PydanticCustomError("setting", "{message}", {"message": message})
+
+
+def _check_pattern(text: str) -> str:
+    if not _PATTERN.fullmatch(text):
+        raise _refused("is no pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
+    return text
+
+
+def _check_table(text: str) -> str:
+    if not _TABLE.fullmatch(text):
+        raise _refused("is no table: db.table in lower case is wanted")
+    return text
+
+
+def _check_column(text: str) -> str:
+    if not _COLUMN.fullmatch(text):
+        raise _refused("is no column name: letters, digits and '_', 128 characters at most")
+    return text
+
+
+def _check_period(text: str) -> str:
+    try:
+        return UpdatePeriod.named(text).name
+    except BadInput as error:
+        raise _refused(f"is no update period: one of {error.context['known']} is wanted") from None
+
+
+def _check_form(text: str) -> str:
+    try:
+        return form_named(text).name
+    except ConfigError as error:
+        raise _refused(f"is no storage form: one of {error.context['known']} is wanted") from None
+
+
+def _check_moment(text: str) -> str:
+    try:
+        TimeRange.parse(text, text)
+    except BadInput:
+        raise _refused(
+            "is no moment: a partition value such as 2015-01 or an ISO 8601 moment is wanted"
+        ) from None
+    return text
+
+
+Patterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(as_list)]
+Columns = Annotated[list[Annotated[str, AfterValidator(_check_column)]], BeforeValidator(as_list)]
+Periods = Annotated[list[Annotated[str, AfterValidator(_check_period)]], BeforeValidator(as_list)]
+FormName = Annotated[str, AfterValidator(_check_form)]
+TableName = Annotated[str, AfterValidator(_check_table)]
+Moment = Annotated[str, AfterValidator(_check_moment)]
+
+
+class TimelineRule(Section):
+    """How the tables that fit are followed; the first rule that fits a table counts."""
+
+    tables: Patterns = Field(
+        min_length=1, max_length=1000, description="Patterns of tables, db.table with '*', '?' or '[...]'."
+    )
+    columns: Columns = Field(
+        default=[],
+        max_length=100,
+        description="Partition columns that hold time. Not given: those that the table names itself "
+        "(cube.storagetable.time.partcols), else every column whose values are strictly times.",
+    )
+    periods: Periods = Field(
+        default=[],
+        max_length=10,
+        description="Update periods that values may have, tried in this order. Not given: a partition's own parameter, else "
+        "the form of its value decides, which takes quarters for months.",
+    )
+    iso_weeks: bool = Field(
+        default=False,
+        description="Whether weeks are those of ISO 8601; else they start on Sunday, as in Lens.",
+    )
+    form: FormName = Field(
+        default="ends-and-holes",
+        description="Storage form of timelines in table properties: ends-and-holes, ranges or store-all.",
+    )
+    jump_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="Distance, in partitions, from all others at which a value is refused; not given: 20 years.",
+    )
+
+
+class PublishConfig(Section):
+    """Writing timelines back into table properties, for Lens to read."""
+
+    enabled: bool = Field(default=False, description="Whether timelines are written at all.")
+    target: Name | None = Field(
+        default=None,
+        description="Target whose tables are written, under the databases' names there; not given: the source's own tables.",
+    )
+    delay_s: float = Field(
+        default=10,
+        ge=0,
+        le=86_400,
+        description="How long changes of a table are collected before it is written.",
+    )
+
+
+class CatalogConfig(Section):
+    """Which tables of the source of this name have timelines."""
+
+    lens: bool = Field(
+        default=True,
+        description="Whether tables that name their time columns (cube.storagetable.time.partcols) are followed without a rule.",
+    )
+    rules: dict[Name, TimelineRule] = Field(default={}, max_length=1000, description="Further tables.")
+    exclude: Patterns = Field(
+        default=[], max_length=1000, description="Patterns of tables that are never followed."
+    )
+    publish: PublishConfig = Field(
+        default=PublishConfig(), description="Writing timelines back into table properties."
+    )
+
+
+class FactTable(Section):
+    """A storage table of a fact."""
+
+    start: Moment | None = Field(
+        default=None, description="First moment for which the table may answer (UTC)."
+    )
+    end: Moment | None = Field(
+        default=None, description="Moment from which on it may not answer any more (UTC)."
+    )
+
+
+class FactConfig(Section):
+    """Tables that hold the same data and are covered together."""
+
+    source: Name = Field(description="Source of the tables.")
+    tables: dict[TableName, FactTable] = Field(
+        min_length=1, max_length=64, description="The storage tables, as db.table, with their windows."
+    )
