@@ -1,0 +1,43 @@
+"""The page of results: what a reader finds of a report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from bench.__main__ import names, on_what, page, table
+from bench.report import row
+
+
+MACHINE = {"processor": "A Processor", "cores": 2, "memory_gib": 23.5, "python": "3.11.7", "load_1min": 0.4}
+
+
+def report(*rows: Any) -> dict[str, Any]:
+    return {"bench": "timelines", "machine": MACHINE, "rows": [asdict(each) for each in rows]}
+
+
+def test_every_benchmark_is_found_and_nothing_else() -> None:
+    assert {"events", "timelines"} <= set(names())
+    assert not {"report", "__main__", "notes", "results"} & set(names())
+
+
+def test_a_missed_limit_is_told_beside_its_value() -> None:
+    text = table(report(row("slow", 2.5, "s", at_most=1))["rows"])
+    assert "| slow | 2.5 | s | ≤ 1 |  |  | **missed** |" in text
+
+
+def test_a_rival_comes_with_how_many_times_better_we_are() -> None:
+    text = table(report(row("fast", 2, "ms", times=10, rival=("seed", 40)))["rows"])
+    assert "| seed: 40 | \N{MULTIPLICATION SIGN}20 | ok |" in text
+
+
+def test_a_busy_machine_is_told() -> None:
+    assert "**" not in on_what(MACHINE)
+    assert "**Something else was running" in on_what(MACHINE | {"load_1min": 5.0})
+
+
+def test_the_page_has_a_section_for_every_report_with_what_it_measures() -> None:
+    text = page({"timelines": report(row("cover", 1, "µs"))})
+    assert "## timelines" in text
+    assert "seed's recursion" in text
+    assert "| cover | 1 | µs |" in text
