@@ -184,7 +184,7 @@ class Inserted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnsOpened(Event):
-    """OPEN_TXN; ``first`` to ``last``, both included."""
+    """OPEN_TXN; ``first`` to ``last``, both included; none where ``last`` is one less than ``first``."""
 
     first: int
     last: int

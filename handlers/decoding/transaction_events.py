@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
-    """OPEN_TXN: a range, or a list of ids that has to be one."""
+    """OPEN_TXN: a range, or a list of ids that has to be one.
+
+    The range may be empty: a metastore logs that where a replayed transaction is opened again (seen on 4.2).
+    """
     ids = message.numbers("txnIds", "txns", least=1)
     if ids:
         first, last = min(ids), max(ids)
@@ -33,7 +36,7 @@ def txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
             raise MalformedEvent("the opened transactions are no range", first=first, last=last, ids=len(ids))
         return TxnsOpened(**common, first=first, last=last)
     first, last = message.required_number("fromTxnId", least=1), message.required_number("toTxnId", least=1)
-    if last < first:
+    if last < first - 1:
         raise MalformedEvent("the opened transactions end before they begin", first=first, last=last)
     if last - first >= message.limits.txns:
         raise LimitExceeded(

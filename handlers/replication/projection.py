@@ -13,8 +13,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.bootstrap import bootstrap
+from handlers.replication.lookahead import landmarks
 from handlers.replication.merging import superseded
 from handlers.replication.names import may_concern, needs_footing
 from handlers.replication.replay import Replay
@@ -86,7 +88,7 @@ class ReplicationProjection:
         """
         context = self._context
         context.seen.forget_all()
-        self._replay.transactions.forget()
+        self._replay.transactions.writes.forget()
         context.quarantine.load(self._store)
         context.ledger.load(self._store)
         on_target = context.last_id.read()
@@ -128,11 +130,17 @@ class ReplicationProjection:
 
         An event at or before the position is passed over.
         """
-        merged = superseded(event for event in events if may_concern(event, self._context.policy))
+        policy = self._context.policy
+        concerned = [event for event in events if may_concern(event, policy)]
+        merged, ahead = superseded(concerned), landmarks(concerned)
+        writes = self._replay.transactions.writes
         try:
+            writes.start_ahead(ahead)
             for event in events:
                 if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     self._advance(event, merged=event.event_id in merged)
+                    if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
+                        writes.start_ahead(later for later in ahead if later.event_id > event.event_id)
         finally:
             self._record()
         return self._position
@@ -200,7 +208,7 @@ class ReplicationProjection:
 
     def close(self) -> None:
         """Release connections, copies and the store."""
-        self._replay.transactions.forget()
+        self._replay.transactions.writes.forget()
         self._context.source.close()
         self._context.target.close()
         self._context.copies.close()

@@ -162,7 +162,7 @@ class Replay:
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:
         """Do what the policy says about ``table``; what was copied for a commit that is being read is taken back."""
         reason = self._context.failed(table, event.event_id, error)
-        self.transactions.withdraw(table)
+        self.transactions.writes.withdraw(table)
         return reason
 
     def _move(self, event: TableAltered) -> Rename | None:

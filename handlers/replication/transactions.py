@@ -14,49 +14,27 @@ stack/hive4):
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.events import FilesWritten, SourceFile, TxnAborted, TxnCommitted, WriteIdsAllocated
 from handlers.failpoints import failpoint
-from handlers.files import CopyHandle, CopyTask, copy_task, list_write_directories
-from handlers.replication.inserts import remove_file
-from handlers.replication.partitions import add_one
-from handlers.structs import Partition, WriteEventInfo, tjson
-from state.errors import (
-    BadInput,
-    FileLost,
-    NotFound,
-    Refused,
-    ServerFault,
-    TargetDiverged,
-    TidelineError,
-)
+from handlers.replication.statistics import disclaim
+from handlers.replication.writes import Writes
+from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
-    from state.transactions import SourceTxn, Touched
-
-
-@dataclass(frozen=True, slots=True)
-class PendingWrite:
-    """A write event whose files are on their way."""
-
-    event: FilesWritten
-    tasks: tuple[CopyTask, ...]
-    handles: tuple[CopyHandle, ...]
+    from handlers.structs import WriteEventInfo
+    from state.transactions import SourceTxn
 
 
 class TransactionReplay:
-    """The transactional path of one policy. Remembers only the write parts of the commit that is being read."""
+    """The transactional path of one policy. Remembers only the write parts of commits that are being read."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._pending: dict[int, list[PendingWrite]] = {}
+        self.writes = Writes(context)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the ledger does not know them."""
 
@@ -109,32 +87,13 @@ class TransactionReplay:
             )
 
     def written(self, event: FilesWritten) -> None:
-        """Start to copy the files of a committed transaction; the commit that follows waits for them."""
+        """Start to copy the files of a committed transaction; a table whose files cannot be taken is confined."""
         assert event.table is not None
         try:
-            pending = self._start(event, event.table)
+            self.writes.met(event)
         except (BadInput, Refused) as error:
             self._context.failed(event.table, event.event_id, error)
-            self.withdraw(event.table)
-            return
-        self._pending.setdefault(event.txn_id, []).append(pending)
-
-    def _start(self, event: FilesWritten, table: str) -> PendingWrite:
-        place = self._place(event, table)
-        tasks = tuple(copy_task(file, place) for file in event.files)
-        failpoint("replay.before-copies")
-        handles = tuple(self._context.copies.submit(task) for task in tasks)
-        return PendingWrite(event, tasks, handles)
-
-    def _place(self, event: FilesWritten, table: str) -> str:
-        """Return where the write's directories go; a partition that no event added is added now (§3.4)."""
-        try:
-            return self._context.seen.place(table, event.partition_name)
-        except NotFound:
-            if not event.partition_name or event.partition_text is None:
-                raise
-        add_one(tjson.decode(Partition, event.partition_text), table, self._context)
-        return self._context.seen.place(table, event.partition_name)
+            self.writes.withdraw(event.table)
 
     def committed(self, event: TxnCommitted) -> bool:
         """Commit on the target; tell whether the transaction concerned the policy at all."""
@@ -142,9 +101,9 @@ class TransactionReplay:
         known = ledger.get(event.txn_id)
         if not self._concerned(event.txn_id, known):
             return False
-        if known is not None:
-            self._list_forgotten(known, event)
-        writes = self._copied(event)
+        for write in [] if known is None else self.writes.forgotten_by_hive(known, event):
+            self.written(write)
+        writes = self.writes.finished(event)
         if known is not None and known.allocations and not writes:
             self._context.observer.transaction_without_files(event.txn_id)
         self._commit(event, known, writes)
@@ -152,9 +111,10 @@ class TransactionReplay:
 
     def _concerned(self, txn_id: int, known: SourceTxn | None) -> bool:
         """Whether the end of this transaction has to be replayed."""
-        return known is not None or txn_id in self._pending or txn_id <= self.unknown_up_to
+        return known is not None or txn_id in self.writes or txn_id <= self.unknown_up_to
 
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
+        self._disclaim(event, known, only_confined=True)
         failpoint("replay.before-last-id")
         self._context.last_id.advance(event.event_id - 1)
         failpoint("replay.after-last-id")
@@ -164,92 +124,13 @@ class TransactionReplay:
             self._prove_committed(known)
         failpoint("replay.after-proof")
         self._context.ledger.committed(event.txn_id)
-        self._pending.pop(event.txn_id, None)
+        self.writes.done(event.txn_id)
 
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
         """Commit although the target cannot take the files: their tables keep the state before, and are confined."""
-        for table, writes in _by_table(self._pending.pop(event.txn_id, [])).items():
-            self._withdraw(writes)
+        for table in self.writes.give_up(event.txn_id):
             self._context.failed(table, event.event_id, fault)
         self._commit(event, self._context.ledger.get(event.txn_id), [])
-
-    def _list_forgotten(self, known: SourceTxn, event: TxnCommitted) -> None:
-        """Find the files of partitions that the transaction touched but that Hive's write events leave out (§0c.2)."""
-        seen = {
-            (w.event.db, w.event.table, w.event.partition_name) for w in self._pending.get(event.txn_id, ())
-        }
-        for touched in known.touched:
-            db, _, table = touched.table.partition(".")
-            if (db, table, touched.partition_name) in seen or not self._context.in_scope(db, table):
-                continue
-            files = self._listed_at_source(touched)
-            if files:
-                self.written(_forgotten_write(touched, files, event))
-
-    def _listed_at_source(self, touched: Touched) -> tuple[SourceFile, ...]:
-        """List what the transaction wrote into a partition, where it lies now; one that is gone by now has nothing to list."""
-        db, _, table = touched.table.partition(".")
-        try:
-            partition = self._context.source.get_partition_by_name(db, table, touched.partition_name)
-        except NotFound:
-            return ()
-        location = partition.sd.location
-        return (
-            ()
-            if location is None
-            else list_write_directories(self._context.files, location, touched.write_id)
-        )
-
-    def _copied(self, event: TxnCommitted) -> list[WriteEventInfo]:
-        """Wait for the copies; return the write events of the tables whose files are all there."""
-        infos: list[WriteEventInfo] = []
-        for table, writes in _by_table(self._pending.get(event.txn_id, ())).items():
-            try:
-                for write in writes:
-                    self._context.copies.wait(write.handles)
-                    failpoint("replay.after-copies")
-            except (FileLost, BadInput, Refused) as error:
-                self._withdraw(writes)
-                self._context.failed(table, event.event_id, error)
-                continue
-            infos.extend(self._infos(table, writes))
-        return infos
-
-    def withdraw(self, table: str) -> None:
-        """Take back what was copied of a table for a commit that is being read, so that the commit shows none of it."""
-        for txn_id, writes in self._pending.items():
-            self._withdraw([write for write in writes if write.event.table == table])
-            self._pending[txn_id] = [write for write in writes if write.event.table != table]
-
-    def _withdraw(self, writes: Sequence[PendingWrite]) -> None:
-        """Remove the files of ``writes``, when none of their copies can bring one any more."""
-        for write in writes:
-            self._context.copies.cancel(write.handles)
-        for write in writes:
-            with suppress(TidelineError):
-                self._context.copies.wait(write.handles)
-            for task in write.tasks:
-                remove_file(self._context, task.target_uri)
-
-    def _infos(self, table: str, writes: Sequence[PendingWrite]) -> list[WriteEventInfo]:
-        """Return a table's write events as ``commit_txn`` wants them: the target's names, the source's file entries.
-
-        The relay cuts long file lists into several parts; they are put together again, one write event per partition.
-        """
-        entries: dict[tuple[str, int], list[str]] = {}
-        for write in writes:
-            key = (write.event.partition_name, write.event.write_id)
-            entries.setdefault(key, []).extend(write.event.raw_files)
-        return [
-            WriteEventInfo(
-                writeId=write_id,
-                database=self._context.policy.target_db,
-                table=table,
-                files="]".join(files),
-                partition=partition_name,
-            )
-            for (partition_name, write_id), files in entries.items()
-        ]
 
     def _prove_committed(self, known: SourceTxn) -> None:
         """Raise TargetDiverged where a write id of the transaction is still open or was aborted on the target."""
@@ -269,8 +150,10 @@ class TransactionReplay:
 
     def aborted(self, event: TxnAborted) -> bool:
         """Abort on the target, where nothing of the transaction's files ever was."""
-        if not self._concerned(event.txn_id, self._context.ledger.get(event.txn_id)):
+        known = self._context.ledger.get(event.txn_id)
+        if not self._concerned(event.txn_id, known):
             return False
+        self._disclaim(event, known, only_confined=False)
         failpoint("replay.before-last-id")
         self._context.last_id.advance(event.event_id - 1)
         failpoint("replay.before-abort")
@@ -279,33 +162,18 @@ class TransactionReplay:
         self._context.ledger.aborted(event.txn_id)
         return True
 
-    def forget(self) -> None:
-        """Drop what was read of an unfinished commit, as after a failure; its copies are cancelled."""
-        for writes in self._pending.values():
-            for write in writes:
-                self._context.copies.cancel(write.handles)
-        self._pending.clear()
-
-
-def _by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:
-    tables: dict[str, list[PendingWrite]] = {}
-    for write in writes:
-        tables.setdefault(write.event.table or "", []).append(write)
-    return tables
-
-
-def _forgotten_write(touched: Touched, files: Sequence[SourceFile], event: TxnCommitted) -> FilesWritten:
-    """Return the write event that the source should have logged for ``touched``."""
-    db, _, table = touched.table.partition(".")
-    return FilesWritten(
-        event_id=event.event_id,
-        time_s=event.time_s,
-        kind="WRITE",
-        db=db,
-        table=table,
-        txn_id=event.txn_id,
-        write_id=touched.write_id,
-        partition_name=touched.partition_name,
-        files=tuple(files),
-        raw_files=tuple(f"{file.uri}###{file.subdir}" for file in files),
-    )
+    def _disclaim(
+        self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_confined: bool
+    ) -> None:
+        """Call the statistics inaccurate that came with a transaction whose rows do not come."""
+        if known is None:
+            return
+        for name, write_id, _ in known.allocations:
+            table = name.partition(".")[2]
+            if only_confined and table not in self._context.quarantine:
+                continue
+            touched = [t.partition_name for t in known.touched if (t.table, t.write_id) == (name, write_id)]
+            try:
+                disclaim(table, write_id, touched, self._context)
+            except Refused as error:
+                self._context.failed(table, event.event_id, error)

@@ -102,8 +102,14 @@ def test_transactions_opened_as_a_list_are_a_range() -> None:
     assert "no range" in problem("OPEN_TXN", txnIds=[3, 5])
 
 
+def test_an_open_that_opened_nothing_is_no_malformed_event() -> None:
+    event = decoded("OPEN_TXN", fromTxnId=5, toTxnId=4)
+    assert isinstance(event, TxnsOpened)
+    assert (event.first, event.last) == (5, 4)
+
+
 def test_a_range_of_transactions_is_limited_and_in_order() -> None:
-    assert "before they begin" in problem("OPEN_TXN", fromTxnId=5, toTxnId=4)
+    assert "before they begin" in problem("OPEN_TXN", fromTxnId=5, toTxnId=3)
     assert "limit" in problem("OPEN_TXN", fromTxnId=1, toTxnId=10**18)
     assert isinstance(decode(value_of("OPEN_TXN", fromTxnId=1, toTxnId=100_000)), TxnsOpened)
 

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handlers.events import FilesWritten, PartitionsDropped
+from handlers.replication.lookahead import copies_ahead, landmarks
+from tests.builders.replay_events import allocated, altered, committed, dropped, partitions_added
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+
+
+def written(event_id: int, table: str = "orders", *, txn_id: int = 1, write_id: int = 1) -> FilesWritten:
+    return FilesWritten(
+        event_id=event_id,
+        time_s=0,
+        kind="WRITE",
+        db="shop",
+        table=table,
+        txn_id=txn_id,
+        write_id=write_id,
+        partition_name="",
+        files=(),
+        raw_files=(),
+    )
+
+
+def ahead(*events: Event, held: set[tuple[int, str, int]] | None = None) -> list[int]:
+    held = {(1, "shop.orders", 1), (1, "shop.other", 1)} if held is None else held
+    return [event.event_id for event in copies_ahead(landmarks(events), lambda *place: place in held)]
+
+
+def test_files_of_a_transaction_with_its_write_id_may_go_ahead() -> None:
+    assert ahead(altered(1), committed(2, 9), written(3)) == [3]
+
+
+def test_files_whose_write_id_is_not_allocated_yet_wait() -> None:
+    assert ahead(allocated(1, 2, 2), written(2, txn_id=2, write_id=2)) == []
+
+
+def test_files_wait_behind_whatever_may_move_their_table() -> None:
+    assert ahead(altered(1, new_name="old_orders"), written(2)) == []
+    assert ahead(altered(1, "older", new_name="orders"), written(2)) == []
+    assert ahead(altered(1, truncate=True), written(2)) == []
+    assert ahead(dropped(1), written(2)) == []
+
+
+def test_files_wait_behind_a_drop_of_their_tables_partitions() -> None:
+    drop = PartitionsDropped(
+        event_id=1, time_s=0, kind="DROP_PARTITION", db="shop", table="orders", owner=None, specs=()
+    )
+    assert ahead(drop, written(2), written(3, "other")) == [3]
+
+
+def test_new_partitions_and_parameters_hold_nothing_back() -> None:
+    assert ahead(partitions_added(1), altered(2), written(3)) == [3]
+
+
+def test_what_happens_to_another_table_holds_nothing_back() -> None:
+    assert ahead(dropped(1, "other"), written(2), written(3, "other")) == [2]
