@@ -13,7 +13,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from daemon.status_metrics import StatusCollector
 
@@ -56,6 +63,7 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self._make_projection_metrics()
         self._make_process_metrics()
+        self._make_timeline_metrics()
         self._types: set[str] = set()
         self._lock = threading.Lock()
         if status is not None:
@@ -121,6 +129,40 @@ class Metrics:
             "tideline_loop_restarts", "New runs of a loop after a failure.", ("loop",), registry=registry
         )
 
+    def _make_timeline_metrics(self) -> None:
+        names, registry = ("projection",), self.registry
+        self.timelines = Gauge("tideline_timelines", "Timelines that are kept.", names, registry=registry)
+        self.timeline_runs = Gauge(
+            "tideline_timeline_runs", "Runs of all timelines together.", names, registry=registry
+        )
+        self.timeline_waiting = Gauge(
+            "tideline_timeline_tables_loading", "Tables that wait to be loaded.", names, registry=registry
+        )
+        self.timeline_loads = Counter(
+            "tideline_timeline_rebuilds",
+            "Tables loaded from the source, by reason.",
+            (*names, "reason"),
+            registry=registry,
+        )
+        self.timeline_drift = Counter(
+            "tideline_timeline_drift",
+            "Timelines that a check found to differ from the source.",
+            names,
+            registry=registry,
+        )
+        self.timeline_refused = Counter(
+            "tideline_timeline_values_refused",
+            "Partition values that were not taken: no-time or stray.",
+            (*names, "reason"),
+            registry=registry,
+        )
+        self.timeline_published = Counter(
+            "tideline_timelines_published",
+            "Tables whose properties were to be written, by outcome.",
+            (*names, "outcome"),
+            registry=registry,
+        )
+
     def type_label(self, kind: str) -> str:
         """Return ``kind`` while there are few, else ``other``."""
         with self._lock:
@@ -162,3 +204,45 @@ class ReplicationMeasures:
     def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - ids are no labels
         """A transaction that had write ids committed without a single write event."""
         self._metrics.silent_commits.labels(self._projection).inc()
+
+
+class CatalogMeasures:
+    """What the catalog of one source tells (``handlers.catalog.observer.Observer``)."""
+
+    def __init__(self, metrics: Metrics, projection: str) -> None:
+        self._metrics = metrics
+        self._projection = projection
+
+    def event_applied(self, kind: str) -> None:
+        """An event changed what is followed."""
+        self._metrics.applied.labels(self._projection, self._metrics.type_label(kind)).inc()
+
+    def event_skipped(self, reason: str) -> None:
+        """An event changed nothing."""
+        self._metrics.skipped.labels(self._projection, reason).inc()
+
+    def table_loaded(self, reason: str) -> None:
+        """A table was loaded from the source."""
+        self._metrics.timeline_loads.labels(self._projection, reason).inc()
+
+    def table_quarantined(self, code: str) -> None:
+        """A table is not followed any more."""
+        self._metrics.errors.labels(self._projection, code).inc()
+
+    def values_refused(self, reason: str, count: int) -> None:
+        """Partition values were not taken."""
+        self._metrics.timeline_refused.labels(self._projection, reason).inc(count)
+
+    def published(self, outcome: str) -> None:
+        """A table's properties were written, or not."""
+        self._metrics.timeline_published.labels(self._projection, outcome).inc()
+
+    def drifted(self, count: int) -> None:
+        """A check found so many timelines that differ from the source."""
+        self._metrics.timeline_drift.labels(self._projection).inc(count)
+
+    def counted(self, timelines: int, runs: int, waiting: int) -> None:
+        """So much is kept now, and so many tables wait to be loaded."""
+        self._metrics.timelines.labels(self._projection).set(timelines)
+        self._metrics.timeline_runs.labels(self._projection).set(runs)
+        self._metrics.timeline_waiting.labels(self._projection).set(waiting)

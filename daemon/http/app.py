@@ -1,4 +1,4 @@
-"""The routes: GET only, no parameters, nothing that changes anything and no secrets.
+"""The routes: GET only, nothing that changes anything and no secrets; only timelines take parameters (``timelines``).
 
 Every answer is made from values that other threads have left ready, without locks that an apply loop could hold and without
 asking any other system, so that a probe is answered while the metastore is down. ``/livez`` speaks of heartbeats alone:
@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.page import status_page
+from daemon.http.timelines import timeline_routes
 
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from daemon.status import DaemonStatus
+    from daemon.timelines import TimelineAnswers
 
 
 _HEADERS: Final = {
@@ -44,11 +46,14 @@ class Views:
     stuck: Callable[[], Sequence[str]]
     registry: CollectorRegistry
     lag_ready_s: float
+    timelines: TimelineAnswers | None = None
+    """None where no catalog is configured."""
 
 
 def build_app(views: Views) -> Starlette:
     """Return the application."""
     routes = _Routes(views)
+    timelines = [] if views.timelines is None else timeline_routes(views.timelines, _HEADERS)
     return Starlette(
         routes=[
             Route("/", routes.page, methods=["GET"]),
@@ -56,6 +61,7 @@ def build_app(views: Views) -> Starlette:
             Route("/readyz", routes.readyz, methods=["GET"]),
             Route("/metrics", routes.metrics, methods=["GET"]),
             Route("/api/v1/status", routes.status, methods=["GET"]),
+            *timelines,
         ],
     )
 

@@ -20,10 +20,12 @@ from daemon.lock import state_lock
 from daemon.logs import LogSettings, configure_logs
 from daemon.metrics import Metrics
 from daemon.reporting import ProjectionPart, Reporter, SourcePart
+from daemon.service.catalog import build_catalog
 from daemon.service.replicas import build_replication
 from daemon.service.sources import source_part
 from daemon.signals import stop_signals
 from daemon.supervisor import Job, Supervisor
+from daemon.timelines import TimelineAnswers
 from daemon.verdicts import Backoff
 
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from daemon.config import Config
     from daemon.status import DaemonStatus
+    from daemon.timelines import TimelineView
 
 
 log = structlog.get_logger(__name__)
@@ -48,6 +51,7 @@ class Parts:
     jobs: tuple[Job, ...]
     sources: tuple[SourcePart, ...]
     projections: tuple[ProjectionPart, ...]
+    timelines: tuple[TimelineView, ...]
 
 
 def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts:
@@ -58,8 +62,18 @@ def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts
         if projections or source.relay.enabled
     ]
     replicas = [build_replication(config, name, metrics) for name in config.policies] if projections else []
-    jobs = (*(job for job, _ in sources), *(job for job, _ in replicas))
-    return Parts(jobs, tuple(part for _, part in sources), tuple(part for _, part in replicas))
+    catalogs = [build_catalog(config, name, metrics) for name in config.catalog] if projections else []
+    jobs = (
+        *(job for job, _ in sources),
+        *(job for job, _ in replicas),
+        *(job for job, _, _ in catalogs),
+    )
+    return Parts(
+        jobs,
+        tuple(part for _, part in sources),
+        (*(part for _, part in replicas), *(part for _, part, _ in catalogs)),
+        tuple(view for _, _, view in catalogs),
+    )
 
 
 def run_daemon(config: Config, *, projections: bool = True) -> int:
@@ -88,12 +102,19 @@ class _Daemon:
             measures=metrics,
         )
         self._reporter = Reporter(self._supervisor, parts.sources, parts.projections)
-        views = Views(self._status, self._supervisor.stuck, metrics.registry, config.http.lag_ready_s)
+        answers = TimelineAnswers(parts.timelines, self._newest) if parts.timelines else None
+        views = Views(
+            self._status, self._supervisor.stuck, metrics.registry, config.http.lag_ready_s, answers
+        )
         self._http = HttpServer(build_app(views), config.http.host, config.http.port)
         self._written = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
         return self._reporter.status()
+
+    def _newest(self, source: str) -> int | None:
+        """Return the newest event id of a source, as of the last look at it."""
+        return next((s.current_event_id for s in self._status().sources if s.name == source), None)
 
     def run(self, asked: threading.Event) -> int:
         """Start, wait to be asked to stop, drain."""

@@ -1,0 +1,176 @@
+"""From a catalog's settings to the projection that keeps a source's timelines."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from daemon.consumer import ConsumerSettings, ReaderStatus, TopicReader, follow
+from daemon.deadletter import DeadLetters, dead_letter_topic
+from daemon.metrics import CatalogMeasures
+from daemon.projection import ProjectionStatus
+from daemon.relay import outbox_of
+from daemon.reporting import ProjectionPart
+from daemon.service.late import Late
+from daemon.service.measured import measured_metastore
+from daemon.service.sources import broker_settings, relay_settings, source_topic, state_file
+from daemon.supervisor import Job
+from daemon.timelines import Known, TimelineView
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.timelines import TimelineFollower
+from handlers.metastore import Metastore
+from state.store.sqlite import SqliteStore
+from state.timelines.facts import Fact, StorageTable
+from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.periods import UpdatePeriod
+from state.timelines.projection import each, run_total
+from state.timelines.values import TimeRange
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.config import CatalogConfig, Config, FactConfig
+    from daemon.lifeline import Lifeline
+    from daemon.metrics import Metrics
+
+
+STORE_VERSION: Final = 1
+MEASURE_S: Final = 5.0
+"""How often runs are counted for the metrics."""
+
+
+def projection_name(source: str) -> str:
+    """Return the name of a source's catalog projection."""
+    return f"catalog:{source}"
+
+
+def catalog_file(config: Config, source: str) -> Path:
+    """Return the state file of a source's catalog."""
+    return state_file(config.state.dir, "catalog", source)
+
+
+def rules_of(catalog: CatalogConfig) -> Rules:
+    """Return the rules as handlers know them."""
+    rules = tuple(
+        Rule(
+            tuple(rule.tables),
+            tuple(rule.columns),
+            tuple(UpdatePeriod.named(period, iso_weeks=rule.iso_weeks) for period in rule.periods),
+            rule.iso_weeks,
+            rule.form,
+            rule.jump_max,
+        )
+        for rule in catalog.rules.values()
+    )
+    return Rules(rules, catalog.lens, tuple(catalog.exclude))
+
+
+def facts_of(config: Config, source: str) -> dict[str, Fact]:
+    """Return the facts of a source by name."""
+    return {name: _fact(name, fact) for name, fact in config.facts.items() if fact.source == source}
+
+
+def _fact(name: str, fact: FactConfig) -> Fact:
+    tables = [
+        StorageTable(
+            table,
+            TIME_START_S if window.start is None else TimeRange.parse(window.start, window.start).start_s,
+            TIME_END_S if window.end is None else TimeRange.parse(window.end, window.end).start_s,
+        )
+        for table, window in fact.tables.items()
+    ]
+    return Fact(name, tuple(tables))
+
+
+def build_catalog(config: Config, source: str, metrics: Metrics) -> tuple[Job, ProjectionPart, TimelineView]:
+    """Return the loop of a source's catalog, what it tells, and the view that answers from it; opens nothing yet."""
+    projection = projection_name(source)
+    late = Late(lambda: _Catalog(config, source, metrics))
+    idle = ProjectionStatus(projection, source, "starting", None, None)
+    part = ProjectionPart(
+        projection,
+        source,
+        status=lambda: late.built.status if late.built is not None else idle,
+        counts=lambda: late.built.counts() if late.built is not None else None,
+    )
+    view = TimelineView(
+        source, facts_of(config, source), lambda: late.built.known() if late.built is not None else None
+    )
+    return Job(projection, late.run), part, view
+
+
+class _Catalog:
+    """One source's catalog projection with its reader, kept over restarts of the loop."""
+
+    def __init__(self, config: Config, source: str, metrics: Metrics) -> None:
+        name = projection_name(source)
+        self._measures = CatalogMeasures(metrics, name)
+        self._visible_s = metrics.visible_s.labels(name)
+        self._follower = TimelineFollower(rules_of(config.catalog[source]), self._measures)
+        self._reader = _reader(config, source)  # before the state is opened: nothing is held where it fails
+        self._projection = CatalogProjection(
+            source_name=source,
+            source=measured_metastore(metrics, source)(config.sources[source].metastore),
+            store=SqliteStore(catalog_file(config, source), schema_version=STORE_VERSION),
+            followers=[self._follower],
+            observer=self._measures,
+        )
+        self._counted_s = 0.0
+        self.status = ProjectionStatus(name, source, "starting", None, None)
+
+    def run(self, lifeline: Lifeline) -> None:
+        """Follow until told to stop; the state is released only then, since a restart goes on with it."""
+        try:
+            follow(self._projection, self._reader, lifeline, self._report)
+        finally:
+            if lifeline.stopping.is_set():
+                self._projection.close()
+
+    def known(self) -> Known:
+        """What answers are made from; for any thread."""
+        position = self._projection.position
+        return Known(
+            self._follower.timelines,
+            position.applied_event_id,
+            self._projection.watch.waiting(),
+            self._projection.watch.confined(),
+        )
+
+    def counts(self) -> ReaderStatus:
+        """What the reader has met."""
+        return self._reader.status
+
+    def _report(self, status: ProjectionStatus) -> None:
+        moved = status.applied_time_s is not None and status.position != self.status.position
+        self.status = status
+        if moved and status.applied_time_s is not None:
+            self._visible_s.observe(max(0.0, time.time() - status.applied_time_s))
+        if time.monotonic() - self._counted_s >= MEASURE_S:
+            self._count()
+
+    def _count(self) -> None:
+        timelines = self._follower.timelines
+        self._measures.counted(
+            sum(1 for _ in each(timelines)), run_total(timelines), len(self._projection.watch.waiting())
+        )
+        self._counted_s = time.monotonic()
+
+
+def _reader(config: Config, name: str) -> TopicReader:
+    """Return the catalog's reader; raises ConfigError (a topic that cannot be used), KafkaUnavailable."""
+    source = config.sources[name]
+    assert config.kafka is not None, "checked with the configuration"
+    broker, topic = broker_settings(config.kafka), source_topic(config, source)
+    if source.relay.enabled:
+        topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
+    letters = DeadLetters(
+        broker,
+        dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
+        origin=topic.name,
+        reader=projection_name(name),
+    )
+    filler = outbox_of(lambda: Metastore(source.metastore), relay_settings(name, source), topic)
+    settings = ConsumerSettings(group=f"tideline.catalog.{name}", format=source.format)
+    return TopicReader(broker, topic, settings, letters, filler)
