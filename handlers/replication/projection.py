@@ -128,10 +128,12 @@ class ReplicationProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order and make the new position durable; what was applied before an error is recorded too.
 
-        An event at or before the position is passed over.
+        An event at or before the position is passed over. Nothing is copied ahead for events that the target has already:
+        their tables may have changed names since.
         """
         policy = self._context.policy
-        concerned = [event for event in events if may_concern(event, policy)]
+        done = max(self._on_target, self._position.applied_event_id)
+        concerned = [event for event in events if event.event_id > done and may_concern(event, policy)]
         merged, ahead = superseded(concerned), landmarks(concerned)
         writes = self._replay.transactions.writes
         try:

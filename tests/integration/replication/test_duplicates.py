@@ -1,0 +1,106 @@
+"""The whole log delivered again changes nothing on the target: no call that leaves a trace, no file touched."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.builders.replica import Replica, build_replica
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from handlers.metastore import Metastore
+    from handlers.structs import Partition
+    from state.store import Store
+    from tests.builders.small_workload import Written
+
+
+Make = Callable[..., Replica]
+
+
+@pytest.fixture
+def make(source: ClusterEndpoints, target: ClusterEndpoints, written: Written) -> Iterator[Make]:
+    """Replicas of the small workload, all as one target database."""
+    target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
+    made: list[Replica] = []
+
+    def build(*, start: bool | int, store: Store | None = None) -> Replica:
+        roots = [source.warehouse, source.external, source.cmroot]
+        uris = (source.metastore, target.metastore)
+        replica = build_replica(
+            *uris, db=written.db, target_db=target_db, roots=roots, start=start, store=store
+        )
+        made.append(replica)
+        return replica
+
+    yield build
+    for replica in made:
+        replica.projection.close()
+
+
+def state_of_target(replica: Replica) -> dict[str, Any]:
+    """Everything that an effect would change: objects, write ids, the target's own log, files with their times."""
+    target, db = replica.target, replica.policy.target_db
+    tables = target.table_names(db)
+    return {
+        "tables": {name: repr(target.get_table(db, name)) for name in tables},
+        "partitions": {name: repr(list(partitions_of(target, db, name))) for name in tables},
+        "write ids": [str(target.valid_write_ids([f"{db}.{name}"])) for name in tables],
+        "events": [event.eventId for event in target.next_events(0, -1) if event.dbName == db],
+        "files": {
+            str(path): (path.stat().st_mtime_ns, path.stat().st_ino)
+            for name in tables
+            for path in Path(urlsplit(target.get_table(db, name).sd.location or "").path).rglob("*")
+        },
+    }
+
+
+def partitions_of(metastore: Metastore, db: str, table: str) -> Iterator[Partition]:
+    if metastore.get_table(db, table).partitionKeys:
+        yield from metastore.all_partitions(db, table)
+
+
+def test_every_event_again_changes_nothing(make: Make, written: Written) -> None:
+    replica = make(start=written.before)
+    replica.follow(upto=written.last)
+    before = state_of_target(replica)
+    assert replica.differences() == []
+    replica.projection.open()
+    position = replica.projection.apply(replica.events(written.before, upto=written.last))
+    assert position.event_id == written.last
+    assert state_of_target(replica) == before
+
+
+def test_a_state_file_from_an_old_backup_changes_nothing(make: Make, written: Written) -> None:
+    first = make(start=written.before)
+    first.follow(upto=written.last)
+    before = state_of_target(first)
+    restored = make(start=written.before)
+    restored.follow(upto=written.last)
+    assert state_of_target(restored) == before
+    assert len(restored.context.ledger) == 0
+    restored.context.ledger.check()
+
+
+def test_without_its_state_file_a_replica_goes_on_from_the_targets_own_position(
+    make: Make, written: Written
+) -> None:
+    middle = (written.before + written.last) // 2
+    first = make(start=written.before)
+    first.follow(upto=middle)
+    position = first.context.last_id.read()
+    second = make(start=False)
+    assert second.projection.open().event_id == position
+    second.follow(upto=written.last)
+    assert second.differences() == []
+    before = state_of_target(second)
+    third = make(start=False)
+    third.projection.open()
+    third.projection.apply(third.events(written.before, upto=written.last))
+    assert state_of_target(third) == before

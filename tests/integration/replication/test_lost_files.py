@@ -1,0 +1,159 @@
+"""Files that are gone or replaced at the source before they were copied."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from dev.stack.sql import Session
+from handlers.decoding.messages import unpack
+from handlers.metastore import Metastore
+from tests.builders.replica import Replica, build_replica, files_below
+from tests.builders.small_workload import ACID, create_source
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from state.store import Store
+
+
+@dataclass(frozen=True)
+class History:
+    """A source database, and the newest event at four points of its history."""
+
+    db: str
+    before: int
+    after_loss: int
+    after_rename: int
+    after_drop: int
+
+
+@pytest.fixture(scope="module")
+def history(source: ClusterEndpoints) -> History:
+    """``lost`` loses the file of its second insert, which is one transaction with ``other``'s; ``gone`` is dropped with its file."""
+    db = f"lost_{uuid.uuid4().hex[:8]}"
+    with Session.connect(source.sql) as sql, closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+        create_source(sql, db)
+        for table in ("lost", "other", "gone"):
+            sql.run(f"create table {db}.{table} (id int) {ACID}")
+        sql.run(f"insert into {db}.lost values (1)")
+        sql.run(
+            f"from {db}.lost s insert into {db}.lost select s.id + 1 insert into {db}.other select s.id + 10"
+        )
+        sql.run(f"insert into {db}.gone values (5)")
+        sql.run(f"drop table {db}.gone")
+        unlink_files(metastore, db, "lost", "delta_0000002_")
+        replace_files(metastore, db, "other", "delta_0000001_", keep_in=Path(source.cmroot))
+        sql.run(f"insert into {db}.other values (20)")
+        after_loss = metastore.current_event_id()
+        sql.run(f"alter table {db}.lost rename to {db}.moved")
+        sql.run(f"create table {db}.lost (id int) {ACID}")
+        sql.run(f"insert into {db}.lost values (100)")
+        after_rename = metastore.current_event_id()
+        sql.run(f"drop table {db}.moved")
+        return History(db, before, after_loss, after_rename, metastore.current_event_id())
+
+
+def unlink_files(metastore: Metastore, db: str, table: str, directory: str) -> None:
+    """Remove what a transaction wrote, behind everybody's back."""
+    for path in files_of(metastore, db, table, directory):
+        path.unlink()
+
+
+def replace_files(metastore: Metastore, db: str, table: str, directory: str, *, keep_in: Path) -> None:
+    """Put something else in place of what a transaction wrote, which the change manager has received."""
+    entries = [
+        entry
+        for event in metastore.next_events(0, -1)
+        if event.eventType == "COMMIT_TXN"
+        for entry in written_by(metastore, event.message, event.messageFormat, db, table)
+    ]
+    assert entries
+    for entry in entries:
+        uri, checksum, _, _ = entry.split("#")
+        path = Path(urlsplit(uri).path)
+        path.replace(keep_in / f"{path.name}_{checksum}")
+        path.write_bytes(b"something else")
+
+
+def written_by(
+    metastore: Metastore, message: str, message_format: str | None, db: str, table: str
+) -> list[str]:
+    """Return the file entries that a commit tells of one table."""
+
+    writes = metastore.write_events(unpack(message, message_format)["txnid"])
+    texts = [write.files or "" for write in writes if (write.database, write.table) == (db, table)]
+    return [entry for text in texts for entry in text.split("]") if entry]
+
+
+def files_of(metastore: Metastore, db: str, table: str, directory: str) -> list[Path]:
+    location = metastore.get_table(db, table).sd.location
+    assert location is not None
+    found = [Path(urlsplit(location).path) / name for name in files_below(location) if directory in name]
+    assert found
+    return found
+
+
+def build(source: ClusterEndpoints, target: ClusterEndpoints, history: History, store: Store) -> Replica:
+    return build_replica(
+        source.metastore,
+        target.metastore,
+        db=history.db,
+        roots=[source.warehouse, source.external, source.cmroot],
+        store=store,
+        start=False,
+    )
+
+
+@pytest.fixture
+def replica(source: ClusterEndpoints, target: ClusterEndpoints, history: History) -> Iterator[Replica]:
+    roots = [source.warehouse, source.external, source.cmroot]
+    built = build_replica(
+        source.metastore, target.metastore, db=history.db, roots=roots, start=history.before
+    )
+    yield built
+    built.projection.close()
+
+
+def test_a_lost_file_confines_its_table_and_nothing_else(
+    replica: Replica,
+    history: History,
+    target_sql: Session,
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+) -> None:
+    db = replica.policy.target_db
+
+    def ids(table: str) -> list[tuple[str, ...]]:
+        return target_sql.rows(f"select id from {db}.{table} order by id")
+
+    replica.follow(upto=history.after_loss)
+    assert replica.quarantined() == {"lost": "file-lost"}
+    assert ids("lost") == [("1",)], "the table keeps the rows that it had"
+    assert target_sql.rows(f"select count(*) from {db}.lost") == [("1",)], "and its statistics tell no others"
+    assert ids("other") == [("11",), ("20",)], "the other table of the transaction, and later ones, go on"
+    assert replica.context.copies.counters().from_change_manager >= 2, "a replaced and a dropped file"
+
+    with closing(build(source, target, history, replica.store).projection) as projection:
+        projection.open()
+        assert projection.quarantined() == (f"{history.db}.lost",), "a restart does not forget it"
+
+    replica.follow(upto=history.after_rename)
+    assert replica.quarantined() == {"moved": "file-lost"}, "a rename carries it"
+    assert ids("moved") == [("1",)]
+    assert ids("lost") == [("100",)], "the old name belongs to a new table, which is followed"
+
+    replica.follow(upto=history.after_drop)
+    assert replica.quarantined() == {}, "a drop releases it"
+    assert [line for line in replica.differences() if not line.startswith("other: file")] == [], (
+        "but for the file that was replaced at the source"
+    )
