@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
             $$p -c '$(NEW_ENOUGH)' 2> /dev/null && echo $$p && break; done)
 BIN := .venv/bin
 STAMP := .venv/.installed
-LOCKS := requirements/daemon.txt requirements/dev.txt
+LOCKS := requirements/daemon.txt requirements/dev.txt requirements/build.txt
 UV := .run/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
 PYTEST := $(BIN)/pytest
@@ -83,6 +83,7 @@ image: ## The daemon's container image
 lock: $(UV) ## Pin the newest versions: Python packages, and (with Maven) the stack's jars
 	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
 	$(COMPILE) pyproject.toml --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
+	$(COMPILE) --group pyproject.toml:build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
 	else echo "mvn is not here: the jar locks stay as they are"; fi
 

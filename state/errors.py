@@ -179,7 +179,9 @@ class PeriodMismatch(BadInput):
     """Partitions of two update periods meet where only one can be."""
 
     code = "period-mismatch"
-    default_hint = "Every update period has a timeline of its own: convert the value first, or use that timeline."
+    default_hint = (
+        "Every update period has a timeline of its own: convert the value first, or use that timeline."
+    )
 
 
 class LimitExceeded(BadInput):
@@ -238,4 +240,6 @@ class FileLost(Inconsistent):
     """Neither the source nor the change manager has the file with the recorded checksum."""
 
     code = "file-lost"
-    default_hint = "Raise the change manager's retention (metastore.repl.cm.retain), then bootstrap the table again."
+    default_hint = (
+        "Raise the change manager's retention (metastore.repl.cm.retain), then bootstrap the table again."
+    )

@@ -11,11 +11,14 @@ and other threads wait. A scan fetches pages (``state.store.pages``), so the cal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from state.errors import LimitExceeded
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 
 KEY_BYTES_MAX: Final = 8 * 1024

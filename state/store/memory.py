@@ -7,14 +7,18 @@ a failed one is undone, and a lock keeps every other thread out until it ends, s
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedDict
 
 from state.store import Transaction, refuse_oversize
 from state.store.pages import scan_pages
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class MemoryStore:

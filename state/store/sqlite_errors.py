@@ -8,10 +8,14 @@ again: what a failed fsync has left behind is only known after recovery has read
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

@@ -10,6 +10,7 @@ allocation is an open write id of its table.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
@@ -17,7 +18,10 @@ from state.transactions import records
 from state.transactions.source_txns import Allocation, OpenTxn, Touched
 from state.transactions.table_ids import ABORTED_MAX, TableWriteIds
 from state.transactions.unsaved import Unsaved
-from state.transactions.write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from state.transactions.write_ids import ValidWriteIds
 
 
 @dataclass(slots=True)

@@ -14,13 +14,18 @@ Events at or below the recorded position are not to be handed in; those of trans
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from state.errors import Inconsistent, StateCorrupt, TargetDiverged
-from state.store import Reader, Transaction
 from state.transactions.book import Book, touched_of
 from state.transactions.source_txns import Allocation, OpenTxn, SourceTxn, Touched
-from state.transactions.write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state.store import Reader, Transaction
+    from state.transactions.write_ids import ValidWriteIds
 
 
 class TxnLedger:

@@ -6,13 +6,18 @@ are the keys with an empty value (touched partitions, aborted ids).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from state.store import Transaction
 from state.transactions.records import table_key, table_value, txn_key, txn_value
-from state.transactions.source_txns import OpenTxn
-from state.transactions.table_ids import TableWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state.store import Transaction
+    from state.transactions.source_txns import OpenTxn
+    from state.transactions.table_ids import TableWriteIds
 
 
 @dataclass(slots=True)

@@ -10,13 +10,16 @@ A list says nothing about ids that compaction or the cleaner has forgotten: they
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, LimitExceeded
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 
 NO_OPEN_WRITE_ID: Final = 2**63 - 1

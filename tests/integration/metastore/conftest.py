@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "generations: starts metastores of Hive 2.3 and 3.1, some 10 s each")
-
-
 @pytest.fixture
 def client(target: ClusterEndpoints) -> Iterator[Metastore]:
     with Metastore(target.metastore) as metastore:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked
-from state.store import Store, Transaction
 from state.store.sqlite import SqliteStore
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from state.store import Store, Transaction
 
 
 _opened: list[SqliteStore] = []
