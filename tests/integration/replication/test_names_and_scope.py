@@ -1,0 +1,185 @@
+"""Which tables a policy follows when names come, go and change."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.sql import Session
+from handlers.metastore import Metastore
+from handlers.replication.bootstrap import bootstrap
+from handlers.replication.policy import Policy
+from handlers.structs import Database
+from state.errors import TargetDiverged, Unsupported
+from state.store.memory import MemoryStore
+from tests.builders.hive_tables import a_table
+from tests.builders.replica import Replica, build_replica
+from tests.builders.small_workload import ACID, create_source, roll_back
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A source database with tables that move in and out of patterns, and its place in the log."""
+
+    db: str
+    before: int
+    last: int
+
+
+@pytest.fixture(scope="module")
+def shop(source: ClusterEndpoints) -> Shop:
+    db = f"shop_{uuid.uuid4().hex[:8]}"
+    with Session.connect(source.sql) as sql, closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+        create_source(sql, db)
+        for table in ("fact_a", "fact_b", "tmp_in"):
+            sql.run(f"create table {db}.{table} (id int) {ACID}")
+            sql.run(f"insert into {db}.{table} values (1)")
+        sql.run(f"alter table {db}.fact_b rename to {db}.tmp_b")
+        sql.run(f"alter table {db}.tmp_in rename to {db}.fact_in")
+        sql.run(f"insert into {db}.fact_in values (2)")
+        sql.run(f"drop table {db}.fact_a")
+        sql.run(f"create table {db}.fact_a (id int, note string) {ACID}")
+        sql.run(f"insert into {db}.fact_a values (3,'anew')")
+        roll_back(sql, f"insert into {db}.fact_a values (4,'never')")
+        return Shop(db, before, metastore.current_event_id())
+
+
+Follow = Callable[..., Replica]
+
+
+@pytest.fixture
+def follow(source: ClusterEndpoints, target: ClusterEndpoints, shop: Shop) -> Iterator[Follow]:
+    """Replicas of the shop that have followed it to its end."""
+    made: list[Replica] = []
+
+    def build(**policy: object) -> Replica:
+        replica = build_replica(
+            source.metastore,
+            target.metastore,
+            db=shop.db,
+            target_db=f"{shop.db}_{uuid.uuid4().hex[:6]}",
+            roots=[source.warehouse, source.external, source.cmroot],
+            start=shop.before,
+            **policy,  # type: ignore[arg-type]  # fields of Policy
+        )
+        made.append(replica)
+        replica.follow(upto=shop.last)
+        return replica
+
+    yield build
+    for replica in made:
+        replica.projection.close()
+
+
+def tables(replica: Replica) -> list[str]:
+    return sorted(replica.target.table_names(replica.policy.target_db))
+
+
+def test_names_may_change_and_be_used_again(follow: Follow, target_sql: Session) -> None:
+    everything = follow()
+    assert everything.quarantined() == {}
+    assert tables(everything) == ["fact_a", "fact_in", "tmp_b"]
+    assert [line for line in everything.differences() if "COLUMN_STATS_ACCURATE" not in line] == []
+    count = f"select count(*) from {everything.policy.target_db}.fact_a"
+    assert target_sql.rows(count) == [("1",)], "statistics of what was rolled back are not believed"
+
+
+def test_a_rename_leads_out_of_a_policy_and_into_it(follow: Follow) -> None:
+    facts = follow(include=("fact_*",))
+    assert tables(facts) == ["fact_a"], "fact_b left, fact_in came with rows that nobody told of"
+    assert facts.quarantined() == {"fact_in": "unsupported"}
+    (confined,) = facts.context.quarantine.entries()
+    assert "Bootstrap the table" in confined.reason
+
+
+def test_two_policies_with_other_tables_follow_one_source(follow: Follow) -> None:
+    facts, others = follow(include=("fact_*",)), follow(exclude=("fact_*",))
+    assert tables(facts) == ["fact_a"]
+    assert tables(others) == [], "tmp_in left, and tmp_b came from outside"
+    assert others.quarantined() == {"tmp_b": "unsupported"}
+
+
+def test_a_dropped_database_goes_with_all_its_tables_and_may_come_again(
+    source: ClusterEndpoints, target: ClusterEndpoints, database: str
+) -> None:
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+        metastore.create_database(Database(name=database))
+        metastore.create_table(a_table(database, "old"))
+        metastore.drop_database(database, cascade=True, delete_data=True)
+        dropped = metastore.current_event_id()
+        metastore.create_database(Database(name=database, description="second"))
+        metastore.create_table(a_table(database, "new"))
+        last = metastore.current_event_id()
+    roots = [source.warehouse, source.external, source.cmroot]
+    replica = build_replica(source.metastore, target.metastore, db=database, roots=roots, start=before)
+    with closing(replica.projection):
+        replica.follow(upto=dropped)
+        assert replica.policy.target_db not in replica.target.database_names()
+        replica.follow(upto=last)
+        assert tables(replica) == ["new"]
+        assert replica.target.get_database(replica.policy.target_db).description == "second"
+
+
+@pytest.fixture
+def metastores(source: ClusterEndpoints, target: ClusterEndpoints) -> Iterator[tuple[Metastore, Metastore]]:
+    with (
+        closing(Metastore([source.metastore])) as ours,
+        closing(Metastore([target.metastore])) as theirs,
+    ):
+        yield ours, theirs
+
+
+def test_a_source_that_holds_tables_cannot_be_bootstrapped_yet(
+    metastores: tuple[Metastore, Metastore], shop: Shop
+) -> None:
+    source, target = metastores
+    store = MemoryStore()
+    with pytest.raises(Unsupported, match="holds tables"):
+        bootstrap(source=source, target=target, policy=Policy("p", shop.db, f"{shop.db}_x"), store=store)
+    none_of_them = Policy("p", shop.db, f"{shop.db}_x", include=("other_*",))
+    assert not bootstrap(source=source, target=target, policy=none_of_them, store=store).repeated
+
+
+def test_a_target_that_is_not_empty_is_refused(
+    metastores: tuple[Metastore, Metastore], database: str
+) -> None:
+    source, target = metastores
+    target.create_database(Database(name=database))
+    target.create_table(a_table(database, "stranger"))
+    policy = Policy("p", f"{database}_nowhere", database)
+    with pytest.raises(TargetDiverged, match="not empty"):
+        bootstrap(source=source, target=target, policy=policy, store=MemoryStore())
+
+
+def test_a_second_bootstrap_changes_nothing(metastores: tuple[Metastore, Metastore], database: str) -> None:
+    source, target = metastores
+    source.create_database(Database(name=database))
+    policy, store = Policy("p", database, f"{database}_r"), MemoryStore()
+    first = bootstrap(source=source, target=target, policy=policy, store=store)
+    again = bootstrap(source=source, target=target, policy=policy, store=store)
+    assert (again.event_id, again.repeated) == (first.event_id, True)
+
+
+def test_an_id_left_by_an_earlier_replica_does_not_hide_the_events_of_a_new_one(
+    source: ClusterEndpoints, target: ClusterEndpoints, database: str
+) -> None:
+    with closing(Metastore([target.metastore])) as theirs:
+        theirs.create_database(Database(name=f"{database}_r", parameters={"repl.last.id": str(2**40)}))
+    roots = [source.warehouse, source.external, source.cmroot]
+    replica = build_replica(source.metastore, target.metastore, db=database, roots=roots)
+    with closing(replica.projection):
+        replica.source.create_database(Database(name=database))
+        replica.source.create_table(a_table(database, "first"))
+        replica.follow()
+        assert tables(replica) == ["first"]
