@@ -51,7 +51,7 @@ class Parts:
     jobs: tuple[Job, ...]
     sources: tuple[SourcePart, ...]
     projections: tuple[ProjectionPart, ...]
-    timelines: tuple[TimelineView, ...]
+    timelines: tuple[TimelineView, ...] = ()
 
 
 def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts:
