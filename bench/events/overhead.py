@@ -19,14 +19,10 @@ from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.context import Context
-from handlers.replication.lastid import LastId
 from handlers.replication.observer import Silent
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.quarantine import Quarantine
-from handlers.replication.tables_seen import TablesSeen
 from state.store.sqlite import SqliteStore
-from state.transactions import TxnLedger
 from tests.builders.replica import Replica
 
 
@@ -129,14 +125,10 @@ def build(endpoints: Endpoints, db: str, state: Path, calls: Stopwatch, copies: 
         Path(place).as_uri() for place in (endpoints.source.warehouse, endpoints.source.cmroot)
     )
     store = SqliteStore(state, schema_version=1)
-    context = Context(
-        policy=policy,
-        source=source,
-        target=target,
-        seen=TablesSeen(target, policy),
-        last_id=LastId(target, policy),
-        ledger=TxnLedger(),
-        quarantine=Quarantine(),
+    context = Context.between(
+        source,
+        target,
+        policy,
         copies=TimedPool(Copier(file_systems, roots), copies),
         files=file_systems,
         observer=Silent(),

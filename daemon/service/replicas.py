@@ -21,14 +21,10 @@ from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import Bootstrapped, bootstrap
 from handlers.replication.context import Context
-from handlers.replication.lastid import LastId
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.quarantine import Quarantine
-from handlers.replication.tables_seen import TablesSeen
 from state.errors import ConfigError
 from state.store.sqlite import SqliteStore
-from state.transactions import TxnLedger
 
 
 if TYPE_CHECKING:
@@ -108,18 +104,7 @@ def build_projection(
     file_systems = open_file_systems(_file_options(config))
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers)
-    context = Context(
-        policy=policy,
-        source=source,
-        target=target,
-        seen=TablesSeen(target, policy),
-        last_id=LastId(target, policy),
-        ledger=TxnLedger(),
-        quarantine=Quarantine(),
-        copies=copies,
-        files=file_systems,
-        observer=observer,
-    )
+    context = Context.between(source, target, policy, copies=copies, files=file_systems, observer=observer)
     projection = ReplicationProjection(
         source_name=settings.source,
         context=context,

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.replication.lastid import LastId
+from handlers.replication.quarantine import Quarantine
+from handlers.replication.tables_seen import TablesSeen
+from state.transactions import TxnLedger
+
 
 if TYPE_CHECKING:
     from handlers.files import CopyPool, FileSystems
     from handlers.metastore import Metastore
-    from handlers.replication.lastid import LastId
     from handlers.replication.observer import Observer
     from handlers.replication.policy import Policy
-    from handlers.replication.quarantine import Quarantine
-    from handlers.replication.tables_seen import TablesSeen
     from state.errors import TidelineError
-    from state.transactions import TxnLedger
 
 
 CONFINED: Final = "quarantined"
@@ -36,6 +37,30 @@ class Context:
     copies: CopyPool
     files: FileSystems
     observer: Observer
+
+    @staticmethod
+    def between(
+        source: Metastore,
+        target: Metastore,
+        policy: Policy,
+        *,
+        copies: CopyPool,
+        files: FileSystems,
+        observer: Observer,
+    ) -> Context:
+        """Return what replay of ``policy`` works with, nothing seen and nothing remembered yet."""
+        return Context(
+            policy=policy,
+            source=source,
+            target=target,
+            seen=TablesSeen(target, policy),
+            last_id=LastId(target, policy),
+            ledger=TxnLedger(),
+            quarantine=Quarantine(),
+            copies=copies,
+            files=files,
+            observer=observer,
+        )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated and not confined."""

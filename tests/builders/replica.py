@@ -18,16 +18,12 @@ from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.context import Context
-from handlers.replication.lastid import LastId
 from handlers.replication.observer import Silent
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.quarantine import Quarantine
-from handlers.replication.tables_seen import TablesSeen
 from state.errors import NotFound
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
-from state.transactions import TxnLedger
 
 
 if TYPE_CHECKING:
@@ -115,14 +111,10 @@ def build_replica(
     chosen = Policy(name=db, source_db=db, target_db=target_db or f"{db}_r", **policy)  # type: ignore[arg-type]
     kept = store if store is not None else MemoryStore()
     file_systems = open_file_systems()
-    context = Context(
-        policy=chosen,
-        source=source,
-        target=target,
-        seen=TablesSeen(target, chosen),
-        last_id=LastId(target, chosen),
-        ledger=TxnLedger(),
-        quarantine=Quarantine(),
+    context = Context.between(
+        source,
+        target,
+        chosen,
         copies=CopyPool(Copier(file_systems, AllowedRoots.of(roots)), workers=4),
         files=file_systems,
         observer=Silent(),
