@@ -6,9 +6,12 @@ from typing import Any
 
 from handlers.events import (
     Embedded,
+    FilesWritten,
     PartitionsAdded,
+    SourceFile,
     StatisticsUpdated,
     TableAltered,
+    TableCreated,
     TableDropped,
     TxnAborted,
     TxnCommitted,
@@ -80,9 +83,40 @@ def allocated(event_id: int, txn_id: int, write_id: int, table: str = "orders") 
     )
 
 
-def committed(event_id: int, txn_id: int = 1) -> TxnCommitted:
+def created(event_id: int, table: str = "orders", **fields: Any) -> TableCreated:
+    """Return a CREATE_TABLE."""
+    return TableCreated(
+        event_id=event_id,
+        time_s=0,
+        kind="CREATE_TABLE",
+        db="shop",
+        table=table,
+        after=embedded(a_table(table, **fields)),
+    )
+
+
+def written(
+    event_id: int, *files: SourceFile, txn_id: int = 1, write_id: int = 1, table: str = "orders", **place: int
+) -> FilesWritten:
+    """Return a write part; ``place`` is its part and the number of parts, if there are several."""
+    return FilesWritten(
+        event_id=event_id,
+        time_s=0,
+        kind="WRITE",
+        db="shop",
+        table=table,
+        txn_id=txn_id,
+        write_id=write_id,
+        partition_name="",
+        files=files,
+        raw_files=tuple(f"{file.uri}###{file.subdir}" for file in files),
+        **place,
+    )
+
+
+def committed(event_id: int, txn_id: int = 1, **place: int) -> TxnCommitted:
     """Return a COMMIT_TXN."""
-    return TxnCommitted(event_id=event_id, time_s=0, kind="COMMIT_TXN", txn_id=txn_id)
+    return TxnCommitted(event_id=event_id, time_s=0, kind="COMMIT_TXN", txn_id=txn_id, **place)
 
 
 def aborted(event_id: int, txn_id: int = 1) -> TxnAborted:

@@ -16,6 +16,7 @@ from tests.integration.conftest import source, stack, target
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
@@ -38,11 +39,13 @@ def test_killed_at_pass_after_pass_of_a_step_a_replica_comes_to_equal_its_source
     source: ClusterEndpoints,  # noqa: F811 - likewise
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """The n-th run dies at its n-th pass of the step, so that it gets further than the run before, until one ends."""
     replay = KilledReplay.of(written, source, target, tmp_path)
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):
         kills += 1
+    record_property("kills", kills)
     assert kills > 0
     assert replay.differences() == []

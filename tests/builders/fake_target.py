@@ -1,0 +1,206 @@
+"""A target metastore of lists and dictionaries, that can be told to fail: for error paths that a real one does not give on demand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from handlers.events import SourceFile
+from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.replication.context import Context
+from handlers.replication.lastid import LastId
+from handlers.replication.observer import Silent
+from handlers.replication.policy import Policy
+from handlers.replication.projection import ReplicationProjection
+from handlers.replication.quarantine import Quarantine
+from handlers.replication.tables_seen import TablesSeen
+from handlers.structs import Database
+from state.errors import AlreadyExists, NotFound, TidelineError
+from state.positions import POSITION_KEY, Position
+from state.store.memory import MemoryStore
+from state.transactions import TxnLedger, ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from handlers.structs import Table, WriteEventInfo
+
+
+class FakeTarget:
+    """What replay calls. ``calls`` are the names of the calls in order; ``answers`` override a call's next results."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self.warehouse = warehouse
+        self.databases: dict[str, Database] = {}
+        self.tables: dict[str, Table] = {}
+        self.calls: list[str] = []
+        self.commits: list[tuple[int, list[WriteEventInfo]]] = []
+        self.allocations: list[tuple[int, int, bool]] = []
+        self.answers: dict[str, list[Any]] = defaultdict(list)
+        self.invalid: dict[str, tuple[int, ...]] = {}
+        """By table, the write ids that the target says are open."""
+        self._txns: dict[int, int] = {}
+        self._write_ids: dict[tuple[str, int], int] = {}
+
+    def fails(self, call: str, error: TidelineError, times: int = 1) -> None:
+        """Let the next calls fail."""
+        self.answers[call] += [error] * times
+
+    def _called(self, name: str, otherwise: Callable[[], Any] = lambda: None) -> Any:
+        self.calls.append(name)
+        if not self.answers[name]:
+            return otherwise()
+        answer = self.answers[name].pop(0)
+        if isinstance(answer, TidelineError):
+            raise answer
+        return answer
+
+    def get_database(self, name: str) -> Database:
+        if name not in self.databases:
+            raise NotFound("no such database", name=name)
+        return self.databases[name].copy()
+
+    def create_database(self, database: Database) -> None:
+        if database.name in self.databases:
+            raise AlreadyExists("there is one", name=database.name)
+        self._called("create_database", lambda: self.databases.update({database.name: database}))
+
+    def alter_database(self, name: str, database: Database) -> None:
+        self._called("alter_database", lambda: self.databases.update({name: database}))
+
+    def table_names(self, _db: str) -> list[str]:
+        return list(self.tables)
+
+    def get_table(self, _db: str, name: str) -> Table:
+        if name not in self.tables:
+            raise NotFound("no such table", name=name)
+        return self.tables[name].copy()
+
+    def create_table(self, table: Table, **_options: Any) -> None:
+        def create() -> None:
+            if table.tableName in self.tables:
+                raise AlreadyExists("there is one", name=table.tableName)
+            self._put(table)
+
+        self._called("create_table", create)
+
+    def _put(self, table: Table) -> None:
+        assert table.tableName is not None
+        table.sd.location = table.sd.location or f"file:{self.warehouse}/{table.tableName}"
+        self.tables[table.tableName] = table
+
+    def alter_table(self, _db: str, name: str, table: Table, **_options: Any) -> None:
+        def alter() -> None:
+            if name not in self.tables:
+                raise NotFound("no such table", name=name)
+            del self.tables[name]
+            self._put(table)
+
+        self._called("alter_table", alter)
+
+    def drop_table(self, _db: str, name: str, **_options: Any) -> None:
+        self._called("drop_table", lambda: self.tables.pop(name))
+
+    def open_replayed(self, _policy: str, source_txn: int) -> int:
+        return int(
+            self._called("open_replayed", lambda: self._txns.setdefault(source_txn, 1000 + source_txn))
+        )
+
+    def allocate_replayed(
+        self, _policy: str, _db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
+    ) -> int | None:
+        self.allocations.append((source_txn, write_id, reallocate))
+
+        def allocate() -> int:
+            if reallocate:
+                self._write_ids[table, source_txn] = write_id
+            return self._write_ids.setdefault((table, source_txn), write_id)
+
+        answer: int | None = self._called("allocate_replayed", allocate)
+        return answer
+
+    def commit_replayed(self, _policy: str, source_txn: int, writes: list[WriteEventInfo]) -> None:
+        self._called("commit_replayed", lambda: self.commits.append((source_txn, list(writes))))
+
+    def abort_replayed(self, _policy: str, source_txn: int) -> None:
+        self._called("abort_replayed", lambda: self._txns.pop(source_txn, None))
+
+    def valid_write_ids(self, tables: list[str]) -> list[ValidWriteIds]:
+        return [
+            ValidWriteIds(name, 1_000, open=self.invalid.get(name.partition(".")[2], ()), aborted=())
+            for name in tables
+        ]
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+@dataclass
+class FakedReplica:
+    """A projection of policy ``shop`` on the fake, with real copies between directories of the test."""
+
+    directory: Path
+    target: FakeTarget
+    store: MemoryStore
+    context: Context
+    projection: ReplicationProjection
+
+    def file(
+        self, name: str = "bucket_00000_0", content: bytes = b"rows", *, write_id: int = 1
+    ) -> SourceFile:
+        """Put a file at the source, in the directory of its write id."""
+        subdir = f"delta_{write_id:07d}_{write_id:07d}_0000"
+        path = self.directory / "source" / "orders" / subdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return SourceFile(
+            f"file:{path}", hashlib.md5(content, usedforsecurity=False).hexdigest(), None, subdir
+        )
+
+    def files_on_target(self) -> list[str]:
+        """Return the names of the visible files on the target."""
+        root = self.target.warehouse
+        return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+    def stored_quarantine(self) -> dict[str, str]:
+        """Return what a restart would find: confined tables and codes."""
+        stored = Quarantine()
+        stored.load(self.store)
+        return {entry.table: entry.code for entry in stored.entries()}
+
+    def stored_position(self) -> int:
+        """Return where a restart would go on."""
+        value = self.store.get(POSITION_KEY)
+        assert value is not None
+        return Position.from_bytes(value).event_id
+
+
+def faked_replica(directory: Path, **policy: Any) -> FakedReplica:
+    """Return a replica of ``shop`` as ``shop_r``, bootstrapped at event 0, with an empty target database."""
+    target, store = FakeTarget(directory / "target"), MemoryStore()
+    chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
+    target.databases["shop_r"] = Database(name="shop_r", parameters={})
+    metastore: Any = target
+    file_systems = open_file_systems()
+    copier = Copier(file_systems, AllowedRoots.of([f"file:{directory}/source"]), attempts_max=2)
+    context = Context(
+        policy=chosen,
+        source=metastore,
+        target=metastore,
+        seen=TablesSeen(metastore, chosen),
+        last_id=LastId(metastore, chosen),
+        ledger=TxnLedger(),
+        quarantine=Quarantine(),
+        copies=CopyPool(copier, workers=1),
+        files=file_systems,
+        observer=Silent(),
+    )
+    with store.transaction() as txn:
+        txn.put(POSITION_KEY, Position(0).to_bytes())
+    projection = ReplicationProjection(source_name="lake", context=context, store=store)
+    projection.open()
+    return FakedReplica(directory, target, store, context, projection)
