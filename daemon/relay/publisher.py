@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _QUEUE_RECORDS: Final = 20_000
 _QUEUE_KBYTES: Final = 65_536
+_SETTLE_S: Final = 10.0
+"""How long the end of a relay waits for acknowledgements; less than the time that a stop may take."""
 
 
 class Publisher:
@@ -44,7 +46,6 @@ class Publisher:
         self.size_bytes = 0
         self._after = after
         self._topic = topic.name
-        self._timeout_s = settings.delivery_timeout_s
         self._pending: deque[Position] = deque()
         self._failure: KafkaError | None = None
         self._producer = Producer(
@@ -86,7 +87,7 @@ class Publisher:
 
     def settle(self) -> None:
         """Wait until everything is acknowledged; raise KafkaUnavailable or what else has failed."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + _SETTLE_S
         while self._pending:
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(
@@ -98,8 +99,8 @@ class Publisher:
     def close(self) -> None:
         """Throw away what was not acknowledged; nothing of it is sent any more."""
         self._producer.purge()
-        self._producer.flush(1.0)
-        self._producer.close()
+        if self._producer.flush(1.0) == 0:
+            self._producer.close()  # where something is left, this would wait for it without bound
 
     def _produce(self, key: bytes, value: bytes, headers: Any, position: Position) -> None:
         while True:

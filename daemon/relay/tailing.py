@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from state.errors import GapDetected
+from state.errors import GapDetected, TidelineError
 
 
 if TYPE_CHECKING:
@@ -74,15 +75,25 @@ class Tail:
 
     def follow(self, lifeline: Lifeline) -> None:
         """Relay until told to stop, then wait for what is on its way; raise what ended it otherwise."""
+        try:
+            self._turn_until_told(lifeline)
+        except TidelineError:
+            # What was read before the metastore failed is kept, or a metastore that fails often would let nothing through.
+            with suppress(TidelineError):
+                self._publisher.settle()
+            self._report(lifeline)
+            raise
+        self._publisher.settle()
+        self._report(lifeline)
+        self._save()
+
+    def _turn_until_told(self, lifeline: Lifeline) -> None:
         while not lifeline.stopping.is_set():
             if self._take():
                 self._pace.busy()
             else:
                 self._wait(lifeline)
             self._report(lifeline)
-        self._publisher.settle()
-        self._report(lifeline)
-        self._save()
 
     def _take(self) -> bool:
         """Read one batch and hand it to the publisher; False where there was nothing."""
