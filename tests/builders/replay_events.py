@@ -96,11 +96,19 @@ def created(event_id: int, table: str = "orders", **fields: Any) -> TableCreated
 
 
 def written(
-    event_id: int, *files: SourceFile, txn_id: int = 1, write_id: int = 1, table: str = "orders", **place: int
+    event_id: int,
+    *files: SourceFile,
+    txn_id: int = 1,
+    write_id: int = 1,
+    table: str = "orders",
+    part: int = 0,
+    parts: int = 1,
 ) -> FilesWritten:
-    """Return a write part; ``place`` is its part and the number of parts, if there are several."""
+    """Return a write part."""
     return FilesWritten(
         event_id=event_id,
+        part=part,
+        parts=parts,
         time_s=0,
         kind="WRITE",
         db="shop",
@@ -110,13 +118,12 @@ def written(
         partition_name="",
         files=files,
         raw_files=tuple(f"{file.uri}###{file.subdir}" for file in files),
-        **place,
     )
 
 
-def committed(event_id: int, txn_id: int = 1, **place: int) -> TxnCommitted:
+def committed(event_id: int, txn_id: int = 1, *, part: int = 0, parts: int = 1) -> TxnCommitted:
     """Return a COMMIT_TXN."""
-    return TxnCommitted(event_id=event_id, time_s=0, kind="COMMIT_TXN", txn_id=txn_id, **place)
+    return TxnCommitted(event_id=event_id, part=part, parts=parts, time_s=0, kind="COMMIT_TXN", txn_id=txn_id)
 
 
 def aborted(event_id: int, txn_id: int = 1) -> TxnAborted:
