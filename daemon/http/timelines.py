@@ -13,6 +13,7 @@ import orjson
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daemon.requests import failure
 from daemon.timelines import TABLES_MAX, CoverQuestion, TimelineAnswers
 from state.errors import BadInput, NotFound, Refused, TidelineError
 
@@ -60,7 +61,7 @@ def _endpoint(
             given = _parameters(request, allowed)
             body, code = answer(request.path_params.get("name", "").lower(), given), 200
         except TidelineError as error:
-            body, code = _failure(error), _status(error)
+            body, code = failure(error), _status(error)
         content = orjson.dumps(body, default=str)
         return Response(content, code, {**headers, "content-type": "application/json"})
 
@@ -108,10 +109,6 @@ def _flag(given: Parameters, name: str) -> bool:
     if value not in {"true", "false"}:
         raise BadInput("true or false is wanted", parameter=name, value=value)
     return value == "true"
-
-
-def _failure(error: TidelineError) -> dict[str, Any]:
-    return {"code": error.code, "message": error.message, "hint": error.hint, "context": error.context}
 
 
 def _status(error: TidelineError) -> int:

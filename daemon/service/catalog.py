@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.consumer import ConsumerSettings, ReaderStatus, TopicReader, follow
@@ -11,12 +12,15 @@ from daemon.metrics import CatalogMeasures
 from daemon.projection import ProjectionStatus
 from daemon.relay import outbox_of
 from daemon.reporting import ProjectionPart
+from daemon.requests import Inbox
 from daemon.service.late import Late
 from daemon.service.measured import measured_metastore
 from daemon.service.sources import broker_settings, relay_settings, source_topic, state_file
+from daemon.service.timelines import Desk
 from daemon.supervisor import Job
 from daemon.timelines import Known, TimelineView
 from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.publishing import Publisher
 from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.timelines import TimelineFollower
 from handlers.metastore import Metastore
@@ -29,11 +33,14 @@ from state.timelines.values import TimeRange
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from daemon.config import CatalogConfig, Config, FactConfig
     from daemon.lifeline import Lifeline
     from daemon.metrics import Metrics
+    from handlers.events import Event
+    from state.positions import Position
 
 
 STORE_VERSION: Final = 1
@@ -49,6 +56,11 @@ def projection_name(source: str) -> str:
 def catalog_file(config: Config, source: str) -> Path:
     """Return the state file of a source's catalog."""
     return state_file(config.state.dir, "catalog", source)
+
+
+def requests_directory(config: Config, source: str) -> Path:
+    """Return where a source's catalog is asked to do something."""
+    return config.state.dir / "requests" / f"catalog-{source}"
 
 
 def rules_of(catalog: CatalogConfig) -> Rules:
@@ -101,6 +113,101 @@ def build_catalog(config: Config, source: str, metrics: Metrics) -> tuple[Job, P
     return Job(projection, late.run), part, view
 
 
+@dataclass(frozen=True, slots=True)
+class OpenCatalog:
+    """A source's catalog with its state open."""
+
+    store: SqliteStore
+    source: Metastore
+    follower: TimelineFollower
+    projection: CatalogProjection
+    desk: Desk
+
+    def known(self) -> Known:
+        """Return what answers are made from; for any thread."""
+        watch = self.projection.watch
+        event_id = self.projection.position.applied_event_id
+        return Known(self.follower.timelines, event_id, watch.waiting(), watch.confined())
+
+
+def open_catalog(config: Config, source: str, measures: CatalogMeasures, metrics: Metrics) -> OpenCatalog:
+    """Open a source's catalog; raises StateLocked, StateCorrupt, ConfigError."""
+    settings = config.catalog[source]
+    follower = TimelineFollower(rules_of(settings), measures, publishes=settings.publish.enabled)
+    metastore = measured_metastore(metrics, source)(config.sources[source].metastore)
+    publisher = _publisher(config, source, metastore, follower, metrics)
+    store = SqliteStore(catalog_file(config, source), schema_version=STORE_VERSION)
+    projection = CatalogProjection(
+        source_name=source,
+        source=metastore,
+        store=store,
+        followers=[follower],
+        observer=measures,
+        publisher=publisher,
+    )
+    written = metastore if publisher is None else publisher.metastore
+    desk = Desk(store, metastore, written, projection, follower, publisher, measures.drifted)
+    return OpenCatalog(store, metastore, follower, projection, desk)
+
+
+def _publisher(
+    config: Config, source: str, metastore: Metastore, follower: TimelineFollower, metrics: Metrics
+) -> Publisher | None:
+    settings = config.catalog[source].publish
+    if not settings.enabled:
+        return None
+    measures = CatalogMeasures(metrics, projection_name(source))
+    if settings.target is None:
+        return Publisher(metastore=metastore, follower=follower, delay_s=settings.delay_s, observer=measures)
+    names = {
+        policy.database: policy.replica_database
+        for policy in config.policies.values()
+        if policy.source == source and policy.target == settings.target
+    }
+    return Publisher(
+        metastore=measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore),
+        follower=follower,
+        delay_s=settings.delay_s,
+        observer=measures,
+        database=lambda db: names.get(db, db),
+    )
+
+
+class _Served:
+    """The catalog's projection, which also does what is asked of it between batches."""
+
+    def __init__(self, opened: OpenCatalog, inbox: Inbox) -> None:
+        self._projection = opened.projection
+        self._desk = opened.desk
+        self._inbox = inbox
+        self.name = opened.projection.name
+        self.source = opened.projection.source
+
+    def open(self) -> Position:
+        """Open the projection and the inbox."""
+        self._inbox.open()
+        return self._projection.open()
+
+    def apply(self, events: Sequence[Event]) -> Position:
+        """Apply, then serve."""
+        position = self._projection.apply(events)
+        self._inbox.serve(self._desk.do)
+        return position
+
+    def settle(self) -> None:
+        """Settle, then serve."""
+        self._projection.settle()
+        self._inbox.serve(self._desk.do)
+
+    def quarantined(self) -> Sequence[str]:
+        """Return the quarantined tables."""
+        return self._projection.quarantined()
+
+    def close(self) -> None:
+        """Close the projection."""
+        self._projection.close()
+
+
 class _Catalog:
     """One source's catalog projection with its reader, kept over restarts of the loop."""
 
@@ -108,35 +215,23 @@ class _Catalog:
         name = projection_name(source)
         self._measures = CatalogMeasures(metrics, name)
         self._visible_s = metrics.visible_s.labels(name)
-        self._follower = TimelineFollower(rules_of(config.catalog[source]), self._measures)
         self._reader = _reader(config, source)  # before the state is opened: nothing is held where it fails
-        self._projection = CatalogProjection(
-            source_name=source,
-            source=measured_metastore(metrics, source)(config.sources[source].metastore),
-            store=SqliteStore(catalog_file(config, source), schema_version=STORE_VERSION),
-            followers=[self._follower],
-            observer=self._measures,
-        )
+        self._opened = open_catalog(config, source, self._measures, metrics)
+        self._served = _Served(self._opened, Inbox(requests_directory(config, source)))
         self._counted_s = 0.0
         self.status = ProjectionStatus(name, source, "starting", None, None)
 
     def run(self, lifeline: Lifeline) -> None:
         """Follow until told to stop; the state is released only then, since a restart goes on with it."""
         try:
-            follow(self._projection, self._reader, lifeline, self._report)
+            follow(self._served, self._reader, lifeline, self._report)
         finally:
             if lifeline.stopping.is_set():
-                self._projection.close()
+                self._served.close()
 
-    def known(self) -> Known:
-        """What answers are made from; for any thread."""
-        position = self._projection.position
-        return Known(
-            self._follower.timelines,
-            position.applied_event_id,
-            self._projection.watch.waiting(),
-            self._projection.watch.confined(),
-        )
+    def known(self) -> Known | None:
+        """What answers are made from, None before the state is read; for any thread."""
+        return None if self.status.position is None else self._opened.known()
 
     def counts(self) -> ReaderStatus:
         """What the reader has met."""
@@ -151,9 +246,9 @@ class _Catalog:
             self._count()
 
     def _count(self) -> None:
-        timelines = self._follower.timelines
+        known = self._opened.known()
         self._measures.counted(
-            sum(1 for _ in each(timelines)), run_total(timelines), len(self._projection.watch.waiting())
+            sum(1 for _ in each(known.timelines)), run_total(known.timelines), len(known.waiting)
         )
         self._counted_s = time.monotonic()
 

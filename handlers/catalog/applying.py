@@ -166,7 +166,7 @@ class Batch:
         reason = self._passed_over(name, watched, event.event_id)
         if reason is not None or watched is None:
             return reason
-        if watched.published is not None and table.parameters.get(APPLIED_EVENT) == watched.published:
+        if _is_own(event, watched):
             return "own"
         if not self._wanting(table):
             return self._dropped(event.event_id, name)
@@ -248,3 +248,11 @@ class Batch:
             self._watch.confine(self._txn, name, error)
             self._observer.table_quarantined(error.code)
         return "quarantined"
+
+
+def _is_own(event: TableAltered, watched: Watched) -> bool:
+    """Whether this is the event of our own publishing: the one that set the event id which was written."""
+    if watched.published is None:
+        return False
+    before, after = event.before.value.parameters or {}, event.after.value.parameters or {}
+    return before.get(APPLIED_EVENT) != after.get(APPLIED_EVENT) == watched.published

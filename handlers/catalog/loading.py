@@ -69,14 +69,18 @@ class Loader:
             self._watch.want(txn, name, "changed")
 
     def load_next(self) -> bool:
-        """Load one table that waits; False where none does.
-
-        A table that the source refuses to show, or whose content makes no sense, is quarantined. Raises Transient.
-        """
+        """Load one table that waits; False where none does. Raises Transient."""
         waiting = self._watch.next_load()
         if waiting is None:
             return False
-        name, reason = waiting
+        self.load(*waiting)
+        return True
+
+    def load(self, name: str, reason: str) -> None:
+        """Load a table; one that the source refuses to show, or whose content makes no sense, is quarantined.
+
+        Raises Transient, and then nothing has changed.
+        """
         try:
             self._load(name, reason)
         except NotFound:
@@ -88,7 +92,6 @@ class Loader:
             self._observer.table_quarantined(error.code)
         else:
             self._observer.table_loaded(reason)
-        return True
 
     def _load(self, name: str, reason: str) -> None:
         as_of = self._source.current_event_id()
@@ -103,8 +106,8 @@ class Loader:
             believed = reason not in FROM_PARTITIONS
             listing = [change for change in changes if not (believed and change.loaded_cheaply(table))]
             if listing:
-                partitions = _listed(self._source, table) if len(listing) == 1 else None
-                everything = [] if partitions is not None else list(_listed(self._source, table))
+                partitions = listed(self._source, table) if len(listing) == 1 else None
+                everything = [] if partitions is not None else list(listed(self._source, table))
                 for change in listing:
                     change.loaded(table, partitions if partitions is not None else everything)
             published = before.published if before is not None else None
@@ -132,7 +135,7 @@ class Loader:
                     yield table_seen(table)
 
 
-def _listed(source: Metastore, table: TableSeen) -> Iterator[PartitionSeen]:
-    """Yield all partitions of a table."""
+def listed(source: Metastore, table: TableSeen) -> Iterator[PartitionSeen]:
+    """Yield all partitions of a table, fetched in batches. Raises Transient."""
     found = source.all_partitions(table.db, table.table)
     return (partition_seen(table.columns, partition) for partition in found)

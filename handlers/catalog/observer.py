@@ -24,7 +24,7 @@ class Observer(Protocol):
         """Partition values were not taken: ``no-time`` or ``stray``."""
 
     def published(self, outcome: str) -> None:
-        """A table's properties were written (``written``), were as wanted (``same``) or not (``conflict``, ``failed``)."""
+        """A table's properties were ``written``, were the ``same``, or not: ``conflict``, ``failed``, ``missing``, ``not-there-yet``."""
 
 
 class Silent:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.catalog.follower import Follower
+    from handlers.catalog.publishing import Publisher
     from handlers.events import Event
     from handlers.metastore import Metastore
     from state.store import Store
@@ -44,7 +45,9 @@ class CatalogProjection:
         store: Store,
         followers: Sequence[Follower],
         observer: Observer | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
+        self._publisher = publisher
         self._source_name = source_name
         self._source = source
         self._store = store
@@ -106,30 +109,38 @@ class CatalogProjection:
         failpoint("catalog.after-commit")
         batch.publish()
         self.position = position
-        self._load_for(LOADING_S)
+        self.settle()
         return position
 
     def settle(self) -> None:
-        """Go on loading what waits."""
+        """Go on loading what waits, and publish what is due."""
         self._load_for(LOADING_S)
+        if self._publisher is not None:
+            self._publisher.publish_due(self._store, self.watch, self.position.applied_event_id)
 
     def load_all(self) -> None:
         """Load everything that waits, however long it takes."""
         self._load_for(float("inf"))
 
-    def ask_reload(self, name: str) -> None:
-        """Have a table loaded from its partitions, which also ends its quarantine; raise NotFound for an unknown one."""
-        if self.watch.get(name) is None and not self.watch.is_waiting(name):
-            raise NotFound("the table is not followed", table=name, hint="See the catalog's rules.")
+    def reload(self, name: str) -> None:
+        """Load a table from its partitions now, which also ends its quarantine.
+
+        Raises NotFound where the table is not there or not wanted, Transient (then it is loaded later).
+        """
         with self._store.transaction() as txn:
             self.watch.want(txn, name, "asked")
+        self._loader.load(name, "asked")
+        if self.watch.get(name) is None:
+            raise NotFound("the table is not followed", table=name, hint="See the rules of the catalog.")
 
     def quarantined(self) -> Sequence[str]:
         """Return the tables that are not followed any more; safe to call from another thread."""
         return tuple(self.watch.confined())
 
     def close(self) -> None:
-        """Release the connection and the store."""
+        """Release the connections and the store."""
+        if self._publisher is not None:
+            self._publisher.close()
         self._source.close()
         self._store.close()
 

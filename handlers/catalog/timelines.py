@@ -7,37 +7,44 @@ whose columns is strictly time, is not looked at again until somebody asks for a
 
 from __future__ import annotations
 
+import time
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.observer import Silent
 from handlers.catalog.seen import TableSeen
 from state.errors import BadInput, ConfigError, TimelineInconsistent
+from state.store import prefix_end
 from state.timelines.periods import UpdatePeriod
 from state.timelines.projection import Timelines
 from state.timelines.properties import APPLIED_EVENT, PARTITION_PERIOD, is_present
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from handlers.catalog.observer import Observer
     from handlers.catalog.rules import Rules
     from handlers.catalog.seen import PartitionSeen, Spec
-    from state.store import Reader, Transaction
+    from state.store import Reader, Store, Transaction
     from state.timelines.tables import TableSettings
 
 
 SAMPLE: Final = 1_000
 """How many partitions are looked at to find the columns that hold time."""
 _UNDECIDED: Final = b"ct/u/"
+_DIRTY: Final = b"ct/d/"
 
 
 class TimelineFollower:
     """Keeps ``timelines`` true; readers of other threads may use it at any time."""
 
-    def __init__(self, rules: Rules, observer: Observer | None = None) -> None:
+    def __init__(self, rules: Rules, observer: Observer | None = None, *, publishes: bool = False) -> None:
         self.rules = rules
+        self.publishes = publishes
+        """Whether tables that changed are remembered as to be published."""
+        self.dirty: dict[str, float] = {}
+        """Tables to be published, with the moment (monotonic) of the first change that is not."""
         self._observer = observer or Silent()
         self.timelines = Timelines()
 
@@ -49,6 +56,14 @@ class TimelineFollower:
     def open(self, reader: Reader) -> None:
         """Read the timelines from the store."""
         self.timelines = Timelines.open(reader)
+        stored = reader.scan(_DIRTY, prefix_end(_DIRTY)) if self.publishes else ()
+        self.dirty = {key[len(_DIRTY) :].decode(): time.monotonic() for key, _ in stored}
+
+    def clean(self, store: Store, name: str) -> None:
+        """A table was published, or cannot be."""
+        self.dirty.pop(name, None)
+        with store.transaction() as txn:
+            txn.delete(_DIRTY + name.encode())
 
     def wants(self, table: TableSeen) -> bool:
         """Whether the rules say so."""
@@ -56,21 +71,21 @@ class TimelineFollower:
 
     def change(self, txn: Transaction) -> TimelineFollowerChange:
         """Start a change."""
-        return TimelineFollowerChange(txn, self.timelines, self.rules, self._observer)
+        return TimelineFollowerChange(txn, self, self._observer)
 
 
 class TimelineFollowerChange:
     """One transaction's changes."""
 
-    def __init__(self, txn: Transaction, timelines: Timelines, rules: Rules, observer: Observer) -> None:
+    def __init__(self, txn: Transaction, follower: TimelineFollower, observer: Observer) -> None:
         self._txn = txn
+        self._follower = follower
         self._observer = observer
-        self._timelines = timelines
-        self._rules = rules
-        self._change = timelines.change(txn)
+        self._timelines = follower.timelines
+        self._rules = follower.rules
+        self._change = follower.timelines.change(txn)
         self.unsure: set[str] = set()
-        self.touched: set[str] = set()
-        """Tables whose timelines may differ from before."""
+        self._touched: set[str] = set()
 
     def created(self, table: TableSeen) -> None:
         """Follow it anew, empty."""
@@ -78,7 +93,7 @@ class TimelineFollowerChange:
         settings = self._rules.settings(table)
         if settings is not None:
             self._change.follow(table.name, settings)
-            self.touched.add(table.name)
+            self._touch(table.name)
         elif self._rules.looks(table):
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
 
@@ -102,7 +117,7 @@ class TimelineFollowerChange:
         settings = self._rules.settings(table)
         if settings is not None and settings != before:
             self.unsure.add(table.name)
-        self.touched |= {table.name}
+        self._touch(table.name)
 
     def forgotten(self, name: str) -> None:
         """Forget its timelines."""
@@ -123,7 +138,7 @@ class TimelineFollowerChange:
             self._change.load_properties(table.name, table.parameters)
         except (TimelineInconsistent, ConfigError, BadInput):
             return False
-        self.touched.add(table.name)
+        self._touch(table.name)
         return True
 
     def loaded(self, table: TableSeen, partitions: Iterable[PartitionSeen]) -> None:
@@ -140,16 +155,16 @@ class TimelineFollowerChange:
         self._txn.delete(_UNDECIDED + table.name.encode())
         self._follow(table.name, settings)
         self._change.load(
-            table.name, ((partition.spec, _period(partition, settings)) for partition in listed)
+            table.name, ((partition.spec, period_of(partition.parameters, settings)) for partition in listed)
         )
-        self.touched.add(table.name)
+        self._touch(table.name)
 
     def put(self, name: str, partition: PartitionSeen) -> None:
         """Add it, where the table has timelines."""
         if self._change.follows(name):
             settings = self._change.settings(name)
-            self._change.add(name, partition.spec, _period(partition, settings))
-            self.touched.add(name)
+            self._change.add(name, partition.spec, period_of(partition.parameters, settings))
+            self._touch(name)
         elif self._txn.get(_UNDECIDED + name.encode()) is not None:
             self._look(name, partition.spec)
 
@@ -157,7 +172,7 @@ class TimelineFollowerChange:
         """Drop it, where the table has timelines; the table is unsure where that cannot be decided."""
         if self._change.follows(name):
             self._change.drop(name, spec)
-            self.touched.add(name)
+            self._touch(name)
             if self._change.is_stale(name):
                 self.unsure.add(name)
 
@@ -166,6 +181,16 @@ class TimelineFollowerChange:
         self._change.publish()
         for reason, count in self._change.skipped.items():
             self._observer.values_refused(reason, count)
+        now_s = time.monotonic()
+        for name in self._touched if self._follower.publishes else ():
+            self._follower.dirty.setdefault(name, now_s)
+
+    def _touch(self, name: str) -> None:
+        """Remember that a table's timelines may differ from before."""
+        if name not in self._touched:
+            self._touched.add(name)
+            if self._follower.publishes:
+                self._txn.put(_DIRTY + name.encode(), b"")
 
     def _follow(self, name: str, settings: TableSettings) -> None:
         """Follow with these settings, keeping the storage forms that single timelines were given."""
@@ -185,9 +210,9 @@ class TimelineFollowerChange:
             self._txn.delete(key)
 
 
-def _period(partition: PartitionSeen, settings: TableSettings) -> UpdatePeriod | None:
+def period_of(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
     """Return the period that a partition's own parameter names; one that is no period says nothing."""
-    name = partition.parameters.get(PARTITION_PERIOD)
+    name = parameters.get(PARTITION_PERIOD)
     if not name:
         return None
     try:
