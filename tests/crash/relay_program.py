@@ -1,0 +1,53 @@
+"""Relays a fixed log into a topic and exits: the program that the crash test kills.
+
+``python relay_program.py BOOTSTRAP TOPIC STATE_FILE``; every record is a request of its own, so that a kill can leave an event
+half written.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from daemon.broker import BrokerSettings
+from daemon.relay import Relay, RelaySettings
+from daemon.topic import Topic, TopicSettings
+from state.store.sqlite import SqliteStore
+from tests.builders.relay import Line, ListedLog, commit, ddl, write
+
+
+RECORD_BYTES_MAX = 4096
+
+
+def log() -> ListedLog:
+    """Eight events, three of them commits with one, two and three writes."""
+    listed = ListedLog(
+        [ddl(1), commit(2, 72), ddl(3), commit(4, 74), commit(5, 75, []), commit(6, 76), ddl(7), ddl(8)]
+    )
+    for txn_id, tables in ((72, 1), (74, 2), (76, 3)):
+        listed.writes[txn_id] = [write(f"t{number}") for number in range(tables)]
+    return listed
+
+
+def main(bootstrap: str, name: str, state_file: str) -> None:
+    """Relay until everything is in the topic."""
+    broker = BrokerSettings(bootstrap, client={"batch.num.messages": "1"})
+    settings = RelaySettings(
+        source="src",
+        start="earliest",
+        record_bytes_max=RECORD_BYTES_MAX,
+        batch_events=3,
+        linger_ms=0,
+        store_s=0.001,
+    )
+    source = log()
+    store = SqliteStore(state_file, schema_version=1)
+    relay = Relay(broker, Topic(broker, TopicSettings(name)), source.connect, store, settings)
+    last = source.current_event_id()
+    relay.run(
+        Line(until=lambda: relay.status.relayed is not None and relay.status.relayed.applied_event_id >= last)
+    )
+    store.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
