@@ -1,0 +1,96 @@
+"""A notification log that was purged before it was read: both readers stop with both ids, and nothing is skipped."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.endpoints import ClusterEndpoints
+from dev.stack.hive import Metastore as MetastoreProcess
+from dev.stack.hive_conf import ClusterSettings
+from handlers.metastore import Metastore
+from handlers.structs import Database
+from tests.builders.daemons import eventually
+from tests.builders.running_daemon import configured
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dev.stack.endpoints import Endpoints
+
+
+FORGETFUL = ClusterSettings(
+    extra={
+        "metastore.repl.event.db.listener.timetolive": "3s",
+        "metastore.event.db.listener.clean.interval": "1s",
+        "metastore.event.db.listener.clean.startup.wait.interval": "0s",
+    }
+)
+
+
+@pytest.fixture
+def forgetful(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoints]:
+    """A source that keeps its log for three seconds."""
+    process = MetastoreProcess(tmp_path / "forgetful", settings=FORGETFUL)
+    process.start()
+    layout = process.layout
+    yield ClusterEndpoints(
+        process.uri, "127.0.0.1:1", str(layout.warehouse), str(layout.external), str(layout.cmroot)
+    )
+    process.stop()
+
+
+def test_a_purged_log_stops_relay_and_replica_with_both_ids(
+    forgetful: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
+) -> None:
+    with closing(Metastore([forgetful.metastore])) as source:
+        for number in range(3):
+            source.create_database(Database(name=f"early_{number}"))
+        position = source.current_event_id()
+        daemon = configured(
+            tmp_path,
+            source=forgetful,
+            target=stack.target,
+            kafka=stack.kafka,
+            topic=topic,
+            database=database,
+            relay={"start": position + 1},
+        )
+        daemon.bootstrap()
+        for name in ("lost", "lost_too"):
+            source.create_database(Database(name=name))
+        made = 0
+
+        def purged() -> bool:
+            """The log begins behind what comes next; it needs a newest event to begin with."""
+            nonlocal made
+            kept = source.next_events(0, 1)
+            if not kept:
+                made += 1
+                source.create_database(Database(name=f"late_{made}"))
+            return bool(kept) and kept[0].eventId > position + 2
+
+        eventually(purged, 30)
+        with daemon:
+
+            def both_failed() -> bool:
+                purged()
+                status = daemon.status_when(lambda _: True)
+                return status.sources[0].relay_state == "failed" and status.projections[0].state == "failed"
+
+            eventually(both_failed, 60)
+            status = daemon.status_when(lambda _: True)
+        expected = f"expected={position + 1}"
+        assert status.projections[0].code == "gap"
+        for problem in (status.sources[0].problem or "", status.projections[0].problem or ""):
+            assert "[gap]" in problem
+            assert expected in problem
+            assert "found=" in problem
+        assert status.projections[0].event_id == position, "nothing is skipped"
+        text = daemon.command("status").stdout
+        assert "failed" in text
+        assert expected in text
