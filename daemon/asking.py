@@ -30,10 +30,10 @@ def last_known(state_dir: Path) -> DaemonStatus:
 
     Raises NotFound where no daemon ever ran with this state directory.
     """
-    address = _read(state_dir / ADDRESS_FILE)
+    address = running_daemon(state_dir)
     if address is not None:
         try:
-            return ask_daemon(f"http://{_host(address)}:{address.get('port')}")
+            return ask_daemon(address)
         except (Transient, BadInput, ConfigError):
             # Killed without a chance to remove its address: what it wrote down before still holds.
             pass
@@ -47,12 +47,23 @@ def last_known(state_dir: Path) -> DaemonStatus:
     return replace(DaemonStatus.from_json(left), state="stopped")
 
 
+def running_daemon(state_dir: Path) -> str | None:
+    """Return the address that a daemon with this state directory has written down, or None; it may have died since."""
+    address = _read(state_dir / ADDRESS_FILE)
+    return None if address is None else f"http://{_host(address)}:{address.get('port')}"
+
+
 def ask_daemon(url: str) -> DaemonStatus:
     """Return the status of the daemon at ``url``; raise Transient where it does not answer, BadInput for a strange answer."""
+    return _parse(url, *fetch(url, _PATH))
+
+
+def fetch(url: str, path: str) -> tuple[int, bytes]:
+    """Return the code and the body of the daemon's answer to GET ``path``; raise Transient, LimitExceeded, ConfigError."""
     host, port = _address(url)
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", _PATH)
+        connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read(ANSWER_BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as error:
@@ -66,7 +77,7 @@ def ask_daemon(url: str) -> DaemonStatus:
         connection.close()
     if len(body) > ANSWER_BYTES_MAX:
         raise LimitExceeded("the daemon's answer is too long", url=url)
-    return _parse(url, answer.status, body)
+    return answer.status, body
 
 
 def _parse(url: str, code: int, body: bytes) -> DaemonStatus:

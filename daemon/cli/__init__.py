@@ -26,6 +26,11 @@ _COMMANDS: Final = {
     "relay": ("daemon.cli.running", "relay", "Publish the sources' notification logs, and do nothing else."),
     "run": ("daemon.cli.running", "run", "Run the daemon: relays and projections."),
     "status": ("daemon.cli.status", "status", "Show how far everything is, and what does not run."),
+    "timeline": (
+        "daemon.cli.timeline",
+        "timeline",
+        "Show which partitions exist and how they cover a range of time.",
+    ),
     "version": ("daemon.cli.status", "version", "Print the version."),
 }
 

@@ -78,6 +78,14 @@ class CatalogProjection:
             self.position = Position.from_bytes(stored)
         return self.position
 
+    def recall(self) -> bool:
+        """Read the state without asking the source: for looking at it. False where there is none yet."""
+        self._reread()
+        stored = self._store.get(POSITION_KEY)
+        if stored is not None:
+            self.position = Position.from_bytes(stored)
+        return stored is not None
+
     def _reread(self) -> None:
         self.watch.open(self._store)
         for follower in self._followers:
