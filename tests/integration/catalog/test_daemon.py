@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,8 @@ import yaml
 
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dev.stack.endpoints import Endpoints
     from dev.stack.sql import Session
 

@@ -1,0 +1,116 @@
+"""A catalog projection on a real metastore, fed straight from the notification log, without Kafka in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.timelines import TimelineFollower
+from handlers.decoding import decode, encode
+from handlers.metastore import Metastore
+from state.store.memory import MemoryStore
+from state.timelines.projection import Timelines, each
+
+
+if TYPE_CHECKING:
+    from handlers.catalog.publishing import Publisher
+    from handlers.events import Event
+    from state.positions import Position
+    from state.store import Store
+
+
+Content = dict[tuple[str, str, str], list[tuple[str, str]]]
+"""(table, column, period) to runs as (first, last)."""
+
+
+@dataclass
+class FollowedCatalog:
+    """A projection with what it works on."""
+
+    source: Metastore
+    store: Store
+    follower: TimelineFollower
+    projection: CatalogProjection
+
+    def events(self, after: int) -> list[Event]:
+        """Read the log from ``after`` on, as the consumer would hand it in."""
+        found: list[Event] = []
+        for notification in self.source.next_events(after, -1):
+            records = encode("test", notification, None, record_bytes_max=512 * 1024)
+            found.extend(decode(record.value, record.headers) for record in records)
+        return found
+
+    def follow(self) -> Position:
+        """Apply everything that the log holds, and load everything that waits."""
+        position = self.projection.open()
+        self.projection.load_all()
+        events = self.events(position.event_id)
+        if events:
+            position = self.projection.apply(events)
+        self.projection.load_all()
+        self.timelines.check(self.store)
+        return position
+
+    @property
+    def timelines(self) -> Timelines:
+        """What is known now."""
+        return self.follower.timelines
+
+    def content(self) -> Content:
+        """Everything that the timelines hold."""
+        return content(self.timelines)
+
+
+def content(timelines: Timelines) -> Content:
+    """What timelines hold, empty ones left out."""
+    return {
+        (table, timeline.column, timeline.period.lens_name): [
+            (timeline.period.format(first), timeline.period.format(end - 1))
+            for first, end in timeline.runs.pairs()
+        ]
+        for table, timeline in each(timelines)
+        if timeline.runs
+    }
+
+
+def followed_catalog(
+    uri: str,
+    rules: Rules,
+    *,
+    store: Store | None = None,
+    publisher: type[Publisher] | None = None,
+    delay_s: float = 0,
+) -> FollowedCatalog:
+    """Return a catalog of the metastore at ``uri``; with ``publisher`` it writes into the source's tables."""
+    from handlers.catalog.observer import Silent
+
+    source = Metastore([uri])
+    follower = TimelineFollower(rules, publishes=publisher is not None)
+    made = (
+        publisher(metastore=source, follower=follower, delay_s=delay_s, observer=Silent())
+        if publisher is not None
+        else None
+    )
+    kept = store if store is not None else MemoryStore()
+    projection = CatalogProjection(
+        source_name="test", source=source, store=kept, followers=[follower], publisher=made
+    )
+    return FollowedCatalog(source, kept, follower, projection)
+
+
+def rules_for(database: str, **rule: object) -> Rules:
+    """Rules that follow every table of one database."""
+    return Rules((Rule((f"{database}.*",), **rule),), lens=False)  # type: ignore[arg-type]  # names are the fields
+
+
+def rebuilt(uri: str, rules: Rules) -> Content:
+    """What a catalog that starts now would know."""
+    fresh = followed_catalog(uri, rules)
+    try:
+        fresh.projection.open()
+        fresh.projection.load_all()
+        return fresh.content()
+    finally:
+        fresh.projection.close()
