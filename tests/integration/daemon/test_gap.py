@@ -84,6 +84,7 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
 
             eventually(both_failed, 60)
             status = daemon.status_when(lambda _: True)
+            shown = daemon.command("status")
         expected = f"expected={position + 1}"
         assert status.projections[0].code == "gap"
         for problem in (status.sources[0].problem or "", status.projections[0].problem or ""):
@@ -91,6 +92,5 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
             assert expected in problem
             assert "found=" in problem
         assert status.projections[0].event_id == position, "nothing is skipped"
-        text = daemon.command("status").stdout
-        assert "failed" in text
-        assert expected in text
+        assert "failed" in shown.stdout, shown.stderr
+        assert expected in shown.stdout
