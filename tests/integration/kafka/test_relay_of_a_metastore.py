@@ -1,0 +1,147 @@
+"""The relay on a real metastore: what it publishes is the metastore's log, through restarts of the metastore."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.relay import Relay, RelaySettings
+from daemon.supervisor import Job, Supervisor
+from daemon.verdicts import Backoff
+from dev.stack.hive import Metastore as MetastoreProcess
+from handlers.metastore import Metastore
+from state.errors import MetastoreUnavailable
+from state.positions import Position, Step
+from tests.builders.relay import Line
+from tests.builders.streams import drain, wait_until
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.streams import Stream
+    from tests.integration.kafka.conftest import StreamOf
+
+
+@pytest.fixture(scope="module")
+def metastore(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetastoreProcess]:
+    """A metastore that may be killed."""
+    process = MetastoreProcess(tmp_path_factory.mktemp("metastore"))
+    process.start()
+    yield process
+    process.stop()
+
+
+class _NoMeasures:
+    def loop_failed(self, loop: str, code: str) -> None:
+        pass
+
+    def loop_restarted(self, loop: str) -> None:
+        pass
+
+
+def relay_of(stream: Stream, uri: str) -> Relay:
+    settings = RelaySettings(source="src", start="earliest")
+    return Relay(stream.broker, stream.topic, lambda: Metastore(uri), stream.store, settings)
+
+
+def relayed(relay: Relay) -> int:
+    return relay.status.relayed.applied_event_id if relay.status.relayed is not None else 0
+
+
+def transactions(client: Metastore, count: int) -> None:
+    """Two events each: nothing else is as cheap to make."""
+    for txn_id in client.open_txns(count):
+        client.abort_txn(txn_id)
+
+
+def test_the_topic_is_the_metastores_log_event_for_event(
+    stream_of: StreamOf, source: ClusterEndpoints
+) -> None:
+    stream = stream_of()
+    relay = relay_of(stream, source.metastore)
+    with closing(Metastore(source.metastore)) as client:
+        current = client.current_event_id()
+        relay.run(Line(until=lambda: relayed(relay) >= current))
+        logged = client.next_events(0, current)
+    contents = {record.position.event_id for record in stream.contents()}
+    assert contents.issuperset(event.eventId for event in logged)
+    position = Position.before(1)
+    events = drain(stream.reader(), position)
+    for event in events:
+        assert position.step(event.event_id, event.part) is Step.NEXT
+        position = Position(event.event_id, event.part, event.parts)
+    kinds = {event.event_id: event.kind for event in events}
+    assert [kinds[event.eventId] for event in logged] == [event.eventType for event in logged]
+
+
+def test_a_metastore_that_is_killed_and_started_again_loses_and_reorders_nothing(
+    stream_of: StreamOf, metastore: MetastoreProcess
+) -> None:
+    stream = stream_of()
+    relay = relay_of(stream, metastore.uri)
+    supervisor = Supervisor(
+        [Job("relay", relay.run)], backoff=Backoff(0.1, 1.0), heartbeat_max_s=60, measures=_NoMeasures()
+    )
+    supervisor.start()
+    for _ in range(2):
+        with closing(Metastore(metastore.uri)) as client:
+            transactions(client, 30)
+            before = client.current_event_id()
+        wait_until(lambda wanted=before: relayed(relay) >= wanted, "what was there is relayed")  # type: ignore[misc]
+        metastore.kill()
+        wait_until(lambda: relay.status.problem is not None, "the relay has noticed")
+        metastore.start()
+        with closing(Metastore(metastore.uri)) as client:
+            transactions(client, 30)
+            after = client.current_event_id()
+        wait_until(lambda wanted=after: relayed(relay) >= wanted, "what came later is relayed")  # type: ignore[misc]
+    assert supervisor.stop(20) == []
+    records = [record.position.event_id for record in stream.contents()]
+    assert records == list(range(1, after + 1))
+
+
+def test_what_is_committed_is_in_the_topic_within_a_second(
+    stream_of: StreamOf, metastore: MetastoreProcess
+) -> None:
+    stream = stream_of()
+    relay = relay_of(stream, metastore.uri)
+    line = Line()
+    thread = threading.Thread(target=relay.run, args=(line,))
+    thread.start()
+    delays = []
+    with closing(Metastore(metastore.uri)) as client:
+        wait_until(lambda: relayed(relay) >= client.current_event_id(), "the relay has caught up")
+        for _ in range(20):
+            transactions(client, 1)
+            wanted, started = client.current_event_id(), time.monotonic()
+            wait_until(lambda wanted=wanted: relayed(relay) >= wanted, "the event is relayed")  # type: ignore[misc]
+            delays.append(time.monotonic() - started)
+    line.stopping.set()
+    thread.join()
+    assert max(delays) < 1
+
+
+def test_a_metastore_that_is_away_at_the_start_is_unavailable(stream_of: StreamOf) -> None:
+    relay = relay_of(stream_of(), "thrift://127.0.0.1:9")
+    with pytest.raises(MetastoreUnavailable):
+        relay.run(Line())
+
+
+def test_holes_are_filled_with_the_very_same_records(stream_of: StreamOf, source: ClusterEndpoints) -> None:
+    stream = stream_of()
+    relay = relay_of(stream, source.metastore)
+    with closing(Metastore(source.metastore)) as client:
+        current = client.current_event_id()
+    relay.run(Line(until=lambda: relayed(relay) >= current))
+    from daemon.relay import outbox_of
+
+    filler = outbox_of(lambda: Metastore(source.metastore), RelaySettings(source="src"), stream.topic)
+    with closing(filler):
+        again = [record.value for record in filler.records(1, current)]
+    assert again == [record.value for record in stream.contents() if record.position.event_id <= current]
