@@ -1,0 +1,220 @@
+"""Records that cannot be used, in a real topic: the right table is confined, the letter is kept, everything else goes on."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+
+from daemon.broker import BrokerSettings
+from daemon.consumer import ConsumerSettings, TopicReader, follow
+from daemon.deadletter import DeadLetters
+from daemon.letterbox import LetterBox
+from daemon.topic import Topic, TopicSettings
+from dev.stack.sql import Session
+from handlers.decoding import decode, encode
+from handlers.events import TxnCommitted
+from handlers.metastore import Metastore
+from state.errors import MalformedEvent
+from tests.builders.replica import Replica, build_replica
+from tests.builders.small_workload import ACID, create_source
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.projection import ProjectionStatus
+    from dev.stack.endpoints import ClusterEndpoints
+    from handlers.decoding import Record
+
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One way of being unusable: what is done to which records of the table named like it, and what follows."""
+
+    kind: str
+    code: str
+    change: Callable[[Message], None]
+    letter: bool
+    """Whether the record itself cannot be read; else it is the replica that cannot use it."""
+
+
+def with_file(record: Message, old: str, new: str) -> None:
+    record["message"]["files"] = [entry.replace(old, new, 1) for entry in record["message"]["files"]]
+
+
+def climb(record: Message) -> None:
+    entry = record["message"]["files"][0]
+    record["message"]["files"] = [entry.rpartition("#")[0] + "#../../stranger"]
+
+
+def oversize(record: Message) -> None:
+    record.update(message=None, oversize=123_456_789)
+
+
+def not_an_object(record: Message) -> None:
+    record["message"]["tableObjAfterJson"] = "{this is no object"
+
+
+BAD = {
+    "unreadable": Bad("ALTER_TABLE", "malformed-event", lambda r: r.update(message=7), letter=True),
+    "objectless": Bad("ALTER_TABLE", "malformed-event", not_an_object, letter=False),
+    "climbing": Bad("WRITE", "unsafe-path", climb, letter=False),
+    "outside": Bad("WRITE", "unsafe-path", lambda r: with_file(r, "file:/", "file:/etc/"), letter=False),
+    "torn": Bad("WRITE", "malformed-event", lambda r: r["message"].update(files=["half"]), letter=True),
+    "oversize": Bad("WRITE", "limit-exceeded", oversize, letter=True),
+}
+"""By the name of the table to which it happens."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source database with a table per kind of bad input, and one that is fine; its log as records."""
+
+    db: str
+    before: int
+    last: int
+    records: list[Record]
+
+
+@pytest.fixture(scope="module")
+def written_source(source: ClusterEndpoints) -> Source:
+    db = f"bad_{uuid.uuid4().hex[:8]}"
+    with Session.connect(source.sql) as sql, closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+        create_source(sql, db)
+        for table in (*BAD, "fine"):
+            sql.run(f"create table {db}.{table} (id int) {ACID}")
+            sql.run(f"insert into {db}.{table} values (1)")
+        sql.run(f"insert into {db}.fine values (2)")
+        last = metastore.current_event_id()
+        return Source(db, before, last, read_records(metastore, before, last))
+
+
+def read_records(metastore: Metastore, before: int, last: int) -> list[Record]:
+    """Read the log as the relay does."""
+    found: list[Record] = []
+    for notification in metastore.next_events(before, last - before):
+        record = encode("lake", notification, None, record_bytes_max=512 * 1024)[0]
+        event = decode(record.value, record.headers)
+        writes = metastore.write_events(event.txn_id) if isinstance(event, TxnCommitted) else None
+        found += encode("lake", notification, writes, record_bytes_max=512 * 1024)
+    return found
+
+
+@dataclass
+class Rig:
+    """A topic, and a replica that reads it through the daemon's consumer."""
+
+    broker: BrokerSettings
+    topic: Topic
+    replica: Replica
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def produce(self, values: list[tuple[Record, bytes]]) -> None:
+        with closing(Producer({"bootstrap.servers": self.broker.bootstrap})) as producer:
+            for record, value in values:
+                producer.produce(
+                    self.topic.name, key=record.key, value=value, headers=list(record.headers), partition=0
+                )
+            assert producer.flush(30) == 0
+
+    def follow(self, upto: int) -> None:
+        """Run the daemon's own loop until ``upto`` is applied."""
+        letters = DeadLetters(
+            self.broker, TopicSettings(self.dead_letter_topic), origin=self.topic.name, reader="test"
+        )
+        reader = TopicReader(self.broker, self.topic, ConsumerSettings(group="test"), letters)
+
+        def report(status: ProjectionStatus) -> None:
+            if status.position is not None and status.position.applied_event_id >= upto:
+                self.stopping.set()
+
+        with closing(letters):
+            follow(self.replica.projection, reader, self, report)
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return f"{self.topic.name}.dead"
+
+    def letters(self) -> list[tuple[str, str]]:
+        """Return (event type, code) of each dead letter."""
+        with LetterBox(self.broker, self.dead_letter_topic) as box:
+            return [
+                (orjson.loads(letter.value or b"{}")["tableName"], letter.error["code"])
+                for letter in box.letters()
+            ]
+
+    def beat(self) -> None:
+        """A lifeline's heartbeat; nobody listens."""
+
+    following = progress = beat
+
+
+@pytest.fixture
+def rig(
+    source: ClusterEndpoints, target: ClusterEndpoints, kafka: str, topic: str, written_source: Source
+) -> Iterator[Rig]:
+    broker = BrokerSettings(kafka)
+    made = Topic(broker, TopicSettings(topic))
+    made.ensure()
+    replica = build_replica(
+        source.metastore,
+        target.metastore,
+        db=written_source.db,
+        target_db=f"{written_source.db}_{uuid.uuid4().hex[:6]}",
+        roots=[source.warehouse, source.external, source.cmroot],
+        start=written_source.before,
+    )
+    yield Rig(broker, made, replica)
+    replica.projection.close()
+
+
+def spoiled(record: Record, db: str) -> bytes:
+    """Return the record's value, spoiled where its table is there for that."""
+    value = orjson.loads(record.value)
+    bad = BAD.get(value["tableName"] or "") if value["dbName"] == db else None
+    if bad is None or bad.kind != value["eventType"]:
+        return record.value
+    bad.change(value)
+    return orjson.dumps(value)
+
+
+def test_each_kind_of_bad_input_confines_its_table_and_nothing_else(
+    rig: Rig, written_source: Source, target_sql: Session
+) -> None:
+    rig.produce([(record, spoiled(record, written_source.db)) for record in written_source.records])
+    rig.follow(written_source.last)
+    assert rig.replica.quarantined() == {table: bad.code for table, bad in BAD.items()}
+    assert sorted(set(rig.letters())) == sorted((table, bad.code) for table, bad in BAD.items() if bad.letter)
+    db = rig.replica.policy.target_db
+    assert target_sql.rows(f"select id from {db}.fine order by id") == [("1",), ("2",)]
+    assert [line for line in rig.replica.differences() if line.startswith("fine")] == []
+    rows = "select (select count(*) from {db}.climbing), (select count(*) from {db}.outside)"
+    assert target_sql.rows(rows.format(db=db)) == [("0", "0")], (
+        "what is confined shows nothing of the bad event"
+    )
+
+
+def test_a_bad_record_that_names_no_table_stops_the_policy_right_before_it(
+    rig: Rig, written_source: Source
+) -> None:
+    values = [(record, record.value) for record in written_source.records]
+    at = next(n for n, (record, _) in enumerate(values) if b'"eventType":"COMMIT_TXN"' in record.value)
+    value = orjson.loads(values[at][1])
+    value["message"] = {"txnid": "many"}
+    values[at] = (values[at][0], orjson.dumps(value))
+    rig.produce(values)
+    with pytest.raises(MalformedEvent):
+        rig.follow(written_source.last)
+    assert rig.replica.projection.open().event_id == value["eventId"] - 1
+    assert [code for _, code in rig.letters()] == ["malformed-event"]
