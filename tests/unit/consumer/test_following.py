@@ -1,0 +1,79 @@
+"""The loop drives a projection from its own position, tells what it does, and leaves every failure to its caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.consumer import follow
+from daemon.projection import ProjectionStatus
+from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
+from state.positions import Position
+from tests.builders.relay import Line, ListedLog, ddl
+from tests.builders.streams import Collecting
+from tests.builders.topics import ListedTopic, records_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.events import Event
+    from tests.unit.consumer.conftest import ReaderOf
+
+
+def topic_of(last: int) -> ListedTopic:
+    return ListedTopic(records_of(ListedLog(ddl(event_id) for event_id in range(1, last + 1))))
+
+
+def test_it_starts_at_the_projections_position_and_reports_every_turn(reader_of: ReaderOf) -> None:
+    projection, told = Collecting(Position(3)), list[ProjectionStatus]()
+    line = Line(until=lambda: projection.settled > 0)
+    follow(projection, reader_of(topic_of(9), batch_events=2), line, told.append)
+    assert [event.event_id for event in projection.events] == [4, 5, 6, 7, 8, 9]
+    assert [status.state for status in told] == ["starting", *["following"] * 4, "stopped"]
+    assert told[-1].position == Position(9)
+    assert told[-1].applied_time_s == 1_700_000_009
+    assert (line.followed, line.progresses) == (1, 3)
+
+
+def test_a_stop_is_seen_before_the_next_batch(reader_of: ReaderOf) -> None:
+    projection = Collecting()
+    line = Line(until=lambda: len(projection.events) >= 4)
+    follow(projection, reader_of(topic_of(9), batch_events=2), line, lambda _status: None)
+    assert len(projection.events) == 4
+
+
+class _Failing(Collecting):
+    def apply(self, events: Sequence[Event]) -> Position:  # type: ignore[override]
+        raise MetastoreUnavailable("the target is away", events=len(events))
+
+
+def test_a_failure_of_the_projection_ends_the_loop_and_closes_the_reader(reader_of: ReaderOf) -> None:
+    reader = reader_of(topic_of(9))
+    with pytest.raises(MetastoreUnavailable):
+        follow(_Failing(), reader, Line(), lambda _status: None)
+    assert reader._fetcher is None
+
+
+class _NeverStarted(Collecting):
+    def open(self) -> Position:
+        raise ConfigError("bootstrap the policy first")
+
+
+def test_a_projection_that_was_never_started_is_not_given_anything(reader_of: ReaderOf) -> None:
+    line = Line()
+    with pytest.raises(ConfigError):
+        follow(_NeverStarted(), reader_of(topic_of(9)), line, lambda _status: None)
+    assert line.followed == 0
+
+
+class _Forgetful(Collecting):
+    def apply(self, events: Sequence[Event]) -> Position:  # type: ignore[override]
+        return super().apply(events[:-1])
+
+
+def test_a_projection_that_silently_leaves_something_out_is_stopped(reader_of: ReaderOf) -> None:
+    with pytest.raises(Inconsistent) as caught:
+        follow(_Forgetful(), reader_of(topic_of(9)), Line(), lambda _status: None)
+    assert caught.value.context == {"projection": "p", "position": "8", "given": "9"}

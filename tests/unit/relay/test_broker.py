@@ -1,0 +1,55 @@
+"""What librdkafka's errors mean to a caller: wait, change a setting, or give up on this record."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from daemon.broker import BrokerSettings, kafka_failure, translated
+from daemon.relay.tailing import Pace
+from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._ALL_BROKERS_DOWN, KafkaUnavailable),
+        (KafkaError._MSG_TIMED_OUT, KafkaUnavailable),
+        (KafkaError._FATAL, KafkaUnavailable),
+        (KafkaError.NOT_ENOUGH_REPLICAS, KafkaUnavailable),
+        (KafkaError.INVALID_REPLICATION_FACTOR, KafkaUnavailable),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound),
+        (KafkaError._UNKNOWN_PARTITION, NotFound),
+        (KafkaError.MSG_SIZE_TOO_LARGE, LimitExceeded),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ConfigError),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, ConfigError),
+        (KafkaError.INVALID_CONFIG, ConfigError),
+        (KafkaError.TOPIC_ALREADY_EXISTS, Refused),
+    ],
+)
+def test_every_kind_of_failure_has_its_branch(code: int, kind: type[TidelineError]) -> None:
+    error = kafka_failure(KafkaError(code), "read the topic", topic="t")
+    assert type(error) is kind
+    assert error.message == "cannot read the topic"
+    assert error.context["topic"] == "t"
+
+
+def test_no_exception_of_the_library_gets_out() -> None:
+    with pytest.raises(KafkaUnavailable), translated("write"):
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+def test_settings_are_spelled_as_the_library_has_them_and_the_users_win() -> None:
+    broker = BrokerSettings("a:1,b:2", client={"linger.ms": "9", "security.protocol": "ssl"})
+    config = broker.librdkafka(linger_ms=5, group_id="g")
+    assert config["bootstrap.servers"] == "a:1,b:2"
+    assert config["linger.ms"] == "9"
+    assert config["group.id"] == "g"
+    assert config["security.protocol"] == "ssl"
+
+
+def test_pauses_double_to_their_bound_and_start_over_after_work() -> None:
+    pace = Pace(0.01, 0.2)
+    assert [pace.pause_s() for _ in range(7)] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2]
+    pace.busy()
+    assert pace.pause_s() == 0.01
