@@ -56,6 +56,8 @@ OF_TABLES: Final[dict[type[Event], Effect]] = {
     ConstraintsAdded: constraints.add,
     ConstraintDropped: constraints.drop,
 }
+NOT_NEEDED: Final = frozenset({"OPEN_TXN"})
+"""Kinds without a table whose content does not matter: the target's transaction is opened by the first write id."""
 PASSED: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
 
@@ -208,6 +210,8 @@ class Replay:
 
     def _about_confined(self, event: Event, table: str) -> str | None:
         """A confined table is passed over, but its end ends the confinement."""
+        if isinstance(event, FilesWritten):
+            self.transactions.writes.refused(event)
         if not isinstance(event, TableDropped):
             return CONFINED
         try:
@@ -224,4 +228,6 @@ class Replay:
             return OUT_OF_SCOPE
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
+        if event.kind in NOT_NEEDED:
+            return PASSED
         raise event.error

@@ -171,6 +171,13 @@ class Writes:
             self._take_back(writes)
         return list(tables)
 
+    def refused(self, event: FilesWritten) -> None:
+        """Remove what a run that died may have copied ahead for a table that is confined by now."""
+        with suppress(BadInput, Refused):
+            directory = self._context.seen.place(event.table or "", event.partition_name)
+            for file in event.files:
+                remove_file(self._context, copy_task(file, directory).target_uri)
+
     def withdraw(self, table: str) -> None:
         """Take back what was copied of a table for commits that are not finished, so that they show none of it."""
         for txn_id, writes in self._pending.items():

@@ -149,6 +149,18 @@ def test_of_a_table_confined_in_the_middle_of_a_commit_nothing_is_shown(replica:
     assert replica.target.commits == [(1, [])]
 
 
+def test_what_a_dead_run_copied_ahead_for_a_table_that_is_confined_by_now_is_not_shown(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1), unreadable(3, db="shop", table="orders")])
+    left = replica.target.warehouse / "orders" / "delta_0000001_0000001_0000" / "bucket_00000_0"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"rows")
+    replica.projection.apply(an_insert(replica, event_id=4))
+    assert replica.files_on_target() == []
+    assert replica.target.commits == [(1, [])]
+
+
 def test_a_confinement_is_on_disk_before_the_next_event_is_applied(replica: FakedReplica) -> None:
     """Else the next commit's repl.last.id would make a restart believe that the bad event was applied."""
     replica.target.fails("create_table", InvalidRequest("no"))
@@ -171,10 +183,14 @@ def test_an_alteration_whose_objects_cannot_be_read_confines_its_table(replica: 
     assert replica.stored_position() == 4
 
 
-def unreadable(event_id: int, **names: Any) -> Undecodable:
-    return Undecodable(
-        event_id=event_id, time_s=0, kind="ALTER_TABLE", error=MalformedEvent("no JSON"), **names
-    )
+def unreadable(event_id: int, *, kind: str = "ALTER_TABLE", **names: Any) -> Undecodable:
+    return Undecodable(event_id=event_id, time_s=0, kind=kind, error=MalformedEvent("no JSON"), **names)
+
+
+def test_an_unreadable_opening_of_transactions_does_no_harm(replica: FakedReplica) -> None:
+    replica.projection.apply([unreadable(1, kind="OPEN_TXN"), created(2), allocated(3, 1, 1)])
+    assert replica.stored_position() == 3
+    assert replica.stored_quarantine() == {}
 
 
 def test_an_unreadable_event_confines_the_table_that_it_names(replica: FakedReplica) -> None:
