@@ -22,6 +22,7 @@ caller has to decide, which is why they exist at all::
     ├── BadInput                    what came in cannot be used: dead letter, and its table is quarantined
     │   ├── MalformedEvent
     │   ├── BadPartitionValue   a text that is no partition of its update period
+    │   ├── BadFilter           a partition filter that the metastore's language or the table's columns do not allow
     │   ├── PeriodMismatch      partitions of two update periods where there can be one
     │   ├── LimitExceeded
     │   └── UnsafePath
@@ -173,6 +174,13 @@ class BadPartitionValue(BadInput):
 
     code = "bad-partition-value"
     default_hint = "Values are read strictly: writing the parsed value again must give the same text."
+
+
+class BadFilter(BadInput):
+    """A partition filter cannot be read, or asks what the table's columns do not allow."""
+
+    code = "bad-filter"
+    default_hint = "The position counts characters from 0; the language is described in docs/PARTITIONS.md."
 
 
 class PeriodMismatch(BadInput):

@@ -1,0 +1,188 @@
+"""Partition filters answered from the store, for many tables, kept true by "partition added" and "partition dropped".
+
+The seam to whoever reads events: inside the store transaction that also writes the position, ``change(txn)`` gives an
+``IndexChange`` that takes the calls; when the transaction has committed, ``publish()`` shows the result. Rows and postings are
+written in that transaction, so no reader ever finds a posting without its row.
+
+A filter is planned once and remembered (clients repeat themselves), read as ranges of keys, and checked key by key where the
+ranges hold more than what matches. Answers come in the order of partition names, as the metastore gives them; what is cut off
+by ``most`` is cut off in that order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from state.errors import NotFound
+from state.partitions import keys, records
+from state.partitions.binding import bind
+from state.partitions.change import IndexChange
+from state.partitions.dialect import HIVE_4, Dialect
+from state.partitions.explanation import Explanation, residual_of, selectivity, way_of
+from state.partitions.lowering import Access, choose
+from state.partitions.parsing import parse
+from state.partitions.plans import plan_of
+from state.partitions.residual import Check, check_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from state.partitions.bound import Bound
+    from state.partitions.records import IndexedTable
+    from state.partitions.types import PartitionColumn
+    from state.store import Reader, Transaction
+
+
+T = TypeVar("T", str, bytes, tuple[bytes, bytes])
+ALL: Final = -1
+"""As a number of partitions: no limit."""
+_PREPARED_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPartition:
+    """One partition: its name, its values as text, and what the metastore would send for it."""
+
+    name: str
+    values: tuple[str, ...]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A filter that is bound to a table and planned; it holds for as long as the table's columns do."""
+
+    table: IndexedTable
+    bound: Bound | None
+    access: Access
+    check: Check | None
+    """What a key in the ranges has to pass; None where all match."""
+
+
+class PartitionIndex:
+    """The partition index of one projection over its store."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Read which tables there are; raises StateCorrupt."""
+        self._reader = reader
+        self._tables = dict(records.tables(reader))
+        self._prepared: OrderedDict[tuple[int, str, Dialect], Prepared] = OrderedDict()
+        self.counts: Counter[str] = Counter()
+        """Since start: ``plans``, ``ranges``, ``rows-scanned``, ``rows-matched``, ``caps-hit``."""
+
+    def change(self, txn: Transaction) -> IndexChange:
+        """Start a change within a store transaction; only one may be under way."""
+        return IndexChange(txn, self._tables, self._publish)
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables that are indexed, sorted."""
+        return sorted(self._tables)
+
+    def columns(self, table: str) -> tuple[PartitionColumn, ...]:
+        """Return a table's partition columns; raise NotFound where it is not indexed."""
+        return self._table(table).form.columns
+
+    def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Prepared:
+        """Plan a filter; raise NotFound, BadFilter or LimitExceeded."""
+        known = self._table(table)
+        key = (known.number, text, dialect)
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = self._planned(known, text, dialect)
+            if len(self._prepared) > _PREPARED_MAX:
+                self._prepared.popitem(last=False)
+        return found
+
+    def keys(self, prepared: Prepared) -> Iterator[bytes]:
+        """Yield the key of every partition that matches, in the order of the way it is read."""
+        prefix, scanned, matched = prepared.table.prefix(prepared.access.column), 0, 0
+        end = prefix[:-1] + bytes([prefix[-1] + 1])
+        for start, stop in prepared.access.ranges:
+            found = self._reader.scan(prefix + start, end if stop is None else prefix + stop)
+            for key, _ in found:
+                scanned += 1
+                if prepared.check is None or prepared.check(key):
+                    matched += 1
+                    yield key
+        self.counts.update({"rows-scanned": scanned, "rows-matched": matched})
+
+    def count(self, prepared: Prepared) -> int:
+        """Return how many partitions match."""
+        return sum(1 for _ in self.keys(prepared))
+
+    def names(self, prepared: Prepared, most: int = ALL) -> list[str]:
+        """Return the names of the first ``most`` partitions that match, in the order of names."""
+        found = (keys.name(key) for key in self.keys(prepared))
+        return [name.decode(errors="surrogatepass") for name in first(found, most)]
+
+    def partitions(self, prepared: Prepared, most: int = ALL) -> list[IndexedPartition]:
+        """Return the first ``most`` partitions that match, in the order of names."""
+        found = ((keys.name(key), keys.row_of(key)) for key in self.keys(prepared))
+        return [
+            IndexedPartition(name.decode(errors="surrogatepass"), *content)
+            for name, row in first(found, most)
+            if (content := records.get(self._reader, prepared.table, row)) is not None
+        ]
+
+    def explain(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
+        """Plan and run a filter, and tell how it was answered; reads the table once for its size."""
+        prepared = self.prepare(table, text, dialect)
+        access, columns = prepared.access, prepared.table.form.columns
+        before = self.counts["rows-scanned"]
+        matched = self.count(prepared)
+        scanned = self.counts["rows-scanned"] - before
+        residual = (
+            "" if prepared.check is None or prepared.bound is None else residual_of(prepared.bound, columns)
+        )
+        size = self.count(self.prepare(table, "", dialect))
+        ranges = tuple((start.hex(), "" if end is None else end.hex()) for start, end in access.ranges)
+        estimate = round(size * selectivity(prepared.bound))
+        return Explanation(
+            table, way_of(access, columns), ranges, residual, access.capped, estimate, scanned, matched
+        )
+
+    def check(self) -> None:
+        """Assert that the store holds the same tables, that their rows and postings agree, and that there are no others."""
+        stored = dict(records.tables(self._reader))
+        assert sorted(stored) == self.tables(), (sorted(stored), self.tables())
+        for name, table in stored.items():
+            assert table.number == self._tables[name].number, name
+            records.check(self._reader, table)
+        records.check_numbers(self._reader, {table.number for table in stored.values()})
+
+    def _planned(self, table: IndexedTable, text: str, dialect: Dialect) -> Prepared:
+        form = table.form
+        tree = parse(text, dialect)
+        bound = None if tree is None else bind(tree, form.columns, dialect, form.default_partition)
+        return self.prepared(table, bound)
+
+    def prepared(self, table: IndexedTable, bound: Bound | None) -> Prepared:
+        """Plan a bound filter (None: all partitions)."""
+        access = choose(plan_of(bound), len(table.form.columns))
+        self.counts.update({"plans": 1, "ranges": len(access.ranges), "caps-hit": int(access.capped)})
+        return Prepared(table, bound, access, None if access.exact or bound is None else check_of(bound))
+
+    def table(self, name: str) -> IndexedTable:
+        """Return how a table is stored; raise NotFound where it is not indexed."""
+        return self._table(name)
+
+    def _table(self, name: str) -> IndexedTable:
+        table = self._tables.get(name)
+        if table is None:
+            raise NotFound("the table is not in the partition index", table=name)
+        return table
+
+    def _publish(self, touched: Mapping[str, IndexedTable | None]) -> None:
+        merged: dict[str, IndexedTable | None] = {**self._tables, **touched}
+        self._tables = {name: table for name, table in merged.items() if table is not None}
+
+
+def first(items: Iterable[T], most: int) -> list[T]:
+    """Return the ``most`` smallest items in order, all where that is negative."""
+    if most == 0:
+        return []
+    return sorted(items) if most < 0 else nsmallest(most, items)

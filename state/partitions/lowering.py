@@ -1,0 +1,154 @@
+"""From boxes to ranges of keys: along the columns of a key, as far as the bytes allow.
+
+While a column has single values only, each value opens a prefix and the next column follows; the first column with a real
+interval ends the key. What is limited behind it is left to the residual check. Ranges come out sorted and disjoint, so no
+partition is read twice and nothing has to be merged afterwards.
+
+A key may begin with any column: the table's own keys begin with the first, a posting begins with its column and goes on with
+all of them. ``choose`` takes the path that fixes most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from state.partitions.intervals import Interval, Intervals, after
+from state.partitions.sortable import UNCONVERTIBLE, VALUE
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.partitions.plans import FilterPlan, ScanPlan
+
+
+RANGES_MAX: Final = 1000
+"""More are joined with their neighbours: some rows too many are read, none is missed."""
+Range = tuple[bytes, "bytes | None"]
+"""Keys with ``start <= key < end``, without the table's prefix; None is the end of the table."""
+_POINT, _CLOSED, _HALF_OPEN = 4, 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a plan is read: through postings of ``column``, or (None) through the table's own keys."""
+
+    column: int | None
+    ranges: tuple[Range, ...]
+    exact: bool
+    """Whether every key in the ranges matches, so that no residual check is needed."""
+    capped: bool = False
+    """Whether ranges were joined or columns left out because there were too many."""
+    whole_keys: bool = False
+    """Whether every range is one value of each column: a get, but for partitions that share their typed values."""
+
+
+def choose(plan: FilterPlan, columns: int) -> Access:
+    """Return the way to read a plan for a table with so many columns that fixes most of the key."""
+    boxes = plan.plans()
+    ways: list[int | None] = [None]
+    ways += [column for column in range(1, columns) if all(box.limit(column) is not None for box in boxes)]
+    if not boxes:
+        return Access(None, (), exact=True)
+    best = max(ways, key=lambda way: min(_score(box, _order(way, columns)) for box in boxes))
+    return lower(plan, columns, best)
+
+
+def lower(plan: FilterPlan, columns: int, way: int | None = None) -> Access:
+    """Return the ranges of a plan along one way."""
+    order = _order(way, columns)
+    lowered = [_lower_box(box, order) for box in plan.plans()]
+    ranges = _coalesced([range_ for ranges, _, _ in lowered for range_ in ranges])
+    capped = any(left_out for _, _, left_out in lowered) or len(ranges) > RANGES_MAX
+    exact = all(box_exact for _, box_exact, _ in lowered) and not capped
+    fixed = {column for column in range(columns) if all(_is_fixed(box, column) for box in plan.plans())}
+    whole = way is None and len(fixed) == columns and not capped
+    return Access(way, tuple(_thinned(ranges)), exact, capped, whole)
+
+
+def _order(way: int | None, columns: int) -> list[int]:
+    return [*([] if way is None else [way]), *range(columns)]
+
+
+def _lower_box(box: ScanPlan, order: Sequence[int]) -> tuple[list[Range], bool, bool]:
+    """Return the ranges of a box, whether they are exact, and whether something was left out for its number."""
+    prefixes: list[tuple[bytes, bytes]] = [(b"", b"")]  # with the field that the key began with
+    left = {column for column, _ in box.limits}
+    for depth, column in enumerate(order):
+        intervals = box.limit(column)
+        if intervals is None:
+            break
+        if depth and column == order[0]:
+            prefixes = [(prefix + first, first) for prefix, first in prefixes]
+            continue
+        if len(prefixes) * len(intervals) > RANGES_MAX and depth:
+            return [(prefix, after(prefix)) for prefix, _ in prefixes], False, True
+        left.discard(column)
+        if not all(interval.is_point for interval in intervals):
+            return (
+                [_behind(prefix, one) for prefix, _ in prefixes for one in intervals],
+                box.exact and not left,
+                False,
+            )
+        if len(intervals) > RANGES_MAX:
+            return [_behind(b"", one) for one in intervals], False, True
+        prefixes = [
+            (prefix + one.lo, first if depth else one.lo) for prefix, first in prefixes for one in intervals
+        ]
+    return (
+        [(prefix, after(prefix) if prefix else None) for prefix, _ in prefixes],
+        box.exact and not left,
+        False,
+    )
+
+
+def _behind(prefix: bytes, interval: Interval) -> Range:
+    return prefix + interval.lo, prefix + interval.hi
+
+
+def _coalesced(ranges: list[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for start, end in sorted(ranges, key=lambda range_: range_[0]):
+        if merged and (merged[-1][1] is None or start <= merged[-1][1]):
+            last = merged[-1][1]
+            merged[-1] = merged[-1][0], None if last is None or end is None else max(last, end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _thinned(ranges: list[Range]) -> list[Range]:
+    size = -(-len(ranges) // RANGES_MAX)
+    if size <= 1:
+        return ranges
+    groups = (ranges[at : at + size] for at in range(0, len(ranges), size))
+    return [(group[0][0], group[-1][1]) for group in groups]
+
+
+def _is_fixed(box: ScanPlan, column: int) -> bool:
+    intervals = box.limit(column)
+    return intervals is not None and all(interval.is_point for interval in intervals)
+
+
+def _score(box: ScanPlan, order: Sequence[int]) -> int:
+    """Tell how much of the key a way fixes: single values count most, half-open intervals least."""
+    score, seen = 0, set()
+    for column in order:
+        intervals = box.limit(column)
+        if intervals is None:
+            break
+        if column in seen:
+            continue
+        seen.add(column)
+        if not _is_fixed(box, column):
+            return score + _tightness(intervals)
+        score += _POINT
+    return score
+
+
+def _tightness(intervals: Intervals) -> int:
+    open_below, open_above = intervals[0].lo <= VALUE, intervals[-1].hi >= UNCONVERTIBLE
+    if open_below and open_above:
+        return 0
+    return _HALF_OPEN if open_below or open_above else _CLOSED

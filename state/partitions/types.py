@@ -1,0 +1,98 @@
+"""The types of partition columns, as the metastore writes them.
+
+Only what ordering and filtering need: the kind, and for decimals how many digits fit. A type that has no sortable form here
+(``timestamp with local time zone``, intervals, complex types) is ``OTHER``: its values are kept as text and no filter takes it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Kind(Enum):
+    """What a value is, Hive's name of it."""
+
+    BOOLEAN = "boolean"
+    TINYINT = "tinyint"
+    SMALLINT = "smallint"
+    INT = "int"
+    BIGINT = "bigint"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    STRING = "string"
+    VARCHAR = "varchar"
+    CHAR = "char"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    OTHER = "other"
+
+
+INTEGER_BYTES: Final = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 4, Kind.BIGINT: 8}
+TEXT_KINDS: Final = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.OTHER})
+"""Kinds whose every text is a value, the default partition's name included (the metastore compares it as text)."""
+
+_FORM: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d{1,6})\s*(?:,\s*(\d{1,6})\s*)?\))?\s*", re.ASCII)
+_KINDS: Final = {kind.value: kind for kind in Kind if kind is not Kind.OTHER} | {
+    "integer": Kind.INT,
+    "numeric": Kind.DECIMAL,
+    "dec": Kind.DECIMAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A kind, and for ``decimal(precision, scale)`` how many digits there are and how many behind the point."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    @staticmethod
+    def parse(text: str) -> ColumnType:
+        """Read a type as the metastore writes it; what has no sortable form becomes ``OTHER``."""
+        form = _FORM.fullmatch(text.lower())
+        kind = _KINDS.get(form[1]) if form else None
+        if form is None or kind is None:
+            return ColumnType(Kind.OTHER)
+        if kind is Kind.DECIMAL:
+            return ColumnType(kind, int(form[2] or 10), int(form[3] or 0))
+        return ColumnType(kind)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether every text is a value of it."""
+        return self.kind in TEXT_KINDS
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is one of the four integral types."""
+        return self.kind in INTEGER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """One partition column: its name in lower case, and its type."""
+
+    name: str
+    type: ColumnType
+    declared: str
+    """The type as the metastore wrote it."""
+
+    @staticmethod
+    def of(name: str, declared: str) -> PartitionColumn:
+        """Read a column as the metastore tells it."""
+        return PartitionColumn(name.lower(), ColumnType.parse(declared), declared)
+
+
+def columns_of(pairs: Iterable[tuple[str, str]]) -> tuple[PartitionColumn, ...]:
+    """Read (name, type) pairs in key order."""
+    return tuple(PartitionColumn.of(name, declared) for name, declared in pairs)
