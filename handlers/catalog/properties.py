@@ -3,6 +3,9 @@
 ``alter_table`` replaces the whole table, so between reading and writing it nobody else may have changed it. Where the
 metastore can compare and set (HIVE-26882: 4.x, and the later 2.3 and 3.1) a property that every DDL statement changes is
 compared: ``transient_lastDdlTime``, or, where a table has none, our own event id. An older one takes the change unconditionally.
+
+The DDL time counts whole seconds, so a table that was changed in this very second is read again in the next one: only then is
+every later change to be seen in it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 
 ATTEMPTS: Final = 3
+SKEW_S: Final = 2.0
+"""How far a DDL time may lie ahead of this clock and still be waited for."""
 _DDL_TIME: Final = "transient_lastDdlTime"
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
@@ -41,7 +46,7 @@ def write_properties(
     """
     db, _, table_part = name.partition(".")
     for attempt in range(1, ATTEMPTS + 1):
-        table = metastore.get_table(db, table_part)
+        table = _settled_table(metastore, db, table_part)
         old = table.parameters or {}
         new = wanted(old)
         if all(old.get(key) == value for key, value in new.items() if key != APPLIED_EVENT):
@@ -64,6 +69,21 @@ def write_properties(
     raise AssertionError("unreachable")
 
 
+def _settled_table(metastore: Metastore, db: str, table_part: str) -> Table:
+    """Return the table, read in a later second than that of its last change (as far as clocks agree)."""
+    table = metastore.get_table(db, table_part)
+    age_s = time.time() - _ddl_time_s(table.parameters or {})
+    if 0 <= age_s < 1 or -SKEW_S < age_s < 0:
+        time.sleep(1 - age_s)
+        table = metastore.get_table(db, table_part)
+    return table
+
+
+def _ddl_time_s(old: Mapping[str, str]) -> int:
+    text = old.get(_DDL_TIME, "")
+    return int(text) if text.isdigit() else 0
+
+
 def _expected(old: Mapping[str, str]) -> tuple[str, str] | None:
     key = _DDL_TIME if _DDL_TIME in old else APPLIED_EVENT
     return (key, old[key]) if key in old else None
@@ -71,10 +91,8 @@ def _expected(old: Mapping[str, str]) -> tuple[str, str] | None:
 
 def _moved(old: Mapping[str, str]) -> dict[str, str]:
     """A DDL time after the old one: what is compared has to change, and other writers then see that something did."""
-    before = old.get(_DDL_TIME, "")
-    if not before.isdigit():
-        return {}
-    return {_DDL_TIME: str(max(int(time.time()), int(before) + 1))}
+    before_s = _ddl_time_s(old)
+    return {_DDL_TIME: str(max(int(time.time()), before_s + 1))} if before_s else {}
 
 
 def _alter(

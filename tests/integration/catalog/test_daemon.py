@@ -35,7 +35,7 @@ def config(stack: Endpoints, topic: str, database: str, tmp_path: Path) -> Path:
         "catalog": {
             "lake": {
                 "rules": {"all": {"tables": [f"{database}.*"], "columns": ["dt"]}},
-                "publish": {"enabled": False},
+                "lens": False,
             }
         },
         "facts": {"sales": {"source": "lake", "tables": {f"{database}.days": {}, f"{database}.hours": {}}}},
@@ -132,3 +132,53 @@ def test_a_partition_added_at_the_source_is_in_the_answer_over_http(
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0, output
+
+
+def test_the_command_line_on_a_live_daemon_and_on_what_it_left(
+    source_sql: Session,
+    database: str,
+    start: Callable[[], subprocess.Popen[str]],
+    ask: Ask,
+    tideline: Tideline,
+) -> None:
+    table = f"{database}.days"
+    source_sql.run(f"CREATE DATABASE {database}")
+    source_sql.run(f"CREATE TABLE {table} (id int) PARTITIONED BY (dt string, it string)")
+    for day, other in (("2015-01-01", "2015"), ("2015-01-02", "x"), ("2015-01-05", "2016")):
+        source_sql.run(f"ALTER TABLE {table} ADD PARTITION (dt='{day}', it='{other}')")
+    process = start()
+    until(ask, f"timelines/{table}", lambda a: a["timelines"])
+    for _ in ("live", "left"):
+        shown = tideline("timeline", "show", table).stdout
+        assert "2015-01-01 |██··█| 2015-01-05" in shown, shown
+        assert "missing 2015-01-03 to 2015-01-04" in shown
+        assert "as of event" in shown
+        assert table in tideline("timeline", "show").stdout
+        covered = tideline("timeline", "cover", table, "2015-01-01", "2015-01-04", "--where", "between")
+        assert "missing DAILY [2015-01-03, 2015-01-04)" in covered.stdout, covered
+        assert "(dt BETWEEN '2015-01-01' AND '2015-01-02')" in covered.stdout
+        strict = tideline("timeline", "cover", table, "2015-01-01", "2015-01-04", "--strict")
+        assert (strict.returncode, "[uncoverable]" in strict.stderr) == (1, True), strict
+        latest = json.loads(tideline("timeline", "latest", table, "--json").stdout)
+        assert latest["latest"] == {"dt": {"period": "DAILY", "value": "2015-01-05"}}
+        assert latest["current_event_id"] >= latest["event_id"]
+        checked = tideline("timeline", "check", "--json")
+        assert checked.returncode == 0, checked
+        assert [(one["table"], one["drift"]) for one in json.loads(checked.stdout)] == [(table, [])]
+        if process.poll() is None:
+            options = ("--column", "dt", "--period", "DAILY", "--json")
+            done = tideline("timeline", "migrate", table, *options, "--to", "ranges")
+            assert json.loads(done.stdout)["written"] is True, done
+            assert ask(f"timelines/{table}")["timelines"][0]["form"] == "ranges"
+            assert "is loaded again" in tideline("timeline", "rebuild", table).stdout
+            assert ask(f"timelines/{table}")["timelines"][0]["form"] == "ranges", "a rebuild keeps the form"
+            assert tideline("timeline", "rebuild", f"{database}.none").returncode == 1
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+    source_sql.run(f"ALTER TABLE {table} DROP PARTITION (dt='2015-01-05')")
+    drifted = tideline("timeline", "check", table)
+    assert (drifted.returncode, "surplus [2015-01-05, 2015-01-06)" in drifted.stdout) == (1, True), drifted
+    assert tideline("timeline", "rebuild", table).returncode == 0
+    assert tideline("timeline", "check", table).returncode == 0
+    done = tideline("timeline", "migrate", table, "--column", "dt", "--period", "DAILY", "--to", "store-all")
+    assert "is written as store-all (was ranges)" in done.stdout, done

@@ -1,0 +1,39 @@
+"""Follows one database's timelines up to the newest event, in small batches, then prints what they hold: to be killed on the way.
+
+Arguments: metastore, database, state file, and ``publish`` where timelines are to be written back.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from handlers.catalog.publishing import Publisher
+from state.store.sqlite import SqliteStore
+from tests.builders.catalog import followed_catalog, rules_for
+
+
+BATCH = 3
+
+
+def main(uri: str, database: str, path: str, *options: str) -> None:
+    store = SqliteStore(path, schema_version=1)
+    rules = rules_for(database, columns=("dt", "it"))
+    publisher = Publisher if "publish" in options else None
+    catalog = followed_catalog(uri, rules, store=store, publisher=publisher)
+    position = catalog.projection.open()
+    catalog.projection.load_all()
+    events = catalog.events(position.event_id)
+    for start in range(0, len(events), BATCH):
+        catalog.projection.apply(events[start : start + BATCH])
+    catalog.projection.load_all()
+    catalog.projection.settle()
+    catalog.timelines.check(store)
+    store.check()
+    content = [[*key, runs] for key, runs in sorted(catalog.content().items())]
+    print(json.dumps({"content": content, "dirty": sorted(catalog.follower.dirty)}))  # noqa: T201 - read by the test
+    catalog.projection.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,168 @@
+"""Timelines written into the table properties of a real Hive, and read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.catalog.migrating import TimelineName, migrate
+from handlers.catalog.properties import write_properties
+from handlers.catalog.publishing import Publisher
+from handlers.metastore import Metastore
+from state.errors import InvalidRequest
+from state.timelines.periods import UpdatePeriod
+from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
+from state.timelines.timeline import Timeline
+from tests.builders.catalog import FollowedCatalog, followed_catalog, rules_for
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.sql import Session
+
+
+DT = prefix(UpdatePeriod.DAILY, "dt")
+
+
+@pytest.fixture
+def hive(source_sql: Session, database: str) -> Session:
+    source_sql.run(f"CREATE DATABASE {database}")
+    source_sql.run(f"USE {database}")
+    source_sql.run("CREATE TABLE sales (id int) PARTITIONED BY (dt string, it string)")
+    source_sql.run("ALTER TABLE sales ADD PARTITION (dt='2015-01-01', it='2015-01-01-00')")
+    return source_sql
+
+
+@pytest.fixture
+def catalog(hive: Session, source: ClusterEndpoints, database: str) -> Iterator[FollowedCatalog]:
+    rules = rules_for(database, columns=("dt", "it"))
+    built = followed_catalog(source.metastore, rules, publisher=Publisher)
+    yield built
+    built.projection.close()
+
+
+@pytest.fixture
+def client(source: ClusterEndpoints) -> Iterator[Metastore]:
+    with Metastore([source.metastore]) as metastore:
+        yield metastore
+
+
+def properties(client: Metastore, database: str) -> dict[str, str]:
+    return dict(client.get_table(database, "sales").parameters or {})
+
+
+def test_what_was_published_reads_back_and_its_own_event_publishes_nothing_more(
+    hive: Session, catalog: FollowedCatalog, client: Metastore, database: str
+) -> None:
+    before = properties(client, database)
+    catalog.follow()
+    catalog.projection.settle()
+    hive.run("ALTER TABLE sales ADD PARTITION (dt='2015-01-03', it='2015-01-01-05')")
+    catalog.follow()
+    catalog.projection.settle()
+    written = properties(client, database)
+    assert written[PRESENT] == "true"
+    assert int(written[APPLIED_EVENT]) <= catalog.projection.position.event_id
+    for timeline in catalog.timelines.timelines(f"{database}.sales"):
+        read = Timeline.from_properties(written, timeline.period, timeline.column)
+        assert read.runs == timeline.runs
+    assert {k: v for k, v in before.items() if k != "transient_lastDdlTime"}.items() <= written.items()
+    newest = client.current_event_id()
+    catalog.follow()
+    catalog.projection.settle()
+    catalog.follow()
+    assert client.current_event_id() == newest, "our own event was answered with another"
+    assert catalog.follower.dirty == {}
+
+
+def test_several_changes_are_one_write(
+    hive: Session, source: ClusterEndpoints, client: Metastore, database: str
+) -> None:
+    catalog = followed_catalog(
+        source.metastore, rules_for(database, columns=("dt",)), publisher=Publisher, delay_s=3600
+    )
+    catalog.follow()
+    for day in range(2, 6):
+        hive.run(f"ALTER TABLE sales ADD PARTITION (dt='2015-01-0{day}', it='x')")
+        catalog.follow()
+    assert PRESENT not in properties(client, database)
+    catalog.follower.dirty = dict.fromkeys(catalog.follower.dirty, 0.0 - 3600)
+    newest = client.current_event_id()
+    catalog.projection.settle()
+    assert client.current_event_id() == newest + 1
+    assert properties(client, database)[DT + "latest"] == "2015-01-05"
+    catalog.projection.close()
+
+
+def test_a_write_that_somebody_else_got_ahead_of_is_tried_anew_and_loses_nothing(
+    hive: Session, client: Metastore, database: str
+) -> None:
+    meddled: list[str] = []
+
+    def meddle() -> None:
+        if not meddled:
+            meddled.append("once")
+            hive.run("ALTER TABLE sales SET TBLPROPERTIES ('owner.team'='tide')")
+
+    assert write_properties(client, f"{database}.sales", lambda _: {"a": "1"}, before_write=meddle)
+    after = properties(client, database)
+    assert (after["a"], after["owner.team"]) == ("1", "tide")
+
+    ddl_times = iter(range(1, 100))
+
+    def always() -> None:
+        table = client.get_table(database, "sales")
+        table.parameters = {**(table.parameters or {}), "transient_lastDdlTime": str(next(ddl_times))}
+        client.alter_table(database, "sales", table)
+
+    with pytest.raises(InvalidRequest):
+        write_properties(client, f"{database}.sales", lambda _: {"a": "2"}, before_write=always)
+    assert properties(client, database)["a"] == "1"
+
+
+def test_a_migration_touches_one_timeline_only(
+    hive: Session, catalog: FollowedCatalog, client: Metastore, database: str
+) -> None:
+    catalog.follow()
+    hive.run("ALTER TABLE sales ADD PARTITION (dt='2015-01-04', it='2015-01-01-05')")
+    catalog.follow()
+    before = properties(client, database)
+    assert before[DT + "holes0"] == "2015-01-02,2015-01-03"
+    name = TimelineName(f"{database}.sales", UpdatePeriod.DAILY, "dt")
+    done = migrate(catalog.store, catalog.follower, client, name.table, name, "ranges")
+    assert (done.before, done.after, done.written) == ("ends-and-holes", "ranges", True)
+    after = properties(client, database)
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    assert {key for key in changed if not key.startswith(DT)} <= {"transient_lastDdlTime"}
+    assert after[DT + STORAGE_CLASS].endswith(".RangesPartitionTimeline")
+    assert (after[DT + "first"], after[DT + "holes.size"], after[DT + "holes0"]) == ("", "0", "")
+    assert after[DT + "ranges0"] == "[2015-01-01, 2015-01-02),[2015-01-04, 2015-01-05)"
+    again = migrate(catalog.store, catalog.follower, client, name.table, name, "ranges")
+    assert again.written is False
+    newest = client.current_event_id()
+    catalog.follow()
+    assert client.current_event_id() == newest, "what is published next is what was migrated to"
+    hive.run("ALTER TABLE sales ADD PARTITION (dt='2015-01-05', it='2015-01-01-06')")
+    catalog.follow()
+    read = Timeline.from_properties(properties(client, database), UpdatePeriod.DAILY, "dt")
+    assert (read.form.name, str(read.latest())) == ("ranges", "2015-01-05")
+
+
+def test_a_table_is_first_loaded_from_lens_own_properties(
+    hive: Session, source: ClusterEndpoints, client: Metastore, database: str
+) -> None:
+    lens = Timeline(UpdatePeriod.DAILY, "dt")
+    lens.runs.add(UpdatePeriod.DAILY.parse("2014-12-31"))
+    write_properties(client, f"{database}.sales", lambda _: {**lens.to_properties(), PRESENT: "TRUE"})
+    catalog = followed_catalog(source.metastore, rules_for(database, columns=("dt",)))
+    catalog.follow()
+    key = (f"{database}.sales", "dt", "DAILY")
+    assert catalog.content() == {key: [("2014-12-31", "2014-12-31")]}, "from the properties"
+    hive.run("ALTER TABLE sales DROP PARTITION (dt='2015-01-01')")
+    hive.run("ALTER TABLE sales ADD PARTITION (dt='2015-01-09', it='x')")
+    catalog.follow()
+    assert catalog.content() == {key: [("2015-01-09", "2015-01-09")]}, "a drop it could not decide reloads it"
+    catalog.projection.close()
