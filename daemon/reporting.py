@@ -49,6 +49,10 @@ class SourceEnd(Protocol):
         """Their bytes."""
 
     @property
+    def commits_with_writes(self) -> int:
+        """Commits whose write events were fetched."""
+
+    @property
     def commits_without_writes(self) -> int:
         """Commits with write ids but no write events."""
 
@@ -147,6 +151,7 @@ class Reporter:
             lag_s=self._lag_s(part.loop, lag_events, end.relayed_time_s, now_s),
             records=end.records,
             size_bytes=end.size_bytes,
+            commits_with_writes=end.commits_with_writes,
             commits_without_writes=end.commits_without_writes,
             problem=loop.problem,
         )

@@ -31,6 +31,8 @@ class SourceStatus:
     records: int = 0
     """Records that this daemon's relay has published since its start, and their bytes."""
     size_bytes: int = 0
+    commits_with_writes: int = 0
+    """Commits whose write events were fetched."""
     commits_without_writes: int = 0
     """Commits with write ids but no write events: dml.events is off for some writer."""
     problem: str | None = None

@@ -31,6 +31,7 @@ _SOURCE_GAUGES: Final = (
 _SOURCE_COUNTERS: Final = (
     ("tideline_relay_records", "Records published.", "records"),
     ("tideline_relay_bytes", "Bytes of records published.", "size_bytes"),
+    ("tideline_relay_commits_with_writes", "Commits whose write events were fetched.", "commits_with_writes"),
     (
         "tideline_relay_commits_without_writes",
         "Commits with write ids but no write events: dml.events is off for some writer.",
