@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import pkgutil
+import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +28,8 @@ RESULTS: Final = HERE / "results"
 NOTES: Final = HERE / "notes"
 PAGE: Final = HERE.parent / "docs" / "PERFORMANCE.md"
 NOT_BENCHES: Final = frozenset({"report", "__main__"})
-BUSY_PER_CORE: Final = 0.75
-"""Load per core at the start above which a report is marked: something else was running."""
+OTHERS_CORES_MAX: Final = 0.2
+"""What others may take of the processors during a run, in cores; a report above it is marked."""
 INTRODUCTION: Final = f"""\
 # Performance
 
@@ -47,6 +50,7 @@ def names() -> list[str]:
 def run(name: str, *, quick: bool) -> dict[str, Any] | None:
     """Run one benchmark and return its report; None where it failed to give one, which it has then explained itself."""
     print(f"bench.{name}", file=sys.stderr, flush=True)
+    neighbours = Neighbours()
     command = [sys.executable, "-m", f"bench.{name}", "--json", *(["--quick"] if quick else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=HERE.parent)
     try:
@@ -54,7 +58,31 @@ def run(name: str, *, quick: bool) -> dict[str, Any] | None:
     except ValueError:
         print(f"bench.{name} ended with {done.returncode} and without a report", file=sys.stderr)
         return None
+    report["machine"]["others_cores"] = neighbours.cores()
     return report
+
+
+class Neighbours:
+    """How much of the processors others take: what was busy, less what the benchmark and all that it started have used."""
+
+    def __init__(self) -> None:
+        self._began_s, self._busy_s, self._own_s = time.monotonic(), _busy_s(), _own_s()
+
+    def cores(self) -> float:
+        """Return the others' share since the beginning, in cores; what the benchmark started has ended by now."""
+        others_s = (_busy_s() - self._busy_s) - (_own_s() - self._own_s)
+        return round(max(0.0, others_s / (time.monotonic() - self._began_s)), 2)
+
+
+def _busy_s() -> float:
+    """Processor seconds of all processes since the start of the machine: user, nice, system, irq, softirq of /proc/stat."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:8]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def page(reports: dict[str, dict[str, Any]]) -> str:
@@ -74,10 +102,10 @@ def on_what(machine: dict[str, Any]) -> str:
     """Return the machine in a sentence, with a mark where it was not alone."""
     text = (
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, "
-        f"Python {machine['python']}, load {machine['load_1min']:g} at the start."
+        f"Python {machine['python']}. Others took {machine['others_cores']:g} cores of it meanwhile."
     )
-    if machine["load_1min"] > BUSY_PER_CORE * machine["cores"]:
-        text += " **Something else was running on it: the figures are worse than the code.**"
+    if machine["others_cores"] > OTHERS_CORES_MAX:
+        text += " **So the figures are worse than they would be alone.**"
     return text
 
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from dataclasses import asdict
 from typing import Any
 
-from bench.__main__ import names, on_what, page, table
+from bench.__main__ import Neighbours, names, on_what, page, table
 from bench.report import row
 
 
-MACHINE = {"processor": "A Processor", "cores": 2, "memory_gib": 23.5, "python": "3.11.7", "load_1min": 0.4}
+MACHINE = {
+    "processor": "A Processor",
+    "cores": 2,
+    "memory_gib": 23.5,
+    "python": "3.11.7",
+    "others_cores": 0.1,
+}
 
 
 def report(*rows: Any) -> dict[str, Any]:
@@ -33,7 +43,16 @@ def test_a_rival_comes_with_how_many_times_better_we_are() -> None:
 
 def test_a_busy_machine_is_told() -> None:
     assert "**" not in on_what(MACHINE)
-    assert "**Something else was running" in on_what(MACHINE | {"load_1min": 5.0})
+    assert "**So the figures are worse" in on_what(MACHINE | {"others_cores": 0.9})
+
+
+def test_what_a_benchmark_started_is_not_counted_as_others() -> None:
+    neighbours = Neighbours()
+    code = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+    began_s = time.monotonic()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    idle_cores = (os.cpu_count() or 1) - 0.5 / (time.monotonic() - began_s)
+    assert 0 <= neighbours.cores() <= idle_cores + 0.1
 
 
 def test_the_page_has_a_section_for_every_report_with_what_it_measures() -> None:
