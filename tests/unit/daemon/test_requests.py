@@ -1,0 +1,100 @@
+"""Request files: done once, answered once, whoever fails."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.requests import KEPT_S, REQUEST_BYTES_MAX, Inbox, ask, failure, remote_error
+from state.errors import BadInput, ConfigError, NotFound, Refused, Transient
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Inbox:
+    made = Inbox(tmp_path / "requests")
+    made.open()
+    return made
+
+
+def asked(inbox: Inbox, directory: Path, do: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Ask while another thread serves."""
+    stopping = threading.Event()
+
+    def serve() -> None:
+        while not stopping.wait(0.005):
+            inbox.serve(do)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        return ask(directory, {"do": "it"}, 10)
+    finally:
+        stopping.set()
+        server.join()
+
+
+def test_what_is_asked_is_done_and_its_answer_comes_back(inbox: Inbox, tmp_path: Path) -> None:
+    directory = tmp_path / "requests"
+    assert asked(inbox, directory, lambda request: {"got": request}) == {"got": {"do": "it"}}
+    assert list(directory.iterdir()) == []
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_daemons_error_is_raised_as_what_it_is(inbox: Inbox, tmp_path: Path) -> None:
+    def fail(_: dict[str, Any]) -> dict[str, Any]:
+        raise NotFound("no such table", table="a.b", hint="Look elsewhere.")
+
+    with pytest.raises(NotFound, match="no such table") as caught:
+        asked(inbox, tmp_path / "requests", fail)
+    assert caught.value.context == {"table": "a.b"}
+    assert caught.value.hint == "Look elsewhere."
+
+
+def test_nobody_answers_and_the_request_is_taken_back(inbox: Inbox, tmp_path: Path) -> None:
+    with pytest.raises(Transient, match="not answered"):
+        ask(tmp_path / "requests", {"do": "it"}, 0.01)
+    assert inbox.serve(lambda _: pytest.fail("it was taken back")) == 0
+
+
+def test_a_directory_that_is_not_there_cannot_be_asked_nor_made_below_a_file(tmp_path: Path) -> None:
+    with pytest.raises(Transient, match="cannot be asked"):
+        ask(tmp_path / "none", {}, 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError):
+        Inbox(tmp_path / "file" / "requests").open()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b" " * (REQUEST_BYTES_MAX + 1)])
+def test_a_request_that_is_none_is_answered_with_what_is_wrong(
+    inbox: Inbox, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "requests" / "1.request").write_bytes(content)
+    assert inbox.serve(lambda _: pytest.fail("nothing to do")) == 1
+    answer = (tmp_path / "requests" / "1.answer").read_bytes()
+    assert b"bad-input" in answer
+
+
+def test_answers_that_nobody_fetches_are_forgotten(inbox: Inbox, tmp_path: Path) -> None:
+    old = tmp_path / "requests" / "1.answer"
+    old.write_bytes(b"{}")
+    inbox.serve(lambda _: {})
+    assert old.exists()
+    long_ago = time.time() - KEPT_S - 1
+    os.utime(old, (long_ago, long_ago))
+    inbox.serve(lambda _: {})
+    assert not old.exists()
+
+
+def test_an_error_survives_being_told() -> None:
+    told = remote_error(failure(BadInput("no", value=1, hint="yes")))
+    assert (type(told), told.message, told.context, told.hint) == (BadInput, "no", {"value": 1}, "yes")
+    assert type(remote_error({"code": "from-the-future", "message": "?"})) is Refused
