@@ -107,17 +107,27 @@ class Writes:
         found = []
         for touched in known.touched:
             db, _, table = touched.table.partition(".")
-            if (db, table, touched.partition_name) not in named and self._context.in_scope(db, table):
+            if (db, table, touched.partition_name) in named or not self._context.in_scope(db, table):
+                continue
+            try:
                 files = self._listed_at_source(touched)
-                found += [_write_of(touched, files, event)] if files else []
+            except FileLost as error:
+                self._context.failed(table, event.event_id, error)
+                self.withdraw(table)
+                continue
+            found += [_write_of(touched, files, event)] if files else []
         return found
 
     def _listed_at_source(self, touched: Touched) -> tuple[SourceFile, ...]:
-        """List what the transaction wrote into a partition, where it lies now; one that is gone by now has nothing to list."""
+        """List what the transaction wrote into a partition, where it lies now.
+
+        Raises FileLost where the partition is gone (dropped or renamed since) although it has rows: nothing names their files.
+        """
         db, _, table = touched.table.partition(".")
         try:
             partition = self._context.source.get_partition_by_name(db, table, touched.partition_name)
         except NotFound:
+            self._require_no_rows(table, touched)
             return ()
         location = partition.sd.location
         return (
@@ -125,6 +135,20 @@ class Writes:
             if location is None
             else list_write_directories(self._context.files, location, touched.write_id)
         )
+
+    def _require_no_rows(self, table: str, touched: Touched) -> None:
+        """Ask the statistics that came with the write id; a partition that was only added has none."""
+        db = self._context.policy.target_db
+        with suppress(NotFound):
+            present = self._context.target.get_partition_by_name(db, table, touched.partition_name)
+            rows = (present.parameters or {}).get("numRows", "0")
+            if present.writeId == touched.write_id and rows not in {"0", "-1"}:
+                raise FileLost(
+                    "Hive did not name the files of a partition, which is gone from the source by now",
+                    table=touched.table,
+                    partition=touched.partition_name,
+                    write_id=touched.write_id,
+                )
 
     def finished(self, event: TxnCommitted) -> list[WriteEventInfo]:
         """Wait for the copies of a transaction; return the write events of the tables whose files are all there.

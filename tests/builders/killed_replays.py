@@ -36,9 +36,10 @@ STEPS = (
     "replay.after-open",
     "replay.after-allocate",
     "replay.before-copies",
-    "replay.after-copies",
     "replay.before-last-id",
     "replay.after-last-id",
+    "replay.after-copies",
+    "replay.before-commit",
     "replay.after-commit",
     "replay.after-proof",
     "replay.before-abort",
@@ -47,6 +48,9 @@ STEPS = (
     "replay.after-rename",
 )
 """Every failpoint of replay, in the order in which the small workload first needs them."""
+
+COMMIT_PATH = STEPS[STEPS.index("replay.before-open") : STEPS.index("replay.before-rename")]
+"""Those between the opening of a transaction and its end."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from dev.stack.sql import Session
 from handlers.metastore import Metastore
-from tests.builders.killed_replays import STEPS, KilledReplay
+from tests.builders.killed_replays import COMMIT_PATH, STEPS, KilledReplay
 from tests.builders.small_workload import Written, write_all
 from tests.integration.conftest import source, stack, target
 
@@ -49,3 +49,24 @@ def test_killed_at_pass_after_pass_of_a_step_a_replica_comes_to_equal_its_source
     log.info("%s: killed %d times", step, kills)
     assert kills > 0
     assert replay.differences() == []
+
+
+@pytest.mark.parametrize("step", COMMIT_PATH)
+def test_killed_once_at_any_pass_of_the_commit_path_a_replica_comes_to_equal_its_source(
+    step: str,
+    written: Written,
+    source: ClusterEndpoints,  # noqa: F811 - likewise
+    target: ClusterEndpoints,  # noqa: F811 - likewise
+    tmp_path: Path,
+) -> None:
+    """Every pass has a replica of its own, so that no kill hides behind what another one left."""
+    kills = 0
+    while True:
+        replay = KilledReplay.of(written, source, target, tmp_path)
+        if not replay.run(f"{step}:{kills + 1}"):
+            break
+        kills += 1
+        assert not replay.run()
+        assert replay.differences() == [], f"{step}:{kills}"
+    log.info("%s: %d passes", step, kills)
+    assert kills > 0

@@ -157,3 +157,32 @@ def test_a_lost_file_confines_its_table_and_nothing_else(
     assert [line for line in replica.differences() if not line.startswith("other: file")] == [], (
         "but for the file that was replaced at the source"
     )
+
+
+def test_rows_that_hive_forgot_to_name_and_that_moved_since_confine_their_table(
+    source: ClusterEndpoints, target: ClusterEndpoints, source_sql: Session, database: str
+) -> None:
+    """Of a multi-insert Hive's write events name the first partition only; the others can be listed where they are, if at all."""
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+        create_source(source_sql, database)
+        source_sql.run(f"create table {database}.numbers (id int) {ACID}")
+        source_sql.run(f"create table {database}.parts (id int) partitioned by (dt string) {ACID}")
+        source_sql.run(f"insert into {database}.numbers values (1)")
+        source_sql.run(
+            f"from {database}.numbers s insert into {database}.parts partition (dt='a') select s.id "
+            f"insert into {database}.parts partition (dt='b') select s.id"
+        )
+        written = metastore.current_event_id()
+        source_sql.run(f"alter table {database}.parts rename to {database}.moved")
+        last = metastore.current_event_id()
+    roots = [source.warehouse, source.external, source.cmroot]
+    replica = build_replica(source.metastore, target.metastore, db=database, roots=roots, start=before)
+    with closing(replica.projection):
+        replica.follow(upto=written)
+        assert replica.quarantined() == {"parts": "file-lost"}
+        replica.follow(upto=last)
+        assert replica.quarantined() == {"moved": "file-lost"}
+        location = replica.target.get_table(replica.policy.target_db, "moved").sd.location
+        assert location is not None
+        assert files_below(location) == {}, "half of a transaction is not shown"
