@@ -103,6 +103,7 @@ class TransactionReplay:
             return False
         for write in [] if known is None else self.writes.forgotten_by_hive(known, event):
             self.written(write)
+        self._mark_previous(event)  # while files are on their way
         writes = self.writes.finished(event)
         if known is not None and known.allocations and not writes:
             self._context.observer.transaction_without_files(event.txn_id)
@@ -113,11 +114,15 @@ class TransactionReplay:
         """Whether the end of this transaction has to be replayed."""
         return known is not None or txn_id in self.writes or txn_id <= self.unknown_up_to
 
-    def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
-        self._disclaim(event, known, only_confined=True)
+    def _mark_previous(self, event: TxnCommitted | TxnAborted) -> None:
+        """Raise ``repl.last.id`` to what is applied, so that nothing before the end of a transaction is repeated after it."""
         failpoint("replay.before-last-id")
         self._context.last_id.advance(event.event_id - 1)
         failpoint("replay.after-last-id")
+
+    def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
+        self._disclaim(event, known, only_confined=True)
+        failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)
         failpoint("replay.after-commit")
         if known is not None:
@@ -130,6 +135,7 @@ class TransactionReplay:
         """Commit although the target cannot take the files: their tables keep the state before, and are confined."""
         for table in self.writes.give_up(event.txn_id):
             self._context.failed(table, event.event_id, fault)
+        self._mark_previous(event)
         self._commit(event, self._context.ledger.get(event.txn_id), [])
 
     def _prove_committed(self, known: SourceTxn) -> None:
@@ -154,8 +160,7 @@ class TransactionReplay:
         if not self._concerned(event.txn_id, known):
             return False
         self._disclaim(event, known, only_confined=False)
-        failpoint("replay.before-last-id")
-        self._context.last_id.advance(event.event_id - 1)
+        self._mark_previous(event)
         failpoint("replay.before-abort")
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)
         failpoint("replay.after-abort")
