@@ -168,9 +168,7 @@ _BODIES: Final[dict[type, Callable[[Any], bytes]]] = {
     bytes: terminated,
     bool: lambda value: b"\x02" if value else b"\x01",
     Decimal: _decimal,
-    Instant: lambda value: (
-        (value.seconds + _SECONDS_SIGN).to_bytes(7) + (value.nanos + (1 << 31)).to_bytes(4)
-    ),
+    Instant: lambda value: (value.seconds + _SECONDS_SIGN).to_bytes(7) + value.nanos.to_bytes(4),
     dt.date: lambda value: _integer(value.toordinal() - _EPOCH_DAY, 4),
 }
 
@@ -201,7 +199,7 @@ def _read_fixed(kind: Kind, body: bytes) -> Value:
     if kind is Kind.BOOLEAN:
         return {b"\x01": False, b"\x02": True}[body] if body in {b"\x01", b"\x02"} else _refuse()
     if kind is Kind.TIMESTAMP:
-        return Instant(int.from_bytes(body[:7]) - _SECONDS_SIGN, int.from_bytes(body[7:]) - (1 << 31))
+        return Instant(int.from_bytes(body[:7]) - _SECONDS_SIGN, int.from_bytes(body[7:]))
     if kind in _FLOATS:
         form, size = _FLOATS[kind]
         sign, bits = 1 << (8 * size - 1), int.from_bytes(body)

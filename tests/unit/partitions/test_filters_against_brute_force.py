@@ -1,0 +1,83 @@
+"""Any filter over any partitions is answered as a plain loop over their values answers it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.partitions.dialect import Dialect
+from state.partitions.lowering import lower
+from state.partitions.names import partition_name
+from state.partitions.plans import plan_of
+from state.partitions.residual import check_of
+from tests.builders.partitions import DATE, INT, NAIVE_COLUMNS, STRING, TABLE, an_index, conditions, rows_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.partitions.index import PartitionIndex, Prepared
+    from tests.builders.partitions import Condition, NaiveColumn
+
+
+DIALECT = Dialect(all_types=True)
+
+
+@given(st.permutations(NAIVE_COLUMNS), st.integers(1, 4), st.data())
+@settings(max_examples=200, deadline=None)
+def test_every_filter_finds_what_a_loop_over_the_values_finds(
+    columns: list[NaiveColumn], count: int, data: st.DataObject
+) -> None:
+    chosen = columns[:count]
+    rows = data.draw(rows_of(chosen), "partitions")
+    condition = data.draw(conditions(chosen), "filter")
+    expect_same(chosen, rows, condition)
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+def test_neighbours_of_full_low_bytes_are_found_behind_every_bound(data: st.DataObject) -> None:
+    columns = [INT, DATE]
+    rows = list(itertools.product(INT.texts, DATE.texts))
+    expect_same(columns, rows, data.draw(conditions(columns), "filter"))
+
+
+def test_two_bounds_that_look_like_one_value_are_a_range_of_values() -> None:
+    rows = [(str(number), "a") for number in range(250, 520)]
+    index = an_index([("i", "int"), ("s", "string")], rows)
+    assert index.count(index.prepare(TABLE, "i > 255 and i <= 511 and s = 'a'")) == 256
+
+
+def expect_same(
+    columns: Sequence[NaiveColumn], rows: Sequence[tuple[str, ...]], condition: Condition
+) -> None:
+    index = an_index([(column.name, column.declared) for column in columns], rows)
+    prepared = index.prepare(TABLE, condition.text, DIALECT)
+    names = [column.name for column in columns]
+    expected = sorted(partition_name(names, values).encode() for values in rows if condition.holds(values))
+    assert [name.encode() for name in index.names(prepared)] == expected
+    expect_sound_ways(index, prepared, len(expected))
+
+
+def expect_sound_ways(index: PartitionIndex, prepared: Prepared, matching: int) -> None:
+    """Every way to read a plan finds all that matches, and only that where it says that it is exact."""
+    assert prepared.bound is not None
+    plan, columns = plan_of(prepared.bound), len(prepared.table.form.columns)
+    plan.check()
+    check = check_of(prepared.bound)
+    for way in [None, *range(1, columns)]:
+        access = lower(plan, columns, way)
+        edges = [edge for range_ in access.ranges for edge in range_]
+        assert edges == sorted(set(edges)) if None not in edges else len(edges) == 2
+        found = list(index.keys(type(prepared)(prepared.table, prepared.bound, access, None)))
+        assert sum(check(key) for key in found) == matching
+        assert len(found) == matching or not access.exact
+
+
+def test_the_brute_force_columns_have_texts_that_do_not_convert_and_nulls() -> None:
+    for column in NAIVE_COLUMNS:
+        values = [column.value(text) for text in column.texts]
+        assert column is STRING or values.count(None) >= 2

@@ -1,0 +1,94 @@
+"""Keys: a golden one, the seed's three properties, and two partitions of one value."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
+from state.partitions import keys
+from state.partitions.intervals import after
+from state.partitions.keys import ROW_BYTES_MAX, RowForm, table_prefix
+from state.partitions.names import partition_name
+from state.partitions.types import columns_of
+from tests.builders.partitions import NAIVE_COLUMNS
+
+
+FORM = RowForm(columns_of([("ds", "string"), ("hr", "int")]))
+ROWS = st.tuples(*(st.sampled_from(column.texts) for column in NAIVE_COLUMNS))
+WIDE = RowForm(columns_of([(column.name, column.declared) for column in NAIVE_COLUMNS]))
+
+
+def test_a_key_is_the_tables_name_the_fields_the_partitions_name_and_where_each_starts() -> None:
+    key = table_prefix("Default", "Events") + FORM.row(["2020-01-01", "5"])
+    fields = "01323032302d30312d303100" + "0180000005"
+    name = b"ds=2020-01-01/hr=5\x00".hex()
+    starts = "0024" + "0018" + "0013" + "02"
+    assert key.hex() == "0164656661756c7400" + "016576656e747300" + fields + name + starts
+    assert keys.name(key) == b"ds=2020-01-01/hr=5"
+    assert [keys.field(key, 0).hex(), keys.field(key, 1).hex()] == ["01323032302d30312d303100", "0180000005"]
+    assert keys.row_of(key) == FORM.row(["2020-01-01", "5"])
+
+
+@given(st.lists(ROWS, min_size=2, max_size=30), st.binary(max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_order_of_keys_is_order_of_fields_then_names_and_every_field_is_found_from_the_end(
+    rows: list[tuple[str, ...]], prefix: bytes
+) -> None:
+    made = {prefix + WIDE.row(values): values for values in rows}
+    by_fields = sorted(made, key=lambda key: (WIDE.fields(made[key]), WIDE.name(made[key]).encode()))
+    assert sorted(made) == by_fields
+    for key, values in made.items():
+        assert [keys.field(key, at) for at in range(4)] == WIDE.fields(values)
+        assert keys.name(key).decode() == WIDE.name(values)
+        assert prefix + keys.row_of(key) == key
+        for count in range(1, 5):
+            start = prefix + b"".join(WIDE.fields(values)[:count])
+            assert start <= key < after(start)
+
+
+def test_two_partitions_of_one_typed_value_have_two_keys_with_equal_fields() -> None:
+    one, other = FORM.row(["a", "5"]), FORM.row(["a", "05"])
+    assert one != other
+    assert keys.field(one, 1) == keys.field(other, 1)
+
+
+def test_a_partition_with_another_number_of_values_is_refused() -> None:
+    with pytest.raises(BadPartitionValue):
+        FORM.row(["a"])
+
+
+def test_a_key_that_no_store_would_take_is_refused() -> None:
+    with pytest.raises(LimitExceeded):
+        FORM.row(["x" * ROW_BYTES_MAX, "1"])
+
+
+def test_a_table_has_one_column_at_least_and_not_too_many() -> None:
+    for count in (0, 65):
+        with pytest.raises(LimitExceeded):
+            RowForm(columns_of([(f"c{at}", "int") for at in range(count)]))
+
+
+@given(st.binary(max_size=40), st.integers(1, 4))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_are_a_key_or_refused_with_a_name(data: bytes, columns: int) -> None:
+    try:
+        key = keys.checked(data, columns)
+    except StateCorrupt:
+        return
+    assert keys.name(key) in key
+    assert keys.row_of(key) in key
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (["2020-01-01", "5"], "ds=2020-01-01/hr=5"),
+        (["a/b=c:d", "%"], "ds=a%2Fb%3Dc%3Ad/hr=%25"),
+        (["a b'{[]}^\x7f\x01\n", ""], "ds=a b%27%7B%5B%5D}%5E%7F%01%0A/hr=__HIVE_DEFAULT_PARTITION__"),
+        (["日 ~!$&()+,;<>@`|.-", "1"], "ds=日 ~!$&()+,;<>@`|.-/hr=1"),
+    ],
+)
+def test_names_escape_what_hive_escapes(values: list[str], name: str) -> None:
+    assert partition_name(["ds", "hr"], values) == name

@@ -1,0 +1,309 @@
+"""The filter language: what is read, what is refused and where, limits, LIKE, and the texts that clients really send."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from state.errors import BadFilter, LimitExceeded
+from state.partitions.dialect import (
+    CONDITIONS_MAX,
+    DEPTH_MAX,
+    FILTER_CHARS_MAX,
+    HIVE_2,
+    HIVE_4,
+    Dialect,
+    Generation,
+    LikeDialect,
+)
+from state.partitions.like import like
+from state.partitions.parsing import parse
+from state.partitions.tree import And, Comparison, Literal, Membership, Operator, Or
+from tests.builders.partitions import TABLE, an_index, like_sql
+
+
+COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("t", "timestamp"), ("n", "decimal(10,2)")]
+ROW = ("2020-01-01", "5", "2020-01-01", "2020-01-01 00:00:00.5", "-1.50")
+OTHER = ("it's", "6", "2020-06-18", "2020-01-01 00:00:00", "10")
+INDEX = an_index(COLUMNS, [ROW, OTHER])
+LENIENT = Dialect.of(Generation.HIVE_4, ignore_trailing_input=True)
+
+
+def found(text: str, dialect: Dialect = HIVE_4) -> int:
+    return INDEX.count(INDEX.prepare(TABLE, text, dialect))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("DS='2020-01-01'", 1),
+        ("ds = 2020-01-01", 1),
+        ("`ds` = 'x' or `hr` = 5", 1),
+        ('ds = "it\'s"', 1),
+        ("d = 2020-01-01", 1),
+        ("d = '2020-1-1'", 1),
+        ("d >= DATE '2020-06-18'", 1),
+        ('d <= date"2020-06-18"', 2),
+        ("t = TIMESTAMP '2020-01-01 00:00:00.5'", 1),
+        ("t = 2020-01-01 00:00:00", 1),
+        ("t > '2020-01-01 00:00:00'", 1),
+        ("t >= '2020-01-01'", 2),
+        ("hr = - 5", 0),
+        ("hr = 005", 1),
+        ("(((hr = 5)))", 1),
+        ("(hr) in (5, 6) and (ds) not in ('x')", 2),
+        ("hr <> 5", 1),
+        ("not_there = 1 or hr = 1", None),
+        ("ds = 'a' 'b' or hr = 5", 1),
+        ("ds = '__HIVE_DEFAULT_PARTITION__'", 0),
+        ("ds like 'it%'", 1),
+    ],
+)
+def test_generation_4_reads(text: str, count: int | None) -> None:
+    if count is None:
+        with pytest.raises(BadFilter, match="not a partitioning key for the table"):
+            found(text)
+    else:
+        assert found(text) == count
+
+
+SPARK = {
+    'ds = "2020-01-01"': 1,
+    '"2020-01-01" = ds': 1,
+    "(hr = 5 or hr = 6)": 2,
+    "(hr != 5 and hr != 6)": 0,
+    "(hr >= 5 and hr <= 6)": 2,
+    "d = 2020-01-01 and hr = 5": 1,
+    'd = "2020-01-01"': 1,
+    'ds like ".*01.*"': 1,
+    'ds like "2020.*" and ((hr = 5) or (hr = 7))': 1,
+    'ds = "it\'s" and 6 = hr': 1,
+}
+
+
+@pytest.mark.parametrize(("text", "count"), SPARK.items())
+def test_what_spark_sends_to_hive_2_is_understood(text: str, count: int) -> None:
+    assert found(text, HIVE_2) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("hr = ", 5),
+        ("hr 5", 3),
+        ("= 5", 0),
+        ("hr = 5 junk", 7),
+        ("hr = 5 )", 7),
+        ("(hr = 5", 7),
+        ("hr = 5 && ds = 'a'", 7),
+        ("hr > 1;", 6),
+        ("hr = 10.5", 7),
+        ("hr in (1, 2)", 3),
+        ("(hr) in ()", 9),
+        ("hr = ds", 5),
+        ("not hr = 5", 0),
+        ("hr is null", 3),
+        ("ds = 'open", 5),
+        ("ds not like 'a'", 7),
+        ("hr <=> 5", 3),
+        ("d = 2020-02-30", 4),
+        ("hr = 99999999999999999999", 5),
+        ("hr = 'a'", 5),
+        ("t = 5", 4),
+        ("n = '1'", 4),
+        ("'a' like ds", 0),
+        ("(struct (ds, hr)) in (struct ('a', 5, 6))", 22),
+        ("(ds like 'a%') is false", 1),
+    ],
+)
+def test_what_does_not_belong_is_refused_where_it_stands(text: str, position: int) -> None:
+    with pytest.raises(BadFilter) as refused:
+        found(text)
+    assert refused.value.context["position"] == position
+
+
+def test_errors_of_reading_begin_as_hives_do() -> None:
+    with pytest.raises(BadFilter) as refused:
+        parse("hr = ", HIVE_4)
+    assert refused.value.message.startswith("Error parsing partition filter")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ds = 5",
+        "t = '2020-01-01 00:00:00'",
+        "hr == 5",
+        "(hr) in (5, 'a')",
+        "`hr` = 5",
+        "d = DATE '2020-01-01'",
+    ],
+)
+def test_generation_2_refuses_what_only_4_has(text: str) -> None:
+    with pytest.raises(BadFilter):
+        found(text, HIVE_2)
+
+
+def test_words_that_only_4_reserves_are_columns_in_2() -> None:
+    index = an_index([("date", "string")], [("a",)])
+    assert index.count(index.prepare(TABLE, "date = 'a'", HIVE_2)) == 1
+    assert index.count(index.prepare(TABLE, "`date` = 'a'", HIVE_4)) == 1
+    with pytest.raises(BadFilter):
+        index.prepare(TABLE, "date = 'a'", HIVE_4)
+
+
+@pytest.mark.parametrize("text", ["hr = 5 junk", "hr = 5 )", "hr = 5 ds = 'x'", "hr = 5 is null"])
+def test_trailing_input_is_ignored_where_that_is_asked_for(text: str) -> None:
+    assert found(text, LENIENT) == 1
+
+
+def test_texts_keep_their_escapes_and_doubled_quotes_as_in_hive() -> None:
+    def text(written: str, dialect: Dialect) -> object:
+        tree = parse(f"ds = {written}", dialect)
+        assert isinstance(tree, Comparison)
+        return tree.literal.value
+
+    assert text(r"'it\'s'", HIVE_2) == r"it\'s"
+    assert text("'a''b'", HIVE_4) == "a''b"
+    with pytest.raises(BadFilter):
+        text("'a''b'", HIVE_2)
+
+
+def test_and_binds_tighter_than_or() -> None:
+    tree = parse("a = 1 and b = 2 or c = 3", HIVE_4)
+    assert isinstance(tree, Or)
+    assert isinstance(tree.children[0], And)
+
+
+def test_a_thousand_alternatives_are_one_node() -> None:
+    tree = parse(" or ".join(f"hr = {number}" for number in range(1000)), HIVE_4)
+    assert isinstance(tree, Or)
+    assert len(tree.children) == 1000
+    listed = parse("(hr) in (1, 2)", HIVE_4)
+    assert isinstance(listed, Membership)
+    assert listed.literals == (Literal(1, 9), Literal(2, 12))
+
+
+def test_inverting_swaps_operators() -> None:
+    tree = parse("(hr < 5 and ds = 'a') is not true", HIVE_4)
+    assert isinstance(tree, Or)
+    assert [child.operator for child in tree.children if isinstance(child, Comparison)] == [
+        Operator.GREATER_OR_EQUAL,
+        Operator.NOT_EQUAL,
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * (FILTER_CHARS_MAX + 1),
+        "(" * (DEPTH_MAX + 1) + "hr = 5" + ")" * (DEPTH_MAX + 1),
+        f"(hr) in ({','.join(['1'] * (CONDITIONS_MAX + 1))})",
+    ],
+)
+def test_limits_have_a_name(text: str) -> None:
+    with pytest.raises(LimitExceeded):
+        parse(text, HIVE_4)
+
+
+def test_the_deepest_filter_is_read_bound_and_planned() -> None:
+    text = "hr = 5"
+    for depth in range(DEPTH_MAX - 1):
+        text = f"({text} {'and' if depth % 2 else 'or'} ds > 'a{depth}')"
+    assert found(text) in {0, 1, 2}
+
+
+FRAGMENTS = st.lists(
+    st.sampled_from(
+        [
+            "ds",
+            "hr",
+            "d",
+            "t",
+            "(",
+            ")",
+            ",",
+            "and",
+            "OR",
+            "not",
+            "in",
+            "between",
+            "like",
+            "is",
+            "true",
+            "false",
+            "const",
+            "struct",
+            "date",
+            "timestamp",
+            "=",
+            "!=",
+            "<",
+            ">=",
+            "<=>",
+            "==",
+            "'a'",
+            '"b"',
+            "5",
+            "-3",
+            "2020-01-01",
+            "`x`",
+            "'",
+            ";",
+            ".",
+            "&&",
+            "10.5",
+            "_",
+        ]
+    ),
+    max_size=14,
+)
+
+
+@given(st.one_of(FRAGMENTS.map(" ".join), st.text(max_size=30)), st.sampled_from([HIVE_2, HIVE_4, LENIENT]))
+@settings(max_examples=600, deadline=None)
+@example("t = TIMESTAMP ''", HIVE_4)
+@example("d = date\n'2020-01-01'", HIVE_4)
+def test_any_text_is_answered_or_refused_with_a_name(text: str, dialect: Dialect) -> None:
+    try:
+        assert found(text, dialect) in {0, 1, 2}
+    except (BadFilter, LimitExceeded):
+        return
+
+
+@given(st.text("ab%_x", max_size=8), st.text("abx%_", max_size=8))
+@settings(max_examples=400, deadline=None)
+def test_sql_patterns_match_as_a_regular_expression_would(pattern: str, text: str) -> None:
+    assert like(pattern, LikeDialect.SQL).matches(text) == like_sql(pattern, text)
+
+
+@given(st.lists(st.sampled_from([".*", ".", "a", "b"]), max_size=8).map("".join), st.text("ab\n", max_size=8))
+@settings(max_examples=400, deadline=None)
+def test_generation_2_patterns_match_as_a_regular_expression_would(pattern: str, text: str) -> None:
+    assert like(pattern, LikeDialect.REGEX).matches(text) == (
+        re.fullmatch(pattern, text, re.DOTALL) is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "prefix", "equality", "is_prefix"),
+    [
+        ("abc", "abc", True, False),
+        ("abc%", "abc", False, True),
+        ("a_c%", "a", False, False),
+        (r"50\%", "50%", True, False),
+        ("%", "", False, True),
+    ],
+)
+def test_what_a_range_can_say_of_a_pattern(
+    pattern: str, prefix: str, equality: bool, is_prefix: bool
+) -> None:
+    read = like(pattern, LikeDialect.SQL)
+    assert (read.prefix, read.is_equality, read.is_prefix) == (prefix, equality, is_prefix)
+
+
+def test_a_pattern_cannot_make_matching_run_for_ever() -> None:
+    assert not like("%a" * 2000, LikeDialect.SQL).matches("a" * 1999)
