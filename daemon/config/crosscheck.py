@@ -63,6 +63,7 @@ def _unknown_catalogs(document: Document) -> Iterator[Problem]:
         if name not in sources:
             hint = f"there are: {', '.join(sources) or 'none'}"
             yield _problem(document, ("catalog", name), name, "is not among the sources", hint)
+        yield from _without_event_ids(document, name)
         publish = catalog.get("publish")
         target = publish.get("target") if isinstance(publish, dict) else None
         if isinstance(target, str) and target not in targets:
@@ -75,6 +76,14 @@ def _unknown_catalogs(document: Document) -> Iterator[Problem]:
         if isinstance(source, str) and source not in catalogs:
             hint = f"add catalog.{source}, which may be empty"
             yield _problem(document, ("facts", name, "source"), source, "has no catalog", hint)
+
+
+def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
+    """A table is listed as of an event id, which Apiary's formats do not have."""
+    source = dict(_entries(document, "sources")).get(name, {})
+    if str(source.get("format", "")).startswith("apiary"):
+        reason = "is a source whose format has no event ids: its timelines cannot be kept"
+        yield _problem(document, ("catalog", name), name, reason, "let Tideline relay the source")
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:

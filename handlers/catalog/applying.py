@@ -186,10 +186,9 @@ class Batch:
         """Carry a table over to its new name, or have that loaded where what is known of the old one is not enough."""
         ahead = self._is_ahead(table.name, event_id)
         watched = None if self._is_ahead(old, event_id) else self._watch.get(old)
-        known = watched is not None and watched.code is None and not self._watch.is_waiting(old)
         waits = self._watch.is_waiting(old)
         wanting = self._wanting(table)
-        if known and watched is not None and wanting and not ahead and watched.columns == table.columns:
+        if watched is not None and not waits and wanting and not ahead and _carries(watched, event_id, table):
             self._forget(table.name)
             for change, _ in wanting:
                 change.renamed(old, table)
@@ -248,6 +247,11 @@ class Batch:
             self._watch.confine(self._txn, name, error)
             self._observer.table_quarantined(error.code)
         return "quarantined"
+
+
+def _carries(watched: Watched, event_id: int, table: TableSeen) -> bool:
+    """Whether what is known of a table is all that its new name needs."""
+    return watched.code is None and event_id > watched.until and watched.columns == table.columns
 
 
 def _is_own(event: TableAltered, watched: Watched) -> bool:

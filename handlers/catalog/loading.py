@@ -111,7 +111,8 @@ class Loader:
                 for change in listing:
                     change.loaded(table, partitions if partitions is not None else everything)
             published = before.published if before is not None else None
-            self._watch.put(txn, name, Watched(table.columns, as_of, published=published))
+            until = self._source.current_event_id()
+            self._watch.put(txn, name, Watched(table.columns, as_of, until, published=published))
             self._watch.settled(txn, name)
             failpoint("catalog.loaded")
         for change in changes:

@@ -143,7 +143,7 @@ class CatalogProjection:
 
     def quarantined(self) -> Sequence[str]:
         """Return the tables that are not followed any more; safe to call from another thread."""
-        return tuple(self.watch.confined())
+        return tuple(sorted(self.watch.confined()))
 
     def close(self) -> None:
         """Release the connections and the store."""

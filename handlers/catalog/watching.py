@@ -2,12 +2,14 @@
 
 A table's own ``as_of`` is the newest event id before its listing began: events up to it are in the listing and must not be
 applied again (a drop would undo what a later add has put there), later ones may be in it and are applied, which is harmless
-because every change is idempotent. So tables can be loaded one by one, at any time, while events flow.
+because every change is idempotent. So tables can be loaded one by one, at any time, while events flow. Only a rename of the table
+during its listing is not repaired by its event, since what the listing missed is told by no later one: hence ``until``.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -17,7 +19,7 @@ from state.store import Reader, Transaction, prefix_end
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 _TABLES: Final = b"ct/t/"
@@ -30,6 +32,8 @@ class Watched:
 
     columns: tuple[str, ...]
     as_of: int
+    until: int = 0
+    """The newest event id after its listing had ended: a rename up to here may have cut the listing short."""
     code: str | None = None
     """Code of the error that confined it; None while it is followed."""
     reason: str | None = None
@@ -43,6 +47,8 @@ class WatchList:
     def __init__(self) -> None:
         self._tables: dict[str, Watched] = {}
         self._loads: dict[str, str] = {}
+        self._confined: Mapping[str, str] = {}
+        """Table to reason; replaced whole, since other threads look at it."""
 
     def open(self, reader: Reader) -> None:
         """Read the stored list; raise StateCorrupt where an entry is none."""
@@ -51,6 +57,7 @@ class WatchList:
         except (TypeError, KeyError, orjson.JSONDecodeError) as error:
             raise StateCorrupt("a watched table cannot be read", reason=str(error)) from error
         self._loads = {name: value.decode() for name, value in _entries(reader, _LOADS)}
+        self._confined = {n: w.reason or "" for n, w in self._tables.items() if w.code is not None}
 
     def get(self, name: str) -> Watched | None:
         """Return what is known of a table; None where it is not watched (perhaps waiting to be loaded)."""
@@ -59,12 +66,14 @@ class WatchList:
     def put(self, txn: Transaction, name: str, watched: Watched) -> None:
         """Watch a table."""
         self._tables[name] = watched
+        self._note(name, watched)
         txn.put(_TABLES + name.encode(), orjson.dumps(asdict(watched)))
 
     def forget(self, txn: Transaction, name: str) -> None:
         """Watch it no longer, nor load it; an unknown one is no error."""
         if self._tables.pop(name, None) is not None:
             txn.delete(_TABLES + name.encode())
+            self._note(name, None)
         self.settled(txn, name)
 
     def confine(self, txn: Transaction, name: str, error: TidelineError) -> None:
@@ -91,13 +100,13 @@ class WatchList:
         """Return (table, reason) of one that waits, or None."""
         return next(iter(self._loads.items()), None)
 
-    def waiting(self) -> dict[str, str]:
-        """Return all that wait, with the reason."""
-        return dict(self._loads)
+    def waiting(self) -> Mapping[str, str]:
+        """Return a view of all that wait, with the reason; other threads look up and count, but do not iterate."""
+        return MappingProxyType(self._loads)
 
-    def confined(self) -> dict[str, str]:
+    def confined(self) -> Mapping[str, str]:
         """Return the quarantined tables, with the reason."""
-        return {n: w.reason or "" for n, w in sorted(self._tables.copy().items()) if w.code is not None}
+        return self._confined
 
     def of_db(self, db: str) -> list[str]:
         """Return every table of a database that is watched or waits."""
@@ -105,7 +114,17 @@ class WatchList:
 
     def watched(self) -> list[str]:
         """Return every watched table, by name."""
-        return sorted(self._tables.copy())
+        return sorted(self._tables)
+
+    def _note(self, name: str, watched: Watched | None) -> None:
+        """Keep the quarantined tables apart: there are few, and they are asked for with every answer."""
+        if name not in self._confined and (watched is None or watched.code is None):
+            return
+        others = {n: reason for n, reason in self._confined.items() if n != name}
+        if watched is not None and watched.code is not None:
+            self._confined = {**others, name: watched.reason or ""}
+        else:
+            self._confined = others
 
 
 def _entries(reader: Reader, prefix: bytes) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,122 @@
+"""The catalog alone, without a server: events per second into timelines in a SQLite file, and the first load of a table.
+
+Events are handed in as the consumer does, with their partitions still as text: what is measured is looking up the table, decoding
+the partition, changing the timelines and committing with the position, durably, in batches of 500.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.report import Row, main, row
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.timelines import TimelineFollower
+from state.store.sqlite import SqliteStore
+from state.timelines.periods import UpdatePeriod
+from tests.builders.catalog_model import DB, ModelSource
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+BATCH: Final = 500
+TABLES: Final = 20
+FIRST: Final = UpdatePeriod.MINUTELY.parse("2015-01-01-00-00")
+
+
+def cases(quick: bool) -> Iterator[Row]:
+    size = 5_000 if quick else 50_000
+    rate = "events/s"
+    yield row("catalog_apply, a day column alone", adds(["dt"], size), rate, at_least=10_000)
+    yield row("catalog_apply, two partition columns", adds(["dt", "x"], size), rate, at_least=10_000)
+    yield row("catalog_apply, adds and drops in turn", adds_and_drops(size), rate, at_least=10_000)
+    yield row("catalog_apply, tables that nobody wants", unwanted(size), rate, at_least=100_000)
+    yield row(
+        "first load of a table with two columns, once listed",
+        first_load(size),
+        "partitions/s",
+        at_least=10_000,
+    )
+
+
+def opened(source: ModelSource, directory: str, pattern: str = f"{DB}.*") -> CatalogProjection:
+    any_source: Any = source
+    store = SqliteStore(Path(directory) / "catalog.db", schema_version=1)
+    follower = TimelineFollower(Rules((Rule((pattern,), columns=("dt",)),), lens=False))
+    made = CatalogProjection(source_name="s", source=any_source, store=store, followers=[follower])
+    made.open()
+    made.load_all()
+    return made
+
+
+def applied_per_s(source: ModelSource, pattern: str, make: Callable[[], None]) -> float:
+    """Follow what ``make`` appends to the log and return events per second."""
+    with tempfile.TemporaryDirectory() as directory:
+        projection = opened(source, directory, pattern)
+        start = len(source.events)
+        make()
+        events = source.events[start:]
+        started_s = time.perf_counter()
+        for first in range(0, len(events), BATCH):
+            projection.apply(events[first : first + BATCH])
+        taken_s = time.perf_counter() - started_s
+        projection.close()
+    return len(events) / taken_s
+
+
+def tables(columns: Sequence[str]) -> ModelSource:
+    source = ModelSource()
+    for number in range(TABLES):
+        source.create(f"t{number}", columns)
+    return source
+
+
+def add(source: ModelSource, columns: Sequence[str], size: int) -> None:
+    for number in range(size):
+        minute = UpdatePeriod.MINUTELY.format(FIRST + number // TABLES)
+        source.add(f"t{number % TABLES}", minute, *["de"] * (len(columns) - 1))
+
+
+def adds(columns: Sequence[str], size: int, pattern: str = f"{DB}.*") -> float:
+    source = tables(columns)
+    return applied_per_s(source, pattern, lambda: add(source, columns, size))
+
+
+def unwanted(size: int) -> float:
+    return adds(["dt"], size, "other.*")
+
+
+def adds_and_drops(size: int) -> float:
+    source = tables(["dt", "x"])
+
+    def make() -> None:
+        minutes = count(FIRST)
+        for _ in range(size // 2):
+            value = UpdatePeriod.MINUTELY.format(next(minutes))
+            source.add("t0", value, "de")
+            source.drop("t0", value, "de")
+
+    return applied_per_s(source, f"{DB}.*", make)
+
+
+def first_load(size: int) -> float:
+    source = ModelSource()
+    source.create("t0")
+    for number in range(size):
+        source.add("t0", UpdatePeriod.MINUTELY.format(FIRST + number), "de")
+    with tempfile.TemporaryDirectory() as directory:
+        started_s = time.perf_counter()
+        projection = opened(source, directory)
+        taken_s = time.perf_counter() - started_s
+        projection.close()
+    return size / taken_s
+
+
+if __name__ == "__main__":
+    main("catalog", cases)

@@ -1,0 +1,140 @@
+"""From the configuration to rules and facts, and from rules to which tables have which timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.config import Config, read_config
+from daemon.service.catalog import facts_of, rules_of
+from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.seen import TableSeen
+from state.timelines.periods import UpdatePeriod
+from state.timelines.properties import TIME_COLUMNS
+from state.timelines.values import TimeRange
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+Read = Callable[[str], tuple[Config | None, dict[str, str]]]
+SOURCE = """\
+sources: {lake: {metastore: [thrift://a:9083], topic: t}}
+kafka: {bootstrap: "k:9092"}
+"""
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def reader(text: str) -> tuple[Config | None, dict[str, str]]:
+        path = tmp_path / "tideline.yaml"
+        path.write_text(SOURCE + dedent(text))
+        loaded = read_config(path, {})
+        return loaded.config, {problem.key: problem.reason for problem in loaded.problems}
+
+    return reader
+
+
+def test_rules_and_facts_are_what_the_file_says(read: Read) -> None:
+    config, problems = read(
+        """
+        catalog:
+          lake:
+            lens: false
+            exclude: ["*.tmp_*"]
+            rules:
+              weeks: {tables: ["mart.*"], columns: [dt], periods: [weekly, DAILY], iso_weeks: true, form: ranges, jump_max: 9}
+        facts:
+          sales: {source: lake, tables: {mart.days: {}, mart.hours: {start: "2015-02", end: "2016"}}}
+        """
+    )
+    assert problems == {}
+    assert config is not None
+    periods = (UpdatePeriod.WEEKLY_ISO, UpdatePeriod.DAILY)
+    rule = Rule(("mart.*",), ("dt",), periods, iso_weeks=True, form="ranges", jump_max=9)
+    assert rules_of(config.catalog["lake"]) == Rules((rule,), lens=False, exclude=("*.tmp_*",))
+    (fact,) = facts_of(config, "lake").values()
+    window = TimeRange.parse("2015-02", "2016")
+    assert [table.table for table in fact.tables] == ["mart.days", "mart.hours"]
+    assert (fact.tables[1].start_s, fact.tables[1].end_s) == (window.start_s, window.end_s)
+    assert facts_of(config, "pond") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "reason"),
+    [
+        ("catalog: {pond: {}}", "catalog.pond", "not among the sources"),
+        ("catalog: {lake: {publish: {target: dr}}}", "catalog.lake.publish.target", "not among the targets"),
+        ("facts: {f: {source: lake, tables: {a.b: {}}}}", "facts.f.source", "has no catalog"),
+        ("catalog: {lake: {rules: {r: {tables: [x]}}}}", "catalog.lake.rules.r.tables.0", "no pattern"),
+        (
+            "catalog: {lake: {rules: {r: {tables: [a.b], periods: [NIGHTLY]}}}}",
+            "catalog.lake.rules.r.periods.0",
+            "no update period",
+        ),
+        (
+            "catalog: {lake: {rules: {r: {tables: [a.b], form: bitmap}}}}",
+            "catalog.lake.rules.r.form",
+            "no storage form",
+        ),
+        (
+            "catalog: {lake: {rules: {r: {tables: [a.b], columns: ['a b']}}}}",
+            "catalog.lake.rules.r.columns.0",
+            "no column name",
+        ),
+        ("catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {b: {}}}}", "facts.f.tables", "is no table"),
+        (
+            "catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {a.b: {start: soon}}}}",
+            "facts.f.tables.a.b.start",
+            "no moment",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_a_problem_at_its_place(read: Read, text: str, key: str, reason: str) -> None:
+    _, problems = read(text)
+    assert any(found.startswith(key) and reason in told for found, told in problems.items()), problems
+
+
+def test_a_source_without_event_ids_has_no_catalog(tmp_path: Path) -> None:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(SOURCE.replace("topic: t", "topic: t, format: apiary") + "catalog: {lake: {}}\n")
+    (problem,) = read_config(path, {}).problems
+    assert (problem.key, "no event ids" in problem.reason) == ("catalog.lake", True)
+
+
+def table(name: str = "mart.days", columns: str = "dt,country", **parameters: str) -> TableSeen:
+    return TableSeen(name, tuple(columns.split(",")) if columns else (), parameters)
+
+
+LENS = {TIME_COLUMNS: "Dt,gone"}
+
+
+def test_the_first_rule_that_fits_counts_and_lens_own_properties_come_before_values() -> None:
+    rules = Rules((Rule(("mart.*",), ("country",)), Rule(("*.*",))))
+    first = rules.settings(table(**LENS))
+    assert first is not None
+    assert first.time_columns == ("country",)
+    second = rules.settings(table("other.t", **LENS))
+    assert second is not None
+    assert second.time_columns == ("Dt",), "in the spelling of the property"
+    assert rules.settings(table("other.t")) is None
+    assert rules.looks(table("other.t"))
+    assert not rules.looks(table("other.t", **LENS))
+    found = rules.detected(table("other.t"), [{"dt": "2015-01-01", "country": "de"}])
+    assert found is not None
+    assert found.time_columns == ("dt",)
+
+
+def test_tables_without_rule_partitions_or_permission_are_not_wanted() -> None:
+    rules = Rules((Rule(("mart.*",), ("dt",)),), exclude=("mart.tmp_*",))
+    assert rules.wants(table())
+    assert rules.wants(table("other.t", **LENS))
+    assert not rules.wants(table("other.t"))
+    assert not rules.wants(table(columns=""))
+    assert not rules.wants(table("mart.tmp_days"))
+    assert not rules.wants(table(columns="country")), "it has no such column"
+    assert not Rules((), lens=False).wants(table(**LENS))
