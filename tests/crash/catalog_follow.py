@@ -13,7 +13,7 @@ from state.store.sqlite import SqliteStore
 from tests.builders.catalog import followed_catalog, rules_for
 
 
-BATCH = 3
+BATCH = 2
 
 
 def main(uri: str, database: str, path: str, *options: str) -> None:

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.catalog.migrating import TimelineName, migrate
+from handlers.catalog.observer import Silent
+from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.properties import write_properties
 from handlers.catalog.publishing import Publisher
+from handlers.catalog.timelines import TimelineFollower
 from handlers.metastore import Metastore
+from handlers.structs import Database
 from state.errors import InvalidRequest
 from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import FollowedCatalog, followed_catalog, rules_for
+from tests.builders.hive_tables import a_table
 
 
 if TYPE_CHECKING:
@@ -25,6 +30,16 @@ if TYPE_CHECKING:
 
 
 DT = prefix(UpdatePeriod.DAILY, "dt")
+
+
+class Outcomes(Silent):
+    """Remembers what became of publishing."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[str] = []
+
+    def published(self, outcome: str) -> None:
+        self.outcomes.append(outcome)
 
 
 @pytest.fixture
@@ -166,3 +181,44 @@ def test_a_table_is_first_loaded_from_lens_own_properties(
     catalog.follow()
     assert catalog.content() == {key: [("2015-01-09", "2015-01-09")]}, "a drop it could not decide reloads it"
     catalog.projection.close()
+
+
+def test_timelines_of_the_source_are_written_to_a_target_as_soon_as_its_table_is_there(
+    hive: Session,
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    client: Metastore,
+    database: str,
+) -> None:
+    follower = TimelineFollower(rules_for(database, columns=("dt",)), publishes=True)
+    observer = Outcomes()
+    there = Metastore([target.metastore])
+    publisher = Publisher(
+        metastore=there,
+        follower=follower,
+        delay_s=0,
+        observer=observer,
+        database=lambda name: f"{name}_r",
+    )
+    catalog = followed_catalog(source.metastore, follower.rules)
+    projection = CatalogProjection(
+        source_name="s",
+        source=catalog.source,
+        store=catalog.store,
+        followers=[follower],
+        publisher=publisher,
+    )
+    projection.open()
+    projection.load_all()
+    projection.settle()
+    assert observer.outcomes == ["not-there-yet"]
+    there.create_database(Database(name=f"{database}_r"))
+    there.create_table(a_table(f"{database}_r", "sales", partition_keys=("dt", "it")))
+    projection.settle()
+    assert observer.outcomes[-1] == "written"
+    written = there.get_table(f"{database}_r", "sales").parameters or {}
+    assert written[DT + "latest"] == "2015-01-01"
+    assert PRESENT not in properties(client, database), "the source's own table is left alone"
+    projection.settle()
+    assert observer.outcomes == ["not-there-yet", "written"]
+    projection.close()
