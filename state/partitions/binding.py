@@ -46,7 +46,7 @@ from state.partitions.values import DEFAULT_PARTITION, instant_of, typed
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 ONLY_STRINGS: Final = "Filtering is supported only on partition keys of type string"
@@ -76,6 +76,8 @@ class _Binder:
         self._numbers = {column.name: number for number, column in enumerate(columns)}
         self._dialect = dialect
         self._default = default_partition
+        self._least = [_least(column.type) for column in columns]
+        self._readers = [_reader(column.type, dialect) for column in columns]
 
     def node(self, node: Node) -> Bound:
         match node:
@@ -130,39 +132,22 @@ class _Binder:
         return found
 
     def _means_null(self, type_: ColumnType, operator: Operator, literal: Literal) -> bool:
-        equality = operator in {Operator.EQUAL, Operator.NOT_EQUAL}
-        is_default = literal.value == self._default and self._dialect.generation is Generation.HIVE_4
-        return equality and is_default and not type_.is_text
+        if literal.value != self._default or self._dialect.generation is not Generation.HIVE_4:
+            return False
+        return operator in {Operator.EQUAL, Operator.NOT_EQUAL} and not type_.is_text
 
     def _edges(self, number: int, literal: Literal) -> Edges:
         """Return where a constant stands among the column's fields."""
         type_ = self._columns[number].type
-        value = self._value(type_, literal.value)
+        value = self._readers[number](literal.value)
         if value is None:
             raise self._unfit(number, literal)
-        if type_.is_integer and isinstance(value, int):
-            least = -(1 << (8 * INTEGER_BYTES[type_.kind] - 1))
-            if not least <= value < -least:
-                edge = VALUE if value < least else UNCONVERTIBLE
-                return edge, edge
+        least = self._least[number]
+        if least and isinstance(value, int) and not least <= value < -least:
+            edge = VALUE if value < least else UNCONVERTIBLE
+            return edge, edge
         field = encode(type_.kind, value)
         return field, after(field)
-
-    def _value(self, type_: ColumnType, constant: Value) -> Value:
-        """Return a constant as a value of the type, None where the metastore would not compare the two."""
-        kind = type_.kind
-        wide = self._dialect.all_types or self._dialect.generation is Generation.HIVE_4
-        if kind is Kind.STRING or (wide and kind in {Kind.VARCHAR, Kind.CHAR}):
-            return _as_text(kind, constant)
-        if type_.is_integer:
-            return constant if isinstance(constant, int) else None
-        if kind is Kind.DATE:
-            return _as_date(constant)
-        if wide and kind is Kind.TIMESTAMP:
-            return _as_instant(constant)
-        if not self._dialect.all_types or kind is Kind.OTHER:
-            return None
-        return _as_any(type_, constant)
 
     def _like(self, number: int, node: Comparison) -> Leaf:
         if node.reversed:
@@ -171,7 +156,7 @@ class _Binder:
                 position=node.literal.at,
             )
         column = self._columns[number]
-        text = self._value(column.type, node.literal.value) if column.type.is_text else None
+        text = self._readers[number](node.literal.value) if column.type.is_text else None
         if not isinstance(text, str):
             raise self._unfit(number, node.literal)
         pattern = like(text, self._dialect.like)
@@ -189,6 +174,27 @@ class _Binder:
             type=column.declared,
             constant=str(literal.value)[:80],
         )
+
+
+def _least(type_: ColumnType) -> int:
+    """Return the smallest integer of an integral type, 0 for others."""
+    return -(1 << (8 * INTEGER_BYTES[type_.kind] - 1)) if type_.is_integer else 0
+
+
+def _reader(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
+    """Return what turns a constant into a value of the type, None where the metastore would not compare the two."""
+    kind, wide = type_.kind, dialect.all_types or dialect.generation is Generation.HIVE_4
+    if kind is Kind.STRING or (wide and kind in {Kind.VARCHAR, Kind.CHAR}):
+        return lambda constant: _as_text(kind, constant)
+    if type_.is_integer:
+        return lambda constant: constant if isinstance(constant, int) else None
+    if kind is Kind.DATE:
+        return _as_date
+    if kind is Kind.TIMESTAMP and wide:
+        return _as_instant
+    if not dialect.all_types or kind is Kind.OTHER:
+        return lambda _: None
+    return lambda constant: _as_any(type_, constant)
 
 
 def _as_text(kind: Kind, constant: Value) -> str | None:

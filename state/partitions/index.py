@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from state.errors import NotFound
 from state.partitions import keys, records
 from state.partitions.binding import bind
+from state.partitions.bound import Bound, Leaf, all_of
 from state.partitions.change import IndexChange
 from state.partitions.dialect import HIVE_4, Dialect
 from state.partitions.explanation import Explanation, residual_of, selectivity, way_of
@@ -26,12 +27,12 @@ from state.partitions.lowering import Access, choose
 from state.partitions.parsing import parse
 from state.partitions.plans import plan_of
 from state.partitions.residual import Check, check_of
+from state.store import prefix_end
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from state.partitions.bound import Bound
     from state.partitions.records import IndexedTable
     from state.partitions.types import PartitionColumn
     from state.store import Reader, Transaction
@@ -59,8 +60,10 @@ class Prepared:
     table: IndexedTable
     bound: Bound | None
     access: Access
+    residual: Bound | None
+    """What is left to check of a key in the ranges; None where all match."""
     check: Check | None
-    """What a key in the ranges has to pass; None where all match."""
+    """The residual as a function of a key."""
 
 
 class PartitionIndex:
@@ -72,7 +75,7 @@ class PartitionIndex:
         self._tables = dict(records.tables(reader))
         self._prepared: OrderedDict[tuple[int, str, Dialect], Prepared] = OrderedDict()
         self.counts: Counter[str] = Counter()
-        """Since start: ``plans``, ``ranges``, ``rows-scanned``, ``rows-matched``, ``caps-hit``."""
+        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``."""
 
     def change(self, txn: Transaction) -> IndexChange:
         """Start a change within a store transaction; only one may be under way."""
@@ -99,16 +102,18 @@ class PartitionIndex:
 
     def keys(self, prepared: Prepared) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the way it is read."""
-        prefix, scanned, matched = prepared.table.prefix(prepared.access.column), 0, 0
-        end = prefix[:-1] + bytes([prefix[-1] + 1])
-        for start, stop in prepared.access.ranges:
-            found = self._reader.scan(prefix + start, end if stop is None else prefix + stop)
-            for key, _ in found:
+        check, scanned = prepared.check, 0
+        for start, end in self._ranges(prepared):
+            for key in self._reader.scan_keys(start, end):
                 scanned += 1
-                if prepared.check is None or prepared.check(key):
-                    matched += 1
+                if check is None or check(key):
                     yield key
-        self.counts.update({"rows-scanned": scanned, "rows-matched": matched})
+        self.counts["rows-scanned"] += scanned
+
+    def _ranges(self, prepared: Prepared) -> Iterator[tuple[bytes, bytes | None]]:
+        prefix = prepared.table.prefix(prepared.access.column)
+        for start, end in prepared.access.ranges:
+            yield prefix + start, prefix_end(prefix) if end is None else prefix + end
 
     def count(self, prepared: Prepared) -> int:
         """Return how many partitions match."""
@@ -135,9 +140,7 @@ class PartitionIndex:
         before = self.counts["rows-scanned"]
         matched = self.count(prepared)
         scanned = self.counts["rows-scanned"] - before
-        residual = (
-            "" if prepared.check is None or prepared.bound is None else residual_of(prepared.bound, columns)
-        )
+        residual = "" if prepared.residual is None else residual_of(prepared.residual, columns)
         size = self.count(self.prepare(table, "", dialect))
         ranges = tuple((start.hex(), "" if end is None else end.hex()) for start, end in access.ranges)
         estimate = round(size * selectivity(prepared.bound))
@@ -162,9 +165,15 @@ class PartitionIndex:
 
     def prepared(self, table: IndexedTable, bound: Bound | None) -> Prepared:
         """Plan a bound filter (None: all partitions)."""
-        access = choose(plan_of(bound), len(table.form.columns))
+        plan, columns = plan_of(bound), len(table.form.columns)
+        access = choose(plan, columns)
         self.counts.update({"plans": 1, "ranges": len(access.ranges), "caps-hit": int(access.capped)})
-        return Prepared(table, bound, access, None if access.exact or bound is None else check_of(bound))
+        if access.exact or bound is None:
+            return Prepared(table, bound, access, None, None)
+        residual = bound
+        if access.left:
+            residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.left)
+        return Prepared(table, bound, access, residual, check_of(residual, columns))
 
     def table(self, name: str) -> IndexedTable:
         """Return how a table is stored; raise NotFound where it is not indexed."""

@@ -38,6 +38,8 @@ NOT_NULL: Final[Intervals] = (Interval(VALUE, END),)
 
 def after(prefix: bytes) -> bytes:
     """Return the first bytes behind everything that begins with ``prefix``; carries, unlike "add one to the last byte"."""
+    if prefix[-1] != 0xFF:
+        return prefix[:-1] + bytes((prefix[-1] + 1,))
     end = prefix_end(prefix)
     assert end is not None, "markers are below ff"
     return end

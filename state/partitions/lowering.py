@@ -11,7 +11,7 @@ all of them. ``choose`` takes the path that fixes most.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from state.partitions.intervals import Interval, Intervals, after
 from state.partitions.sortable import UNCONVERTIBLE, VALUE
@@ -42,6 +42,8 @@ class Access:
     """Whether ranges were joined or columns left out because there were too many."""
     whole_keys: bool = False
     """Whether every range is one value of each column: a get, but for partitions that share their typed values."""
+    left: tuple[int, ...] = ()
+    """Where the plan is a single box: the columns that the ranges say nothing of. Their limits are all there is to check."""
 
 
 def choose(plan: FilterPlan, columns: int) -> Access:
@@ -58,21 +60,30 @@ def choose(plan: FilterPlan, columns: int) -> Access:
 def lower(plan: FilterPlan, columns: int, way: int | None = None) -> Access:
     """Return the ranges of a plan along one way."""
     order = _order(way, columns)
-    lowered = [_lower_box(box, order) for box in plan.plans()]
-    ranges = _coalesced([range_ for ranges, _, _ in lowered for range_ in ranges])
-    capped = any(left_out for _, _, left_out in lowered) or len(ranges) > RANGES_MAX
-    exact = all(box_exact for _, box_exact, _ in lowered) and not capped
-    fixed = {column for column in range(columns) if all(_is_fixed(box, column) for box in plan.plans())}
-    whole = way is None and len(fixed) == columns and not capped
-    return Access(way, tuple(_thinned(ranges)), exact, capped, whole)
+    boxes = plan.plans()
+    lowered = [_lower_box(box, order) for box in boxes]
+    ranges = _coalesced([range_ for one in lowered for range_ in one.ranges])
+    capped = any(one.capped for one in lowered) or len(ranges) > RANGES_MAX
+    exact = plan.is_exact and not capped and not any(one.left for one in lowered)
+    single = len(boxes) == 1 and plan.is_exact and not capped
+    left = tuple(sorted(lowered[0].left)) if single else ()
+    whole = way is None and not capped and all(_is_fixed(box, column) for box in boxes for column in order)
+    return Access(way, tuple(_thinned(ranges)), exact, capped, whole, left)
 
 
 def _order(way: int | None, columns: int) -> list[int]:
     return [*([] if way is None else [way]), *range(columns)]
 
 
-def _lower_box(box: ScanPlan, order: Sequence[int]) -> tuple[list[Range], bool, bool]:
-    """Return the ranges of a box, whether they are exact, and whether something was left out for its number."""
+class _Lowered(NamedTuple):
+    """The ranges of one box, the columns they say nothing of, and whether that is because there were too many values."""
+
+    ranges: list[Range]
+    left: set[int]
+    capped: bool = False
+
+
+def _lower_box(box: ScanPlan, order: Sequence[int]) -> _Lowered:
     prefixes: list[tuple[bytes, bytes]] = [(b"", b"")]  # with the field that the key began with
     left = {column for column, _ in box.limits}
     for depth, column in enumerate(order):
@@ -82,25 +93,15 @@ def _lower_box(box: ScanPlan, order: Sequence[int]) -> tuple[list[Range], bool, 
         if depth and column == order[0]:
             prefixes = [(prefix + first, first) for prefix, first in prefixes]
             continue
-        if len(prefixes) * len(intervals) > RANGES_MAX and depth:
-            return [(prefix, after(prefix)) for prefix, _ in prefixes], False, True
+        if depth and len(prefixes) * len(intervals) > RANGES_MAX:
+            return _Lowered([(prefix, after(prefix)) for prefix, _ in prefixes], left, capped=True)
         left.discard(column)
-        if not all(interval.is_point for interval in intervals):
-            return (
-                [_behind(prefix, one) for prefix, _ in prefixes for one in intervals],
-                box.exact and not left,
-                False,
-            )
-        if len(intervals) > RANGES_MAX:
-            return [_behind(b"", one) for one in intervals], False, True
+        if not all(interval.is_point for interval in intervals) or len(intervals) > RANGES_MAX:
+            return _Lowered([_behind(prefix, one) for prefix, _ in prefixes for one in intervals], left)
         prefixes = [
             (prefix + one.lo, first if depth else one.lo) for prefix, first in prefixes for one in intervals
         ]
-    return (
-        [(prefix, after(prefix) if prefix else None) for prefix, _ in prefixes],
-        box.exact and not left,
-        False,
-    )
+    return _Lowered([(prefix, after(prefix) if prefix else None) for prefix, _ in prefixes], left)
 
 
 def _behind(prefix: bytes, interval: Interval) -> Range:

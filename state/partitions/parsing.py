@@ -204,7 +204,11 @@ class _Parser:
 
     def _operator(self) -> Operator:
         word = self._peek()
-        operator = _OPERATORS.get(word.text.lower()) if word.sort in {Sort.OPERATOR, Sort.KEYWORD} else None
+        operator = (
+            _OPERATORS.get(word.text.lower())
+            if word.sort is Sort.OPERATOR or word.sort is Sort.KEYWORD
+            else None
+        )
         if operator is None or (word.text == "==" and self._dialect.generation is Generation.HIVE_2):
             self._refuse("an operator")
         self._next += 1
@@ -217,16 +221,17 @@ class _Parser:
         return node
 
     def _peek(self, ahead: int = 0) -> Word:
-        return self._words[min(self._next + ahead, len(self._words) - 1)]
+        return self._words[self._next + ahead]
 
     def _is(self, text: str) -> bool:
-        word = self._peek()
-        return word.text == text and word.sort in {Sort.KEYWORD, Sort.MARK}
+        word = self._words[self._next]
+        return word.text == text and (word.sort is Sort.KEYWORD or word.sort is Sort.MARK)
 
     def _take(self, text: str) -> bool:
-        taken = self._is(text)
-        self._next += taken
-        return taken
+        if not self._is(text):
+            return False
+        self._next += 1
+        return True
 
     def _expect(self, text: str) -> None:
         if not self._take(text):

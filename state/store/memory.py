@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sortedcontainers import SortedDict
 
 from state.store import Transaction, refuse_oversize
-from state.store.pages import scan_pages
+from state.store.pages import scan_key_pages, scan_pages
 
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class MemoryStore:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value) with ``start <= key < end``; see ``state.store.pages`` about writes meanwhile."""
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
+
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys with ``start <= key < end``."""
+        return scan_key_pages(self._committed_keys, start, end)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -76,6 +80,11 @@ class MemoryStore:
             assert self._open is None, "scan through the open transaction"
             return _page(self._entries, start, end, reverse, most)
 
+    def _committed_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        with self._lock:
+            assert self._open is None, "scan through the open transaction"
+            return list(islice(self._entries.irange(start, end, inclusive=(True, False)), most))
+
 
 class MemoryTransaction:
     """Writes in place, with the replaced values kept for the undo."""
@@ -96,6 +105,10 @@ class MemoryTransaction:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value) with ``start <= key < end``, own writes included."""
         return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
+
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys with ``start <= key < end``, own writes included."""
+        return scan_key_pages(self._own_keys, start, end)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set ``key``; raise LimitExceeded where key or value is too long."""
@@ -136,6 +149,10 @@ class MemoryTransaction:
     ) -> list[tuple[bytes, bytes]]:
         assert not self._ended, "the transaction is over"
         return _page(self._entries, start, end, reverse, most)
+
+    def _own_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        assert not self._ended, "the transaction is over"
+        return list(islice(self._entries.irange(start, end, inclusive=(True, False)), most))
 
 
 def _page(

@@ -19,6 +19,8 @@ PAGE_KEYS: Final = 512
 
 FetchPage = Callable[[bytes, "bytes | None", bool, int], list[tuple[bytes, bytes]]]
 """(start, end, reverse, most) -> the first ``most`` pairs of ``start <= key < end`` in scan order."""
+FetchKeys = Callable[[bytes, "bytes | None", int], list[bytes]]
+"""(start, end, most) -> the first ``most`` keys of ``start <= key < end`` in order."""
 
 
 def scan_pages(
@@ -38,3 +40,13 @@ def scan_pages(
             end = page[-1][0]
         else:
             start = page[-1][0] + b"\x00"
+
+
+def scan_key_pages(fetch: FetchKeys, start: bytes, end: bytes | None) -> Iterator[bytes]:
+    """Yield the keys of a scan, fetching the next page when the one before is used up."""
+    while True:
+        page = fetch(start, end, PAGE_KEYS)
+        yield from page
+        if len(page) < PAGE_KEYS:
+            return
+        start = page[-1] + b"\x00"

@@ -20,7 +20,7 @@ from os import PathLike, fspath
 
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Transaction, refuse_oversize
-from state.store.pages import scan_pages
+from state.store.pages import scan_key_pages, scan_pages
 from state.store.sqlite_errors import sqlite_errors, typed_error
 from state.store.sqlite_file import create_content, open_file, refuse_newer, set_version, stored_version
 
@@ -70,6 +70,10 @@ class SqliteStore:
         """Yield (key, value) with ``start <= key < end``; see ``state.store.pages`` about writes meanwhile."""
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys with ``start <= key < end``."""
+        return scan_key_pages(self._committed_keys, start, end)
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Open the one write transaction; it takes effect when the block ends without an error.
@@ -117,6 +121,12 @@ class SqliteStore:
         statement = f"SELECT key, value FROM entries WHERE {bounds} ORDER BY key {order} LIMIT ?"  # noqa: S608 - fixed words
         return self.execute(statement, *values, most).fetchall()
 
+    def read_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        """Return the first ``most`` keys of a scan as the connection sees them (for the transaction's use)."""
+        bounds, values = _bounds(start, end)
+        statement = f"SELECT key FROM entries WHERE {bounds} ORDER BY key LIMIT ?"  # noqa: S608 - fixed words
+        return [key for (key,) in self.execute(statement, *values, most)]
+
     def execute(self, statement: str, *values: bytes | int) -> sqlite3.Cursor:
         """Run one statement; after a failure, repeat that failure instead (for the transaction's use)."""
         if self._failure is not None:
@@ -134,6 +144,11 @@ class SqliteStore:
         with self._lock:
             assert self._open is None, "scan through the open transaction"
             return self.read_page(start, end, reverse, most)
+
+    def _committed_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        with self._lock:
+            assert self._open is None, "scan through the open transaction"
+            return self.read_keys(start, end, most)
 
     def _adopt(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
         with sqlite_errors(self.path):
@@ -184,6 +199,10 @@ class SqliteTransaction:
         """Yield (key, value) with ``start <= key < end``, own writes included."""
         return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
 
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys with ``start <= key < end``, own writes included."""
+        return scan_key_pages(self._own_keys, start, end)
+
     def put(self, key: bytes, value: bytes) -> None:
         """Set ``key``; raise LimitExceeded where key or value is too long."""
         assert not self._ended, "the transaction is over"
@@ -210,6 +229,10 @@ class SqliteTransaction:
     ) -> list[tuple[bytes, bytes]]:
         assert not self._ended, "the transaction is over"
         return self._store.read_page(start, end, reverse, most)
+
+    def _own_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        assert not self._ended, "the transaction is over"
+        return self._store.read_keys(start, end, most)
 
 
 def _bounds(start: bytes, end: bytes | None) -> tuple[str, tuple[bytes, ...]]:

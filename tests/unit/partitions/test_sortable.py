@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +58,7 @@ UNCONVERTIBLE = [
     ("int", " 10"),
     ("int", ""),
     ("int", "2147483648"),
-    ("int", "１０"),
+    ("int", "\uff11\uff10"),
     ("tinyint", "300"),
     ("boolean", "yes"),
     ("date", "x"),
@@ -137,8 +138,8 @@ def test_order_of_bytes_is_order_of_values_and_fields_read_back(
     fields = encode(type_.kind, one, order), encode(type_.kind, other, order)
     assert decode(type_, fields[0], order) == one
     keys = [(value.encode() if isinstance(value, str) else value) for value in (one, other)]
-    low, high = sorted(keys)
-    expected = 0 if low == high else (-1 if keys[0] == low else 1)
+    low: Any = keys[0]
+    expected = (low > keys[1]) - (low < keys[1])
     if order.descending:
         expected = -expected
     assert (fields[0] > fields[1]) - (fields[0] < fields[1]) == expected

@@ -133,6 +133,11 @@ class StoreMachine(RuleBasedStateMachine):
         found = list(self.reader.scan(start, end, reverse=reverse, limit=limit))
         assert found == expected_scan(self.model, start, end, reverse=reverse, limit=limit)
 
+    @rule(start=KEYS, end=ENDS)
+    def scan_keys(self, start: bytes, end: bytes | None) -> None:
+        found = list(self.reader.scan_keys(start, end))
+        assert found == [key for key, _ in expected_scan(self.model, start, end, reverse=False, limit=None)]
+
     @invariant()
     def everything_is_there(self) -> None:
         assert dict(self.reader.scan(b"", None)) == self.model

@@ -1,0 +1,207 @@
+"""The index over both stores: changes with the transaction, tables that come and go, and a check that sees damage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.errors import BadPartitionValue, NotFound, StateCorrupt
+from state.partitions.index import PartitionIndex
+from state.store.memory import MemoryStore
+from state.store.sqlite import SqliteStore
+from tests.builders.partitions import TABLE, an_index
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from state.partitions.change import IndexChange
+    from state.store import Store
+
+
+COLUMNS = [("ds", "string"), ("hr", "int")]
+ROWS = [("a", "5"), ("a", "05"), ("b", "6"), ("b", "abc"), ("b", "__HIVE_DEFAULT_PARTITION__")]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made: Store = (
+        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "index.db", schema_version=1)
+    )
+    yield made
+    made.check()
+    made.close()
+
+
+def changed(index: PartitionIndex, store: Store, *calls: Callable[[IndexChange], object]) -> None:
+    with store.transaction() as txn:
+        change = index.change(txn)
+        for call in calls:
+            call(change)
+    change.publish()
+    index.check()
+
+
+def names(index: PartitionIndex, text: str = "", table: str = TABLE) -> list[str]:
+    return index.names(index.prepare(table, text))
+
+
+def test_two_partitions_of_one_number_are_both_found_and_dropped_one_by_one(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    index.check()
+    assert names(index, "hr = 5") == ["ds=a/hr=05", "ds=a/hr=5"]
+    assert names(index, "ds = 'a' and hr = 5") == ["ds=a/hr=05", "ds=a/hr=5"]
+    changed(index, store, lambda change: change.drop(TABLE, ("a", "05")))
+    assert names(index, "hr = 5") == ["ds=a/hr=5"]
+
+
+def test_what_does_not_convert_and_null_are_kept_apart_and_found_without_a_filter(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    assert len(names(index)) == 5
+    assert names(index, "hr != 5") == ["ds=b/hr=6"]
+    assert names(index, "hr = '__HIVE_DEFAULT_PARTITION__'") == ["ds=b/hr=__HIVE_DEFAULT_PARTITION__"]
+    assert "ds=b/hr=abc" in names(index, "hr != '__HIVE_DEFAULT_PARTITION__'")
+
+
+def test_repeated_changes_change_nothing_and_an_altered_partition_has_its_new_payload(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    changed(
+        index,
+        store,
+        lambda change: change.add(TABLE, ROWS[0], b"one"),
+        lambda change: change.alter(TABLE, ROWS[0], b"two"),
+        lambda change: change.drop(TABLE, ("never", "1")),
+        lambda change: change.follow(TABLE, COLUMNS),
+    )
+    found = index.partitions(index.prepare(TABLE, "ds = 'a' and hr = 5"))
+    assert [one.payload for one in found] == [b"a|05", b"two"]
+    assert len(names(index)) == 5
+
+
+def test_a_renamed_partition_is_found_under_its_new_values_only(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    changed(index, store, lambda change: change.rename_partition(TABLE, ("b", "6"), ("c", "7"), b"x"))
+    assert names(index, "hr = 6") == []
+    assert names(index, "hr = 7") == ["ds=c/hr=7"]
+
+
+def test_a_renamed_table_keeps_its_partitions_and_one_that_stood_there_is_gone(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    changed(
+        index,
+        store,
+        lambda change: change.follow("sales.new", [("x", "int")]),
+        lambda change: change.add("sales.new", ["1"]),
+    )
+    changed(index, store, lambda change: change.rename(TABLE, "sales.new"))
+    assert index.tables() == ["sales.new"]
+    assert len(names(index, "", "sales.new")) == 5
+    with pytest.raises(NotFound):
+        index.columns(TABLE)
+
+
+def test_a_forgotten_table_leaves_nothing(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    changed(index, store, lambda change: change.forget(TABLE), lambda change: change.forget("no.table"))
+    assert index.tables() == []
+    assert [key for key, _ in store.scan(b"px/", None)] == [b"px/n"]
+
+
+def test_other_columns_start_the_table_empty_and_plans_of_before_are_not_used(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    assert len(names(index, "ds > '5'")) == 5
+    changed(index, store, lambda change: change.follow(TABLE, [("ds", "int"), ("hr", "int")]))
+    changed(index, store, lambda change: change.load(TABLE, [(("6", "1"), b""), (("4", "1"), b"")]))
+    assert names(index, "ds > 5") == ["ds=6/hr=1"]
+
+
+def test_a_failed_transaction_leaves_the_index_as_it_was(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+
+    def broken(change: IndexChange) -> None:
+        change.forget(TABLE)
+        change.follow("other.table", COLUMNS)
+        change.add("other.table", ["too few"])
+
+    with pytest.raises(BadPartitionValue):
+        changed(index, store, broken)
+    index.check()
+    assert len(names(index)) == 5
+
+
+def test_an_index_opened_again_answers_the_same(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    again = PartitionIndex(store)
+    again.check()
+    assert names(again, "hr = 5") == names(index, "hr = 5")
+    assert again.columns(TABLE) == index.columns(TABLE)
+
+
+def test_a_change_asks_for_a_table_that_is_followed(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    with store.transaction() as txn:
+        change = index.change(txn)
+        assert change.follows(TABLE)
+        assert not change.follows("no.table")
+        with pytest.raises(NotFound):
+            change.add("no.table", ["1"])
+
+
+@pytest.mark.parametrize("damage", ["posting", "stray-posting", "row", "number"])
+def test_a_check_sees_what_no_change_leaves_behind(damage: str) -> None:
+    store = MemoryStore()
+    index = an_index(COLUMNS, ROWS, store)
+    table = index.table(TABLE)
+    row, _ = next(store.scan(table.rows, None))
+    posting, _ = next(store.scan(table.postings(1), None))
+    with store.transaction() as txn:
+        if damage == "posting":
+            txn.delete(posting)
+        elif damage == "stray-posting":
+            txn.put(posting[:-1], b"")
+        elif damage == "row":
+            txn.put(row, b'["z","1"]\n')
+        else:
+            txn.put(b"px/p/" + (99).to_bytes(8) + b"x", b"")
+    with pytest.raises((AssertionError, StateCorrupt)):
+        index.check()
+
+
+@pytest.mark.parametrize("value", [b"no json", b"{}", b'{"number":1,"columns":3,"default":""}'])
+def test_a_record_that_is_none_is_corrupt_state(value: bytes) -> None:
+    store = MemoryStore()
+    with store.transaction() as txn:
+        txn.put(b"px/t/sales.events", value)
+    with pytest.raises(StateCorrupt):
+        PartitionIndex(store)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "drop", "alter"]), st.sampled_from(ROWS), st.binary(max_size=3)),
+    max_size=30,
+)
+
+
+@given(STEPS)
+@settings(max_examples=60, deadline=None)
+def test_any_changes_leave_what_a_dictionary_holds(steps: list[tuple[str, tuple[str, str], bytes]]) -> None:
+    store = MemoryStore()
+    model: dict[tuple[str, ...], bytes] = {}
+    index = an_index(COLUMNS, [], store)
+    for call, values, payload in steps:
+        with store.transaction() as txn:
+            change = index.change(txn)
+            if call == "drop":
+                change.drop(TABLE, values)
+                model.pop(values, None)
+            else:
+                change.add(TABLE, values, payload)
+                model[values] = payload
+        change.publish()
+        index.check()
+    found = index.partitions(index.prepare(TABLE, ""))
+    assert {one.values: one.payload for one in found} == model

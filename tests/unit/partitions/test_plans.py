@@ -1,0 +1,159 @@
+"""Plans as values: interval sets against sets of numbers, caps that widen, one filter as a thousand values, explanations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.partitions.dialect import HIVE_4
+from state.partitions.intervals import Interval, check, contains, meet_all, union
+from state.partitions.lowering import RANGES_MAX, choose
+from state.partitions.plans import (
+    BOXES_MAX,
+    EVERYTHING,
+    NOWHERE,
+    FilterPlan,
+    MultiScanPlan,
+    ScanPlan,
+    plan_of,
+)
+from tests.builders.partitions import TABLE, an_index
+
+
+if TYPE_CHECKING:
+    from state.partitions.intervals import Intervals
+
+
+NUMBERS = range(40)
+SETS = st.lists(st.tuples(st.integers(0, 39), st.integers(1, 6)), max_size=5).map(
+    lambda spans: union([(Interval(bytes([lo]), bytes([lo + size]), size == 1),) for lo, size in spans])
+)
+
+
+def numbers(intervals: Intervals) -> set[int]:
+    lows, highs = [one.lo for one in intervals], [one.hi for one in intervals]
+    return {number for number in NUMBERS if contains(lows, highs, bytes([number]))}
+
+
+@given(st.lists(SETS, min_size=1, max_size=5))
+@settings(max_examples=300, deadline=None)
+def test_sets_unite_and_meet_as_sets_of_numbers_do(sets: list[Intervals]) -> None:
+    for made, expected in [
+        (union(sets), set.union(*map(numbers, sets))),
+        (meet_all(sets), set.intersection(*map(numbers, sets))),
+    ]:
+        check(made)
+        assert numbers(made) == expected
+        assert all(not one.is_point or one.hi[0] == one.lo[0] + 1 for one in made)
+
+
+BOXES = st.dictionaries(st.integers(0, 2), SETS.filter(bool), max_size=3).map(
+    lambda limits: ScanPlan(tuple(sorted(limits.items())))
+)
+PLANS: st.SearchStrategy[FilterPlan] = st.lists(BOXES, max_size=4).map(
+    lambda boxes: MultiScanPlan(tuple(boxes))
+)
+POINTS = [(a, b, c) for a in range(0, 40, 3) for b in range(1, 40, 7) for c in range(2, 40, 11)]
+
+
+def inside(plan: FilterPlan) -> set[tuple[int, int, int]]:
+    return {
+        point
+        for point in POINTS
+        if any(all(point[at] in numbers(found) for at, found in box.limits) for box in plan.plans())
+    }
+
+
+@given(PLANS, PLANS)
+@settings(max_examples=40, deadline=None)
+def test_and_is_intersection_or_is_union_and_operands_stay(one: FilterPlan, other: FilterPlan) -> None:
+    before = hash(one), hash(other)
+    assert inside(one.and_(other)) == inside(one) & inside(other)
+    assert inside(one.or_(other)) == inside(one) | inside(other)
+    one.and_(other).check()
+    assert (hash(one), hash(other)) == before
+
+
+def test_everything_and_nowhere_are_neutral_and_absorbing() -> None:
+    box = ScanPlan(((0, (Interval(b"\x01", b"\x02"),)),))
+    assert EVERYTHING.and_(box) == box.and_(EVERYTHING) == box
+    assert EVERYTHING.or_(box) == EVERYTHING
+    assert NOWHERE.or_(box) == box
+    assert NOWHERE.and_(box) == NOWHERE
+    assert choose(NOWHERE, 2).ranges == ()
+
+
+def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
+    columns = [(f"c{at}", "int") for at in range(4)]
+    rows = [(str(a), str(a % 7), str(a % 5), str(a % 3)) for a in range(60)]
+    index = an_index(columns, rows)
+    parts = [
+        "(" + " or ".join(f"(c{at} = {n} and c{(at + 1) % 4} != {n + 1})" for n in range(9)) + ")"
+        for at in range(4)
+    ]
+    prepared = index.prepare(TABLE, " and ".join(parts))
+    assert prepared.bound is not None
+    plan = plan_of(prepared.bound)
+    plan.check()
+    assert len(plan.plans()) <= BOXES_MAX
+    expected = [
+        row
+        for row in rows
+        if all(
+            any(int(row[at]) == n and int(row[(at + 1) % 4]) != n + 1 for n in range(9)) for at in range(4)
+        )
+    ]
+    assert index.count(prepared) == len(expected) > 0
+
+
+def test_a_product_of_lists_stops_at_the_column_where_it_would_be_too_much() -> None:
+    rows = [(str(a), str(b), str(c)) for a in range(12) for b in range(12) for c in range(4)]
+    index = an_index([("a", "int"), ("b", "int"), ("c", "int")], rows)
+    odd = ",".join(str(number) for number in range(1, 200, 2))
+    prepared = index.prepare(TABLE, f"(a) in ({odd}) and (b) in ({odd}) and (c) in ({odd})")
+    assert prepared.access.capped
+    assert not prepared.access.exact
+    assert len(prepared.access.ranges) <= RANGES_MAX
+    assert index.count(prepared) == 6 * 6 * 2
+
+
+def test_more_values_than_ranges_join_neighbours() -> None:
+    index = an_index([("a", "int")], [(str(number),) for number in range(0, 9000, 3)])
+    wanted = ",".join(str(number) for number in range(0, 9000, 2))
+    prepared = index.prepare(TABLE, f"(a) in ({wanted})")
+    assert prepared.access.capped
+    assert index.count(prepared) == 1500
+    assert index.counts["caps-hit"] == 1
+
+
+def test_a_repeated_filter_is_planned_once() -> None:
+    index = an_index([("a", "int")], [("1",)])
+    assert index.prepare(TABLE, "a = 1") is index.prepare(TABLE, "a = 1", HIVE_4)
+    for number in range(300):
+        index.prepare(TABLE, f"a = {number}")
+    assert index.counts["plans"] == 301 - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "way", "residual"),
+    [
+        ("", "whole table", ""),
+        ("ds = 'a'", "key ranges", ""),
+        ("ds = 'a' and hr = 5", "gets of whole keys", ""),
+        ("hr = 5", "postings of hr", ""),
+        ("ds > 'a' and hr > 5", "key ranges", "hr in {[6, -)}"),
+        ("ds like '%a'", "key ranges", "(ds in {[-, -)} and like)"),
+        ("hr = 5 or ds like '_'", "whole table", "(hr in {5} or (ds in {[-, -)} and like))"),
+        ("hr > 5 and hr < 5", "nothing: the filter can never be true", ""),
+    ],
+)
+def test_an_explanation_tells_the_way_and_what_is_left_to_check(text: str, way: str, residual: str) -> None:
+    index = an_index([("ds", "string"), ("hr", "int")], [("a", "5"), ("b", "6")])
+    told = index.explain(TABLE, text)
+    assert told.way == way
+    assert told.residual == residual
+    assert told.scanned_rows >= told.matched_rows == index.count(index.prepare(TABLE, text))
+    assert f"scanned {told.scanned_rows}, matched {told.matched_rows}" in told.text()
