@@ -1,0 +1,213 @@
+"""Publishing, comparing and migrating against a source in memory: the paths that a real one seldom shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from handlers.catalog.drift import compare
+from handlers.catalog.migrating import TimelineName, migrate
+from handlers.catalog.observer import Silent
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.publishing import Publisher
+from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.timelines import TimelineFollower
+from handlers.metastore.generations import V3_1, V4_0
+from state.errors import ConfigError, InvalidRequest, MetastoreUnavailable, NotFound, Refused
+from state.store.memory import MemoryStore
+from state.timelines.periods import UpdatePeriod
+from state.timelines.properties import APPLIED_EVENT, PRESENT
+from tests.builders.catalog_model import DB, ModelSource
+
+
+if TYPE_CHECKING:
+    from handlers.structs import Table
+
+
+NAME = f"{DB}.a"
+
+
+class WritableSource(ModelSource):
+    """A model source whose tables can be altered, or refuse to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generation = V4_0
+        self.refusals: list[Exception] = []
+        self.calls: list[dict[str, Any]] = []
+
+    def get_table(self, db: str, name: str) -> Table:
+        return super().get_table(db, name).copy()
+
+    def alter_table(self, db: str, name: str, table: Table, **options: Any) -> None:
+        assert db == DB
+        self.calls.append(options)
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.alter(name, table.tableName, table.parameters or {})
+
+
+class Outcomes(Silent):
+    """Remembers what became of publishing, and what was skipped."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[str] = []
+        self.skipped: list[str] = []
+
+    def published(self, outcome: str) -> None:
+        self.outcomes.append(outcome)
+
+    def event_skipped(self, reason: str) -> None:
+        self.skipped.append(reason)
+
+
+class Published:
+    """A catalog that publishes into its own source."""
+
+    def __init__(self, source: WritableSource, delay_s: float = 0) -> None:
+        self.source = source
+        self.store = MemoryStore()
+        self.observer = Outcomes()
+        self.delay_s = delay_s
+        self.reopen()
+
+    def reopen(self) -> None:
+        source: Any = self.source
+        rules = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
+        self.follower = TimelineFollower(rules, self.observer, publishes=True)
+        publisher = Publisher(
+            metastore=source, follower=self.follower, delay_s=self.delay_s, observer=self.observer
+        )
+        self.projection = CatalogProjection(
+            source_name="s",
+            source=source,
+            store=self.store,
+            followers=[self.follower],
+            observer=self.observer,
+            publisher=publisher,
+        )
+        self.projection.open()
+
+    def follow(self) -> None:
+        self.projection.load_all()
+        events = self.source.events[self.projection.position.event_id :]
+        if events:
+            self.projection.apply(events)
+        self.projection.settle()
+
+    def parameters(self) -> dict[str, str]:
+        return dict(self.source.tables["a"].parameters or {})
+
+
+@pytest.fixture
+def source() -> WritableSource:
+    made = WritableSource()
+    made.create("a", ("dt", "x"), {"transient_lastDdlTime": "100"})
+    made.add("a", "2015-01-01", "x")
+    return made
+
+
+def test_one_write_compares_the_ddl_time_and_moves_it(source: WritableSource) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    (call,) = source.calls
+    assert call == {
+        "environment": {"DO_NOT_UPDATE_STATS": "true"},
+        "expected": ("transient_lastDdlTime", "100"),
+    }
+    assert int(catalog.parameters()["transient_lastDdlTime"]) > 100
+    assert (catalog.parameters()[PRESENT], catalog.parameters()[APPLIED_EVENT]) == ("true", "2")
+    catalog.follow()
+    assert catalog.observer.skipped == ["own"]
+    assert len(source.calls) == 1
+
+
+def test_an_older_metastore_is_told_what_to_compare_in_its_own_way(source: WritableSource) -> None:
+    source.generation = V3_1
+    Published(source).follow()
+    (call,) = source.calls
+    assert call["environment"]["expected_parameter_key"] == "transient_lastDdlTime"
+    assert call["expected"] is None
+
+
+def test_a_table_without_a_ddl_time_is_compared_by_our_event_id(source: WritableSource) -> None:
+    source.tables["a"].parameters = {}
+    catalog = Published(source)
+    catalog.follow()
+    source.add("a", "2015-01-02", "x")
+    catalog.follow()
+    assert [call["expected"] for call in source.calls] == [None, (APPLIED_EVENT, "2")]
+
+
+def test_a_write_that_is_refused_is_counted_and_a_conflict_is_tried_again(source: WritableSource) -> None:
+    catalog = Published(source)
+    source.refusals = [InvalidRequest("modified")] * 3
+    catalog.follow()
+    catalog.follow()
+    assert catalog.observer.outcomes == ["conflict", "written"]
+    source.add("a", "2015-01-02", "x")
+    source.refusals = [Refused("no")]
+    catalog.follow()
+    assert catalog.observer.outcomes[-1] == "failed"
+    assert catalog.follower.dirty == {}, "it would be refused again"
+
+
+def test_what_is_to_be_published_survives_a_restart_and_a_table_that_goes_is_forgotten(
+    source: WritableSource,
+) -> None:
+    catalog = Published(source, delay_s=3600)
+    catalog.follow()
+    assert list(catalog.follower.dirty) == [NAME]
+    catalog.delay_s = 0
+    source.refusals = [MetastoreUnavailable("away")]
+    catalog.reopen()
+    with pytest.raises(MetastoreUnavailable):
+        catalog.projection.settle()
+    catalog.reopen()
+    catalog.projection.settle()
+    assert catalog.observer.outcomes == ["written"]
+    source.add("a", "2015-01-02", "x")
+    source.drop_table("a")
+    catalog.follow()
+    assert catalog.follower.dirty == {}
+
+
+def test_a_comparison_names_what_only_one_side_has(source: WritableSource) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    catalog.follow()
+    any_source: Any = source
+    reflected = catalog.projection.position.event_id
+    same = compare(any_source, catalog.follower.timelines, NAME, reflected)
+    assert (same.drift, same.moving) == ((), False)
+    for day in ("03", "04", "06"):
+        source.add("a", f"2015-01-{day}", "x")
+    source.drop("a", "2015-01-01", "x")
+    found = compare(any_source, catalog.follower.timelines, NAME, reflected)
+    (drift,) = found.drift
+    assert found.moving
+    assert drift.missing == ("[2015-01-03, 2015-01-05)", "[2015-01-06, 2015-01-07)")
+    assert drift.surplus == ("[2015-01-01, 2015-01-02)",)
+
+
+def test_a_migration_that_cannot_be_leaves_everything_as_it_was(source: WritableSource) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    any_source: Any = source
+    name = TimelineName(NAME, UpdatePeriod.DAILY, "dt")
+    before = catalog.parameters()
+    with pytest.raises(ConfigError):
+        migrate(catalog.store, catalog.follower, any_source, NAME, name, "bitmap")
+    hourly = replace(name, period=UpdatePeriod.HOURLY)
+    with pytest.raises(NotFound):
+        migrate(catalog.store, catalog.follower, any_source, NAME, hourly, "ranges")
+    source.refusals = [InvalidRequest("modified")] * 3
+    with pytest.raises(InvalidRequest):
+        migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
+    assert catalog.parameters() == before
+    assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ends-and-holes"
+    migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
+    catalog.reopen()
+    assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ranges", "it is remembered"
