@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,15 @@ if TYPE_CHECKING:
     from handlers.structs import Table, WriteEventInfo
 
 
+class Killed(BaseException):
+    """The process is dead: nobody catches it, and nothing that would run on its way out may have an effect."""
+
+
 class FakeTarget:
-    """What replay calls. ``calls`` are the names of the calls in order; ``answers`` override a call's next results."""
+    """What replay calls. ``calls`` are the names of the calls in order; ``answers`` override a call's next results.
+
+    ``dies_at`` lets the caller's process die at the n-th step from then on (from 1), before or after its effect.
+    """
 
     def __init__(self, warehouse: Path) -> None:
         self.warehouse = warehouse
@@ -43,6 +51,9 @@ class FakeTarget:
         self.answers: dict[str, list[Any]] = defaultdict(list)
         self.invalid: dict[str, tuple[int, ...]] = {}
         """By table, the write ids that the target says are open."""
+        self.dies_at: tuple[int, bool] | None = None
+        self.dead = False
+        self._steps = 0
         self._txns: dict[int, int] = {}
         self._write_ids: dict[tuple[str, int], int] = {}
 
@@ -50,10 +61,42 @@ class FakeTarget:
         """Let the next calls fail."""
         self.answers[call] += [error] * times
 
+    @property
+    def open_txns(self) -> list[int]:
+        """The source's ids of transactions that are open here."""
+        return sorted(self._txns)
+
+    @property
+    def write_ids(self) -> dict[str, int]:
+        """The highest write id of each table."""
+        highest: dict[str, int] = {}
+        for (table, _), write_id in self._write_ids.items():
+            highest[table] = max(write_id, highest.get(table, 0))
+        return highest
+
+    def killed_at(self, step: tuple[int, bool] | None) -> None:
+        """Live again, and die at ``step``."""
+        self.dead, self._steps, self.dies_at = False, 0, step
+
+    def step(self, effect: Callable[[], Any] = lambda: None) -> Any:
+        """Do one thing that may be the last of the process."""
+        if self.dead:
+            raise Killed
+        self._steps += 1
+        dies, after = self.dies_at or (0, False)
+        if dies == self._steps and not after:
+            self.dead = True
+            raise Killed
+        result = effect()
+        if dies == self._steps:
+            self.dead = True
+            raise Killed
+        return result
+
     def _called(self, name: str, otherwise: Callable[[], Any] = lambda: None) -> Any:
         self.calls.append(name)
         if not self.answers[name]:
-            return otherwise()
+            return self.step(otherwise)
         answer = self.answers[name].pop(0)
         if isinstance(answer, TidelineError):
             raise answer
@@ -93,17 +136,38 @@ class FakeTarget:
         table.sd.location = table.sd.location or f"file:{self.warehouse}/{table.tableName}"
         self.tables[table.tableName] = table
 
+    def _rename(self, name: str, table: Table) -> None:
+        """Move what belongs to the name, as the metastore does for managed tables."""
+        new = table.tableName
+        assert new is not None
+        if new in self.tables:
+            raise AlreadyExists("there is one", name=new)
+        table.sd.location = f"file:{self.warehouse}/{new}"
+        if (self.warehouse / name).exists():
+            (self.warehouse / name).rename(self.warehouse / new)
+        held = {key: value for key, value in self._write_ids.items() if key[0] == name}
+        for old, txn_id in held:
+            self._write_ids[new, txn_id] = self._write_ids.pop((old, txn_id))
+
     def alter_table(self, _db: str, name: str, table: Table, **_options: Any) -> None:
         def alter() -> None:
             if name not in self.tables:
                 raise NotFound("no such table", name=name)
+            if table.tableName != name:
+                self._rename(name, table)
             del self.tables[name]
             self._put(table)
 
         self._called("alter_table", alter)
 
     def drop_table(self, _db: str, name: str, **_options: Any) -> None:
-        self._called("drop_table", lambda: self.tables.pop(name))
+        def drop() -> None:
+            del self.tables[name]
+            shutil.rmtree(self.warehouse / name, ignore_errors=True)
+            for key in [key for key in self._write_ids if key[0] == name]:
+                del self._write_ids[key]
+
+        self._called("drop_table", drop)
 
     def open_replayed(self, _policy: str, source_txn: int) -> int:
         return int(
@@ -124,7 +188,11 @@ class FakeTarget:
         return answer
 
     def commit_replayed(self, _policy: str, source_txn: int, writes: list[WriteEventInfo]) -> None:
-        self._called("commit_replayed", lambda: self.commits.append((source_txn, list(writes))))
+        def commit() -> None:
+            self.commits.append((source_txn, list(writes)))
+            self._txns.pop(source_txn, None)
+
+        self._called("commit_replayed", commit)
 
     def abort_replayed(self, _policy: str, source_txn: int) -> None:
         self._called("abort_replayed", lambda: self._txns.pop(source_txn, None))

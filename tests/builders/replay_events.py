@@ -83,6 +83,19 @@ def allocated(event_id: int, txn_id: int, write_id: int, table: str = "orders") 
     )
 
 
+def changed(event_id: int, before: Table, after: Table) -> TableAltered:
+    """Return the ALTER_TABLE from one table to another, which may have the same name."""
+    return TableAltered(
+        event_id=event_id,
+        time_s=0,
+        kind="ALTER_TABLE",
+        db="shop",
+        table=after.tableName,
+        before=embedded(before),
+        after=embedded(after),
+    )
+
+
 def created(event_id: int, table: str = "orders", **fields: Any) -> TableCreated:
     """Return a CREATE_TABLE."""
     return TableCreated(

@@ -1,0 +1,216 @@
+"""Whatever happens at the source, and wherever the process dies, the replica comes to the same end."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from handlers.events import Event, SourceFile
+from handlers.replication.context import Context
+from handlers.replication.projection import ReplicationProjection
+from state.positions import POSITION_KEY, Position
+from state.store.memory import MemoryStore
+from tests.builders.daemons import eventually
+from tests.builders.fake_target import FakedReplica, FakeTarget, Killed, faked_replica
+from tests.builders.replay_events import (
+    a_table,
+    aborted,
+    allocated,
+    changed,
+    committed,
+    created,
+    dropped,
+    written,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from handlers.structs import Table
+    from state.store import Transaction
+
+
+NAMES = ("a", "b")
+
+
+@dataclass
+class Source:
+    """A source database: what is in it, and the log of how it came to be."""
+
+    directory: Path
+    events: list[Event] = field(default_factory=list)
+    notes: dict[str, int] = field(default_factory=dict)
+    """By table, the number that its last alteration wrote into it."""
+    files: dict[str, set[str]] = field(default_factory=dict)
+    write_ids: dict[str, int] = field(default_factory=dict)
+    txns: int = 0
+
+    def do(self, choice: int) -> None:
+        """Do one of the things that can be done now."""
+        here, free = sorted(self.files), [name for name in NAMES if name not in self.files]
+        can = [partial(self.create, name) for name in free]
+        for name in here:
+            can += [
+                partial(self.write, name, commits=True),
+                partial(self.drop, name),
+                partial(self.alter, name),
+            ]
+            can += [partial(self.rename, name, other) for other in free]
+            can.append(partial(self.write, name, commits=False))
+        can[choice % len(can)]()
+
+    def create(self, name: str) -> None:
+        self._log(lambda at: created(at, name))
+        self.notes[name], self.files[name], self.write_ids[name] = 0, set(), 0
+
+    def drop(self, name: str) -> None:
+        self._log(lambda at: dropped(at, name))
+        del self.notes[name], self.files[name], self.write_ids[name]
+
+    def alter(self, name: str) -> None:
+        self.notes[name] = len(self.events) + 1
+        self._log(lambda at: self._altered(at, name, name))
+
+    def rename(self, name: str, other: str) -> None:
+        self._log(lambda at: self._altered(at, name, other))
+        self.notes[other] = self.notes.pop(name)
+        self.files[other] = self.files.pop(name)
+        self.write_ids[other] = self.write_ids.pop(name)
+
+    def _log(self, event: Callable[[int], Event]) -> None:
+        self.events.append(event(self._next()))
+
+    def _next(self) -> int:
+        return self.events[-1].event_id + 1 if self.events else 1
+
+    def _altered(self, at: int, old: str, new: str) -> Event:
+        return changed(at, self._table(old, old), self._table(new, old))
+
+    def _table(self, name: str, held: str) -> Table:
+        return a_table(name, parameters={"transactional": "true", "note": str(self.notes[held])})
+
+    def write(self, name: str, *, commits: bool) -> None:
+        self.txns += 1
+        self.write_ids[name] += 1
+        txn_id, write_id = self.txns, self.write_ids[name]
+        self._log(lambda at: allocated(at, txn_id, write_id, name))
+        if not commits:
+            self._log(lambda at: aborted(at, txn_id))
+            return
+        file = self._file(txn_id, write_id)
+        at = self._next()
+        self.events += [
+            written(at, file, txn_id=txn_id, write_id=write_id, table=name, part=0, parts=2),
+            committed(at, txn_id, part=1, parts=2),
+        ]
+        self.files[name].add(f"{file.subdir}/bucket_{txn_id}")
+
+    def _file(self, txn_id: int, write_id: int) -> SourceFile:
+        subdir = f"delta_{write_id:07d}_{write_id:07d}_0000"
+        path = self.directory / "source" / subdir / f"bucket_{txn_id}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"%d" % txn_id)
+        return SourceFile(f"file:{path}", None, None, subdir)
+
+
+class MortalStore(MemoryStore):
+    """A store whose transactions may be the last thing that a process does."""
+
+    def __init__(self, target: FakeTarget) -> None:
+        super().__init__()
+        self._target = target
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self._target.step()
+        with super().transaction() as txn:
+            yield txn
+        self._target.step()
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("crashes")
+
+
+@pytest.fixture(scope="module")
+def faked(base: Path) -> Iterator[FakedReplica]:
+    """Its file system and copy threads serve all examples."""
+    made = faked_replica(base)
+    yield made
+    made.projection.close()
+
+
+def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: list[Event]) -> bool:
+    """Be a process that applies what is left; tell whether it lived to the end."""
+    context = newborn(faked.context, target)
+    projection = ReplicationProjection(source_name="lake", context=context, store=store)
+    with suppress(Killed):
+        position = projection.open()
+        projection.apply([e for e in events if not position.covers(e.event_id, e.part)])
+        projection.settle()
+        assert projection.quarantined() == ()
+    projection._replay.transactions.writes.forget()
+    eventually(lambda: context.copies.pending() == (0, 0))  # a dead process copies nothing
+    return not target.dead
+
+
+def newborn(context: Context, target: FakeTarget) -> Context:
+    """What a new process knows: nothing but how to reach the others."""
+    metastore: Any = target
+    return Context.between(
+        metastore,
+        metastore,
+        context.policy,
+        copies=context.copies,
+        files=context.files,
+        observer=context.observer,
+    )
+
+
+def equals(target: FakeTarget, source: Source) -> None:
+    """Assert that the target holds what the source does, and no transaction open."""
+    assert {n: int((t.parameters or {}).get("note", "0")) for n, t in target.tables.items()} == source.notes
+    for name, files in source.files.items():
+        root = target.warehouse / name
+        assert {str(p.relative_to(root)) for p in root.rglob("bucket_*")} == files, name
+    assert target.open_txns == []
+    drawn = {name: write_id for name, write_id in source.write_ids.items() if write_id}
+    assert target.write_ids == drawn
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 1000), min_size=3, max_size=6))
+@example([0, 1, 4, 0, 0, 4])  # the name of a renamed table is given to another
+def test_a_replica_that_dies_anywhere_comes_to_equal_its_source(
+    faked: FakedReplica, base: Path, choices: list[int]
+) -> None:
+    shutil.rmtree(base / "source", ignore_errors=True)
+    source = Source(base)
+    for choice in choices:
+        source.do(choice)
+    deaths = ((step, after) for step in count(1) for after in (False, True))
+    for death in deaths:
+        shutil.rmtree(base / "target", ignore_errors=True)
+        target = FakeTarget(base / "target")
+        target.databases.update(faked.target.databases)
+        store = MortalStore(target)
+        with store.transaction() as txn:
+            txn.put(POSITION_KEY, Position(0).to_bytes())
+        target.killed_at(death)
+        lived = run(faked, target, store, source.events)
+        target.killed_at(None)
+        assert run(faked, target, store, source.events)
+        equals(target, source)
+        if lived:
+            break
