@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from state.partitions.plans import FilterPlan, ScanPlan
 
 
-RANGES_MAX: Final = 1000
-"""More are joined with their neighbours: some rows too many are read, none is missed."""
+RANGES_MAX: Final = 10_000
+"""More are joined with their neighbours: some rows too many are read, none is missed. Clients send lists of 1,000 values."""
 Range = tuple[bytes, "bytes | None"]
 """Keys with ``start <= key < end``, without the table's prefix; None is the end of the table."""
 _POINT, _CLOSED, _HALF_OPEN = 4, 2, 1
