@@ -59,7 +59,7 @@ class Desk:
 
     def _check(self, table: str) -> dict[str, Any]:
         reflected = self.projection.position.applied_event_id
-        found = compare(self.source, self.follower.timelines, table, reflected)
+        found = compare(self.source, self.follower, table, reflected)
         if found.drift and not found.moving:
             self.drifted(len(found.drift))
         drift = [asdict(one) | {"period": one.period.lens_name} for one in found.drift]

@@ -14,6 +14,7 @@ from state.timelines.projection import Timelines
 
 
 if TYPE_CHECKING:
+    from handlers.catalog.timelines import TimelineFollower
     from handlers.metastore import Metastore
     from state.timelines.periods import UpdatePeriod
     from state.timelines.runs import Runs
@@ -40,8 +41,9 @@ class Comparison:
     moving: bool
 
 
-def compare(source: Metastore, timelines: Timelines, name: str, event_id: int) -> Comparison:
+def compare(source: Metastore, follower: TimelineFollower, name: str, event_id: int) -> Comparison:
     """Compare a table's timelines, which reflect ``event_id``, with a fresh listing. Raises NotFound, Transient."""
+    timelines = follower.timelines
     db, _, table_part = name.partition(".")
     table = table_seen(source.get_table(db, table_part))
     settings = timelines.settings(name)
@@ -49,9 +51,8 @@ def compare(source: Metastore, timelines: Timelines, name: str, event_id: int) -
     with store.transaction() as txn:
         change = fresh.change(txn)
         change.follow(name, settings)
-        change.load(
-            name, ((seen.spec, period_of(seen.parameters, settings)) for seen in listed(source, table))
-        )
+        partitions = listed(source, table, by_name=follower.names_suffice(table))
+        change.load(name, ((seen.spec, period_of(seen.parameters, settings)) for seen in partitions))
     change.publish()
     newest = source.current_event_id()
     keys = {(t.column, t.period) for side in (timelines, fresh) for t in side.timelines(name)}

@@ -67,5 +67,8 @@ class Follower(Protocol):
     def wants(self, table: TableSeen) -> bool:
         """Whether it follows such a table."""
 
+    def names_suffice(self, table: TableSeen) -> bool:
+        """Whether the names of a table's partitions tell it enough; whole partitions take a hundred times as long to list."""
+
     def change(self, txn: Transaction) -> FollowerChange:
         """Start a change within a transaction."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.seen import TableSeen, partition_seen, table_seen
+from handlers.catalog.seen import TableSeen, partition_named, partition_seen, table_seen
 from handlers.catalog.watching import Watched
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused
@@ -18,7 +18,7 @@ from state.errors import BadInput, Inconsistent, NotFound, Refused
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.follower import Follower
+    from handlers.catalog.follower import Follower, FollowerChange
     from handlers.catalog.observer import Observer
     from handlers.catalog.seen import PartitionSeen
     from handlers.catalog.watching import WatchList
@@ -101,15 +101,10 @@ class Loader:
             raise NotFound("the table is not wanted any more", table=name)
         before = self._watch.get(name)
         failpoint("catalog.listed")
+        wanting = [follower for follower in self._followers if follower.wants(table)]
         with self._store.transaction() as txn:
-            changes = [follower.change(txn) for follower in self._followers if follower.wants(table)]
-            believed = reason not in FROM_PARTITIONS
-            listing = [change for change in changes if not (believed and change.loaded_cheaply(table))]
-            if listing:
-                partitions = listed(self._source, table) if len(listing) == 1 else None
-                everything = [] if partitions is not None else list(listed(self._source, table))
-                for change in listing:
-                    change.loaded(table, partitions if partitions is not None else everything)
+            changes = [follower.change(txn) for follower in wanting]
+            self._fill(table, changes, believed=reason not in FROM_PARTITIONS)
             published = before.published if before is not None else None
             until = self._source.current_event_id()
             self._watch.put(txn, name, Watched(table.columns, as_of, until, published=published))
@@ -117,6 +112,17 @@ class Loader:
             failpoint("catalog.loaded")
         for change in changes:
             change.publish()
+
+    def _fill(self, table: TableSeen, changes: Sequence[FollowerChange], *, believed: bool) -> None:
+        """Give a table's content to the followers; it is listed once, and streamed where one alone wants it."""
+        listing = [change for change in changes if not (believed and change.loaded_cheaply(table))]
+        if not listing:
+            return
+        wanting = (follower for follower in self._followers if follower.wants(table))
+        found = listed(self._source, table, by_name=all(one.names_suffice(table) for one in wanting))
+        kept = found if len(listing) == 1 else list(found)
+        for change in listing:
+            change.loaded(table, kept)
 
     def _gone(self, name: str) -> None:
         """Forget a table that is not there: the event of its end, or of its new name, is still to come or was applied."""
@@ -136,7 +142,10 @@ class Loader:
                     yield table_seen(table)
 
 
-def listed(source: Metastore, table: TableSeen) -> Iterator[PartitionSeen]:
-    """Yield all partitions of a table, fetched in batches. Raises Transient."""
+def listed(source: Metastore, table: TableSeen, *, by_name: bool) -> Iterator[PartitionSeen]:
+    """Yield all partitions of a table: by their names, in one call, or whole, in batches. Raises Transient, MalformedEvent."""
+    if by_name:
+        names = source.partition_names(table.db, table.table)
+        return (partition_named(table.columns, name) for name in names)
     found = source.all_partitions(table.db, table.table)
     return (partition_seen(table.columns, partition) for partition in found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from state.errors import MalformedEvent
 
@@ -46,8 +47,8 @@ class PartitionSeen:
 
     spec: Spec
     parameters: Mapping[str, str]
-    partition: Partition
-    """All that is known of it; shared, not to be changed."""
+    partition: Partition | None
+    """All that is known of it, shared, not to be changed; None where it was listed by its name alone."""
 
 
 def table_name(db: str, table: str) -> str:
@@ -69,3 +70,17 @@ def partition_seen(columns: Sequence[str], partition: Partition) -> PartitionSee
             "a partition has other columns than its table", columns=list(columns), values=values[:20]
         )
     return PartitionSeen(dict(zip(columns, values, strict=True)), partition.parameters or {}, partition)
+
+
+def partition_named(columns: Sequence[str], name: str) -> PartitionSeen:
+    """Return what the name ``dt=2015-01-01/country=de`` tells; raise MalformedEvent where it does not fit the columns.
+
+    Hive writes characters that no path may have as ``%`` and their code (``FileUtils.escapePathName``).
+    """
+    pairs = [part.partition("=") for part in name.split("/")]
+    spec = {unquote(key, "latin-1").lower(): unquote(value, "latin-1") for key, _, value in pairs}
+    if tuple(spec) != tuple(columns):
+        raise MalformedEvent(
+            "a partition has other columns than its table", columns=list(columns), name=name[:200]
+        )
+    return PartitionSeen(spec, {}, None)

@@ -17,7 +17,7 @@ from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end
 from state.timelines.periods import UpdatePeriod
 from state.timelines.projection import Timelines
-from state.timelines.properties import APPLIED_EVENT, PARTITION_PERIOD, is_present
+from state.timelines.properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
 
 
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ class TimelineFollower:
     def wants(self, table: TableSeen) -> bool:
         """Whether the rules say so."""
         return self.rules.wants(table)
+
+    def names_suffice(self, table: TableSeen) -> bool:
+        """Whether values alone tell their period: Lens, which says it in partition parameters, names its time columns."""
+        return TIME_COLUMNS not in table.parameters
 
     def change(self, txn: Transaction) -> TimelineFollowerChange:
         """Start a change."""

@@ -45,11 +45,15 @@ class ModelSource:
         self.listings = 0
         self.meanwhile: Callable[[], None] = lambda: None
         self.broken: Exception | None = None
+        self.parameters: dict[str, str] = {}
+        """What every table that is made has."""
 
     def create(
         self, name: str, columns: Sequence[str] = ("dt", "x"), parameters: dict[str, str] | None = None
     ) -> None:
-        table = a_table(DB, name, partition_keys=columns, parameters=parameters, location=f"/w/{name}")
+        table = a_table(
+            DB, name, partition_keys=columns, parameters=parameters or self.parameters, location=f"/w/{name}"
+        )
         self.tables[name], self.partitions[name] = table, {}
         self._log(TableCreated, "CREATE_TABLE", name, after=embedded(Table, table))
 
@@ -134,6 +138,17 @@ class ModelSource:
         if name not in self.tables:
             raise NotFound("no such table", table=name)
         return self.tables[name]
+
+    def partition_names(self, db: str, name: str) -> list[str]:
+        assert db == DB
+        self.listings += 1
+        columns = [key.name for key in self.tables[name].partitionKeys or []] if name in self.tables else []
+        names = [
+            "/".join(f"{column}={value}" for column, value in zip(columns, values, strict=True))
+            for values in self.partitions.get(name, ())
+        ]
+        self.meanwhile()
+        return names
 
     def all_partitions(self, db: str, name: str) -> Iterator[Partition]:
         assert db == DB

@@ -116,14 +116,17 @@ CHANGES = st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 6), st.
     before=st.lists(CHANGES, max_size=12),
     during=st.lists(CHANGES, max_size=6),
     after=st.lists(st.tuples(CHANGES, st.integers(0, 5)), max_size=25),
+    whole=st.booleans(),
 )
 @settings(max_examples=300, deadline=None)
 def test_any_history_ends_as_a_rebuild_does(
     before: list[tuple[int, int, int, int]],
     during: list[tuple[int, int, int, int]],
     after: list[tuple[tuple[int, int, int, int], int]],
+    whole: bool,
 ) -> None:
     source = ModelSource()
+    source.parameters = {TIME_COLUMNS: "dt"} if whole else {}  # partitions are listed whole, or by name
     for one in before:
         change(source, *one)
     waiting = list(during)

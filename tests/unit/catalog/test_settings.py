@@ -11,7 +11,8 @@ import pytest
 from daemon.config import Config, read_config
 from daemon.service.catalog import facts_of, rules_of
 from handlers.catalog.rules import Rule, Rules
-from handlers.catalog.seen import TableSeen
+from handlers.catalog.seen import TableSeen, partition_named
+from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import TIME_COLUMNS
 from state.timelines.values import TimeRange
@@ -138,3 +139,11 @@ def test_tables_without_rule_partitions_or_permission_are_not_wanted() -> None:
     assert not rules.wants(table("mart.tmp_days"))
     assert not rules.wants(table(columns="country")), "it has no such column"
     assert not Rules((), lens=False).wants(table(**LENS))
+
+
+def test_a_partition_is_read_from_its_name_as_hive_writes_it() -> None:
+    seen = partition_named(("dt", "x"), "dt=2015-01-01 00%3A00/X=a%2Fb=%25é")
+    assert seen.spec == {"dt": "2015-01-01 00:00", "x": "a/b=%é"}
+    for name in ("dt=1", "x=1/dt=2", "dt", ""):
+        with pytest.raises(MalformedEvent):
+            partition_named(("dt", "x"), name)

@@ -180,12 +180,12 @@ def test_a_comparison_names_what_only_one_side_has(source: WritableSource) -> No
     catalog.follow()
     any_source: Any = source
     reflected = catalog.projection.position.event_id
-    same = compare(any_source, catalog.follower.timelines, NAME, reflected)
+    same = compare(any_source, catalog.follower, NAME, reflected)
     assert (same.drift, same.moving) == ((), False)
     for day in ("03", "04", "06"):
         source.add("a", f"2015-01-{day}", "x")
     source.drop("a", "2015-01-01", "x")
-    found = compare(any_source, catalog.follower.timelines, NAME, reflected)
+    found = compare(any_source, catalog.follower, NAME, reflected)
     (drift,) = found.drift
     assert found.moving
     assert drift.missing == ("[2015-01-03, 2015-01-05)", "[2015-01-06, 2015-01-07)")
