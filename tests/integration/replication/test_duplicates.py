@@ -51,7 +51,10 @@ def state_of_target(replica: Replica) -> dict[str, Any]:
     return {
         "tables": {name: repr(target.get_table(db, name)) for name in tables},
         "partitions": {name: repr(list(partitions_of(target, db, name))) for name in tables},
-        "write ids": [str(target.valid_write_ids([f"{db}.{name}"])) for name in tables],
+        "write ids": [  # but for aborted ones, which the target forgets by itself
+            (valid.table, valid.high_water_mark, valid.open)
+            for valid in target.valid_write_ids([f"{db}.{name}" for name in tables])
+        ],
         "events": [event.eventId for event in target.next_events(0, -1) if event.dbName == db],
         "files": {
             str(path): (path.stat().st_mtime_ns, path.stat().st_ino)
