@@ -28,34 +28,34 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class AllOf:
     """Every child is true."""
 
     children: tuple[Bound, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Any:
+class AnyOf:
     """One child at least is true."""
 
     children: tuple[Bound, ...]
 
 
-Bound = Leaf | All | Any
+Bound = Leaf | AllOf | AnyOf
 
 
 def all_of(children: Iterable[Bound]) -> Bound:
     """Return the AND of children; sets of one column become one set."""
-    flat = [part for child in children for part in (child.children if isinstance(child, All) else (child,))]
+    flat = [part for child in children for part in (child.children if isinstance(child, AllOf) else (child,))]
     parts = _grouped(flat, meet_all)
-    return parts[0] if len(parts) == 1 else All(tuple(parts))
+    return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
 
 def any_of(children: Iterable[Bound]) -> Bound:
     """Return the OR of children; sets of one column become one set, so that a list of values is one leaf."""
-    flat = [part for child in children for part in (child.children if isinstance(child, Any) else (child,))]
+    flat = [part for child in children for part in (child.children if isinstance(child, AnyOf) else (child,))]
     parts = _grouped(flat, union)
-    return parts[0] if len(parts) == 1 else Any(tuple(parts))
+    return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
 
 def _grouped(children: Sequence[Bound], join: Callable[[Sequence[Intervals]], Intervals]) -> list[Bound]:

@@ -90,8 +90,9 @@ class PartitionCalls:
         return first(names, most)
 
     def by_expr(self, db: str | None, table: str | None, expression: bytes, most: int = ALL) -> ByExprAnswer:
-        """``get_partitions_by_expr``: all partitions, unless the expression is empty with the note that some may not match."""
-        return ByExprAnswer(self.by_filter(db, table, None, most), has_unknown=bool(expression))
+        """``get_partitions_by_expr``, without looking into ``expression``: all partitions, some of which may not match."""
+        assert isinstance(expression, bytes)
+        return ByExprAnswer(self.by_filter(db, table, None, most), has_unknown=True)
 
 
 def _name(db: str | None, table: str | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from state.errors import StateCorrupt
-from state.partitions.bound import All, Bound, Leaf
+from state.partitions.bound import AllOf, Bound, Leaf
 from state.partitions.sortable import END, UNCONVERTIBLE, VALUE, decode
 
 
@@ -69,7 +69,7 @@ def residual_of(bound: Bound, columns: Sequence[PartitionColumn]) -> str:
     """Return a bound filter in words."""
     if isinstance(bound, Leaf):
         return _leaf(bound, columns[bound.column])
-    joint = " and " if isinstance(bound, All) else " or "
+    joint = " and " if isinstance(bound, AllOf) else " or "
     return "(" + joint.join(residual_of(child, columns) for child in bound.children) + ")"
 
 
@@ -79,7 +79,7 @@ def selectivity(bound: Bound | None) -> float:
         return 1.0
     if isinstance(bound, Leaf):
         return min(1.0, sum(_share(interval) for interval in bound.intervals))
-    if isinstance(bound, All):
+    if isinstance(bound, AllOf):
         share = 1.0
         for child in bound.children:
             share *= selectivity(child)

@@ -42,6 +42,8 @@ T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 ALL: Final = -1
 """As a number of partitions: no limit."""
 _PREPARED_MAX: Final = 256
+_PREPARED_CHARS_MAX: Final = 1 << 16
+"""Longer filters are planned each time: remembering 256 of the longest would take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +89,21 @@ class PartitionIndex:
 
     def columns(self, table: str) -> tuple[PartitionColumn, ...]:
         """Return a table's partition columns; raise NotFound where it is not indexed."""
-        return self._table(table).form.columns
+        return self.table(table).form.columns
 
     def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Prepared:
         """Plan a filter; raise NotFound, BadFilter or LimitExceeded."""
-        known = self._table(table)
+        known = self.table(table)
         key = (known.number, text, dialect)
         found = self._prepared.get(key)
-        if found is None:
-            found = self._prepared[key] = self._planned(known, text, dialect)
+        if found is not None:
+            return found
+        made = self._planned(known, text, dialect)
+        if len(text) <= _PREPARED_CHARS_MAX:
+            self._prepared[key] = made
             if len(self._prepared) > _PREPARED_MAX:
                 self._prepared.popitem(last=False)
-        return found
+        return made
 
     def keys(self, prepared: Prepared) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the way it is read."""
@@ -177,9 +182,6 @@ class PartitionIndex:
 
     def table(self, name: str) -> IndexedTable:
         """Return how a table is stored; raise NotFound where it is not indexed."""
-        return self._table(name)
-
-    def _table(self, name: str) -> IndexedTable:
         table = self._tables.get(name)
         if table is None:
             raise NotFound("the table is not in the partition index", table=name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from state.partitions.bound import All, Bound, Leaf
+from state.partitions.bound import AllOf, Bound, Leaf
 from state.partitions.intervals import Intervals, meet
 from state.partitions.intervals import check as check_intervals
 from state.partitions.intervals import union as union_intervals
@@ -100,7 +100,7 @@ def plan_of(bound: Bound | None) -> FilterPlan:
             ScanPlan(((bound.column, bound.intervals),), bound.like is None) if bound.intervals else NOWHERE
         )
     children = [plan_of(child) for child in bound.children]
-    if isinstance(bound, All):
+    if isinstance(bound, AllOf):
         return reduce(FilterPlan.and_, children)
     return union(box for child in children for box in child.plans())
 

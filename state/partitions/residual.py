@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from state.partitions.bound import All, Bound, Leaf
+from state.partitions.bound import AllOf, Bound, Leaf
 from state.partitions.intervals import contains
 from state.partitions.sortable import VALUE, unterminated
 
@@ -29,10 +29,10 @@ def check_of(bound: Bound, columns: int) -> Check:
         one, other = checks
         return (
             (lambda key: one(key) and other(key))
-            if isinstance(bound, All)
+            if isinstance(bound, AllOf)
             else (lambda key: one(key) or other(key))
         )
-    if isinstance(bound, All):
+    if isinstance(bound, AllOf):
         return lambda key: all(check(key) for check in checks)
     return lambda key: any(check(key) for check in checks)
 
