@@ -73,7 +73,7 @@ def differences(cluster: Stack) -> list[str]:
 
 def test_restarts_of_every_component_are_survived(cluster: Stack, daemon: RunningDaemon) -> None:
     with cluster.source.sql() as sql:
-        sql.run(f"create database {DB}")
+        sql.run(f"create database if not exists {DB}")
         sql.run(f"create table {DB}.orders (id int) partitioned by (dt string) {ACID}")
         sql.run(f"create table {DB}.notes (id int) {PLAIN}")
         insert(sql, 0, 2)
@@ -104,6 +104,7 @@ def test_restarts_of_every_component_are_survived(cluster: Stack, daemon: Runnin
 
 def test_a_killed_daemon_goes_on_where_it_was(cluster: Stack, daemon: RunningDaemon) -> None:
     with cluster.source.sql() as sql:
+        sql.run(f"create database if not exists {DB}")
         sql.run(f"create table {DB}.later (id int) {ACID}")
         sql.run(f"insert into {DB}.later values (1)")
         daemon.end(signal.SIGKILL)
