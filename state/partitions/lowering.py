@@ -61,14 +61,15 @@ def lower(plan: FilterPlan, columns: int, way: int | None = None) -> Access:
     """Return the ranges of a plan along one way."""
     order = _order(way, columns)
     boxes = plan.plans()
-    lowered = [_lower_box(box, order) for box in boxes]
+    most = max(1, RANGES_MAX // max(1, len(boxes)))
+    lowered = [_lower_box(box, order, most) for box in boxes]
     ranges = _coalesced([range_ for one in lowered for range_ in one.ranges])
-    capped = any(one.capped for one in lowered) or len(ranges) > RANGES_MAX
+    capped = any(one.capped for one in lowered)
     exact = plan.is_exact and not capped and not any(one.left for one in lowered)
     single = len(boxes) == 1 and plan.is_exact and not capped
     left = tuple(sorted(lowered[0].left)) if single else ()
     whole = way is None and not capped and all(_is_fixed(box, column) for box in boxes for column in order)
-    return Access(way, tuple(_thinned(ranges)), exact, capped, whole, left)
+    return Access(way, tuple(ranges), exact, capped, whole, left)
 
 
 def _order(way: int | None, columns: int) -> list[int]:
@@ -83,7 +84,8 @@ class _Lowered(NamedTuple):
     capped: bool = False
 
 
-def _lower_box(box: ScanPlan, order: Sequence[int]) -> _Lowered:
+def _lower_box(box: ScanPlan, order: Sequence[int], most: int) -> _Lowered:
+    """Return the ranges of one box, ``most`` at most."""
     prefixes: list[tuple[bytes, bytes]] = [(b"", b"")]  # with the field that the key began with
     left = {column for column, _ in box.limits}
     for depth, column in enumerate(order):
@@ -93,10 +95,12 @@ def _lower_box(box: ScanPlan, order: Sequence[int]) -> _Lowered:
         if depth and column == order[0]:
             prefixes = [(prefix + first, first) for prefix, first in prefixes]
             continue
-        if depth and len(prefixes) * len(intervals) > RANGES_MAX:
+        if not depth and len(intervals) > most:
+            return _Lowered(_thinned([_behind(b"", one) for one in intervals], most), left, capped=True)
+        if len(prefixes) * len(intervals) > most:
             return _Lowered([(prefix, after(prefix)) for prefix, _ in prefixes], left, capped=True)
         left.discard(column)
-        if not all(interval.is_point for interval in intervals) or len(intervals) > RANGES_MAX:
+        if not all(interval.is_point for interval in intervals):
             return _Lowered([_behind(prefix, one) for prefix, _ in prefixes for one in intervals], left)
         prefixes = [
             (prefix + one.lo, first if depth else one.lo) for prefix, first in prefixes for one in intervals
@@ -119,10 +123,8 @@ def _coalesced(ranges: list[Range]) -> list[Range]:
     return merged
 
 
-def _thinned(ranges: list[Range]) -> list[Range]:
-    size = -(-len(ranges) // RANGES_MAX)
-    if size <= 1:
-        return ranges
+def _thinned(ranges: list[Range], most: int) -> list[Range]:
+    size = -(-len(ranges) // most)
     groups = (ranges[at : at + size] for at in range(0, len(ranges), size))
     return [(group[0][0], group[-1][1]) for group in groups]
 

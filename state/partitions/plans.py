@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-BOXES_MAX: Final = 256
+BOXES_MAX: Final = 1024
+"""As many as the values of a list that clients send, so that a list of structs stays exact."""
+FACTORS_MAX: Final = 32
+"""Alternatives that are multiplied under one AND; more are left to the check of each key, or planning would take seconds."""
 
 
 class FilterPlan(ABC):
@@ -101,7 +104,7 @@ def plan_of(bound: Bound | None) -> FilterPlan:
         )
     children = [plan_of(child) for child in bound.children]
     if isinstance(bound, AllOf):
-        return reduce(FilterPlan.and_, children)
+        return _product(children)
     return union(box for child in children for box in child.plans())
 
 
@@ -115,6 +118,16 @@ def union(plans: Iterable[ScanPlan]) -> FilterPlan:
     if len(boxes) > BOXES_MAX:
         boxes = [_hull(boxes)]
     return boxes[0] if len(boxes) == 1 else MultiScanPlan(tuple(boxes))
+
+
+def _product(plans: Sequence[FilterPlan]) -> FilterPlan:
+    """Return the AND of plans: single boxes first, which keep the products small."""
+    ordered = sorted(plans, key=lambda plan: len(plan.plans()))
+    singles = sum(len(plan.plans()) <= 1 for plan in ordered)
+    met = reduce(FilterPlan.and_, ordered[: singles + FACTORS_MAX])
+    if len(ordered) <= singles + FACTORS_MAX:
+        return met
+    return union(ScanPlan(box.limits, exact=False) for box in met.plans())
 
 
 def _merged(boxes: Sequence[ScanPlan]) -> list[ScanPlan]:

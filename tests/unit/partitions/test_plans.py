@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,6 +108,36 @@ def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
         )
     ]
     assert index.count(prepared) == len(expected) > 0
+
+
+def test_a_filter_of_many_alternatives_is_planned_in_reasonable_time_and_answered_right() -> None:
+    rows = [(str(a), str(b)) for a in range(3) for b in range(3)]
+    index = an_index([("a", "int"), ("b", "int")], rows)
+    text = " and ".join(f"(a != {number} or b > {number % 2})" for number in range(5000))
+    started = time.process_time()
+    found = index.names(index.prepare(TABLE, text))
+    assert time.process_time() - started < 5
+    assert len(found) == sum(all(int(a) != n or int(b) > n % 2 for n in range(3)) for a, b in rows)
+
+
+def test_many_boxes_share_the_ranges_among_them() -> None:
+    rows = [(str(a), str(a % 5)) for a in range(3000)]
+    index = an_index([("a", "int"), ("b", "int")], rows)
+    listed = ",".join(str(number) for number in range(0, 4000, 2))
+    others = " or ".join(f"b = {number} and a != {number}" for number in range(300))
+    prepared = index.prepare(TABLE, f"(a) in ({listed}) and ({others})")
+    assert len(prepared.access.ranges) <= RANGES_MAX
+    expected = [row for row in rows if int(row[0]) % 2 == 0 and int(row[0]) != int(row[1])]
+    assert index.count(prepared) == len(expected)
+
+
+def test_a_list_of_a_thousand_structs_is_exact() -> None:
+    rows = [(str(a), str(a * 7 % 1009)) for a in range(1200)]
+    index = an_index([("a", "int"), ("b", "int")], rows)
+    listed = ", ".join(f"struct({a}, {b})" for a, b in rows[:1000])
+    prepared = index.prepare(TABLE, f"(struct(a, b)) in ({listed})")
+    assert prepared.check is None
+    assert index.count(prepared) == 1000
 
 
 def test_a_product_of_lists_stops_at_the_column_where_it_would_be_too_much() -> None:
