@@ -14,6 +14,9 @@ from dev.stack.errors import Missing
 
 LOWEST, HIGHEST = 18000, 32000
 TRIES = 200
+# Not the shared generator: pytest-randomly gives that one the same seed before every test.
+_RANDOM = random.SystemRandom()
+_given: set[int] = set()
 
 
 def is_free(port: int) -> bool:
@@ -28,12 +31,13 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port nobody listens on; two calls hardly ever give the same one (1 in 14,000).
+    """A port nobody listens on, and a different one at every call of this process.
 
     Raises Missing when the range is exhausted.
     """
-    for port in random.sample(range(LOWEST, HIGHEST), TRIES):
-        if is_free(port):
+    for port in _RANDOM.sample(range(LOWEST, HIGHEST), TRIES):
+        if port not in _given and is_free(port):
+            _given.add(port)
             return port
     raise Missing(f"no free port between {LOWEST} and {HIGHEST}: stop what listens there")
 
