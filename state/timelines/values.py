@@ -147,13 +147,22 @@ class TimeRange:
         return TimeRange(_moment(start), _moment(end))
 
     def __str__(self) -> str:
-        return f"[{moment_text(self.start_s)}, {moment_text(self.end_s)})"
+        """Both bounds at the grain of the finer one: ``[2015-01-29-06, 2015-03-01-00)``."""
+        grain = max((_grain(self.start_s), _grain(self.end_s)), key=_TEXT_PERIODS.index)
+        return f"[{_written(self.start_s, grain)}, {_written(self.end_s, grain)})"
 
 
 def moment_text(moment_s: int) -> str:
     """Write a moment as the shortest partition value that starts with it: ``2015-02`` for its first second."""
-    period = next(period for period in _TEXT_PERIODS if period.ceil(moment_s) == period.floor(moment_s))
-    return "10000" if moment_s == TIME_END_S else period.format(period.floor(moment_s))
+    return _written(moment_s, _grain(moment_s))
+
+
+def _grain(moment_s: int) -> UpdatePeriod:
+    return next(period for period in _TEXT_PERIODS if period.ceil(moment_s) == period.floor(moment_s))
+
+
+def _written(moment_s: int, grain: UpdatePeriod) -> str:
+    return "10000" if moment_s == TIME_END_S else grain.format(grain.floor(moment_s))
 
 
 def _moment(text: str) -> int:

@@ -269,7 +269,7 @@ def test_a_time_range_is_read_from_partition_values_and_moments() -> None:
         at("2015-01-29T06:00:00"), at("2015-03-01T06:00:00")
     )
     assert TimeRange.parse("2015", "2015-02") == TimeRange.parse("2015-01-01T02:00:00+02:00", "2015-02-01")
-    assert str(TimeRange.parse("2015", "2015-02-01-06-30")) == "[2015, 2015-02-01-06-30)"
+    assert str(TimeRange.parse("2015", "2015-02-01-06-30")) == "[2015-01-01-00-00, 2015-02-01-06-30)"
     assert moment_text(TIME_END_S) == "10000"
 
 
