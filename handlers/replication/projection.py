@@ -1,10 +1,12 @@
 """The replication projection: one policy's reader of the topic, with its position, ledger and quarantine in one state file.
 
-Order of what becomes durable: effects on the target first (each idempotent), then, in one store transaction, the position,
-the ledger and the quarantine: at the end of a batch, around events that change names (``names``), and as soon as a table is
-confined or released, because ``repl.last.id`` may pass that event with the next commit and would hide it from a restart. The
-position never stands inside an event, because the write parts of a commit are only remembered until the commit itself. The target's own ``repl.last.id`` may be ahead of the position after a crash (or when the
-state file was lost): events up to it are remembered in the ledger, and not applied again.
+Effects on the target come first, each idempotent; then position, ledger and quarantine become durable in one store
+transaction: at the end of a batch, around events that change names (``names``), and as soon as a table is confined or released,
+because ``repl.last.id`` may pass that event with the next commit and would hide it from a restart.
+
+The position never stands inside an event: the write parts of a commit are only remembered until the commit itself. The target's
+``repl.last.id`` may be ahead of the position after a crash, or when the state file was lost: events up to it are remembered in
+the ledger, and not applied again.
 """
 
 from __future__ import annotations
