@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
 """librdkafka's own words; quiet by default, because what matters of them comes back as an error of the call."""
+# Without a handler Python prints warnings by itself: a command that finds no broker would drown its one error in them.
+LIBRARY_LOG.addHandler(logging.NullHandler())
 
 _NO_SUCH_TOPIC: Final = frozenset(
     {

@@ -6,16 +6,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.consumer import ConsumerSettings, ReaderStatus, TopicReader, follow
-from daemon.deadletter import DeadLetters, dead_letter_topic
+from daemon.consumer import follow
 from daemon.metrics import CatalogMeasures
 from daemon.projection import ProjectionStatus
-from daemon.relay import outbox_of
 from daemon.reporting import ProjectionPart
 from daemon.requests import Inbox
 from daemon.service.late import Late
 from daemon.service.measured import measured_metastore
-from daemon.service.sources import broker_settings, relay_settings, source_topic, state_file
+from daemon.service.readers import topic_reader
+from daemon.service.sources import STORE_VERSION, state_file
 from daemon.service.timelines import Desk
 from daemon.supervisor import Job
 from daemon.timelines import Known, TimelineView
@@ -23,7 +22,6 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.publishing import Publisher
 from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.timelines import TimelineFollower
-from handlers.metastore import Metastore
 from state.store.sqlite import SqliteStore
 from state.timelines.facts import Fact, StorageTable
 from state.timelines.grains import TIME_END_S, TIME_START_S
@@ -37,13 +35,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config import CatalogConfig, Config, FactConfig
+    from daemon.consumer import ReaderStatus
     from daemon.lifeline import Lifeline
     from daemon.metrics import Metrics
     from handlers.events import Event
+    from handlers.metastore import Metastore
     from state.positions import Position
 
 
-STORE_VERSION: Final = 1
 MEASURE_S: Final = 5.0
 """How often runs are counted for the metrics."""
 
@@ -215,7 +214,9 @@ class _Catalog:
         name = projection_name(source)
         self._measures = CatalogMeasures(metrics, name)
         self._visible_s = metrics.visible_s.labels(name)
-        self._reader = _reader(config, source)  # before the state is opened: nothing is held where it fails
+        self._reader = topic_reader(
+            config, source, projection=projection_name(source), group=f"tideline.catalog.{source}"
+        )  # before the state is opened: nothing is held where it fails
         self._opened = open_catalog(config, source, self._measures, metrics)
         self._served = _Served(self._opened, Inbox(requests_directory(config, source)))
         self._counted_s = 0.0
@@ -251,21 +252,3 @@ class _Catalog:
             sum(1 for _ in each(known.timelines)), run_total(known.timelines), len(known.waiting)
         )
         self._counted_s = time.monotonic()
-
-
-def _reader(config: Config, name: str) -> TopicReader:
-    """Return the catalog's reader; raises ConfigError (a topic that cannot be used), KafkaUnavailable."""
-    source = config.sources[name]
-    assert config.kafka is not None, "checked with the configuration"
-    broker, topic = broker_settings(config.kafka), source_topic(config, source)
-    if source.relay.enabled:
-        topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
-    letters = DeadLetters(
-        broker,
-        dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
-        origin=topic.name,
-        reader=projection_name(name),
-    )
-    filler = outbox_of(lambda: Metastore(source.metastore), relay_settings(name, source), topic)
-    settings = ConsumerSettings(group=f"tideline.catalog.{name}", format=source.format)
-    return TopicReader(broker, topic, settings, letters, filler)

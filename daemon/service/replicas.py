@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from daemon.consumer import ConsumerSettings, ReaderStatus, TopicReader, follow
-from daemon.deadletter import DeadLetters, dead_letter_topic
+from daemon.consumer import follow
 from daemon.metrics import ReplicationMeasures
 from daemon.projection import ProjectionStatus
-from daemon.relay import outbox_of
 from daemon.reporting import ProjectionPart
 from daemon.service.late import Late
 from daemon.service.measured import measured_metastore
-from daemon.service.sources import broker_settings, relay_settings, source_topic, state_file
+from daemon.service.readers import topic_reader
+from daemon.service.sources import STORE_VERSION, state_file
 from daemon.status import CopyStatus
 from daemon.supervisor import Job
 from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
@@ -29,12 +28,10 @@ from state.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from daemon.config import Config, PolicyConfig
+    from daemon.consumer import ReaderStatus
     from daemon.lifeline import Lifeline
     from daemon.metrics import Metrics
     from handlers.replication.observer import Observer
-
-
-STORE_VERSION: Final = 1
 
 
 def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job, ProjectionPart]:
@@ -130,7 +127,9 @@ class _Replica:
         self._name = name
         self._visible_s = metrics.visible_s.labels(projection_name(name))
         observer = ReplicationMeasures(metrics, projection_name(name))
-        self._reader = _reader(config, name)  # before the state is opened: nothing is held where it fails
+        self._reader = topic_reader(
+            config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
+        )  # before the state is opened: nothing is held where it fails
         self._projection, self._copies = build_projection(config, name, observer, metrics)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
@@ -165,22 +164,3 @@ class _Replica:
             mismatches=done.mismatches,
             failed=done.failed,
         )
-
-
-def _reader(config: Config, name: str) -> TopicReader:
-    """Return the policy's reader; raises ConfigError (a topic that cannot be used), KafkaUnavailable."""
-    policy = config.policies[name]
-    source = config.sources[policy.source]
-    assert config.kafka is not None, "checked with the configuration"
-    broker, topic = broker_settings(config.kafka), source_topic(config, source)
-    if source.relay.enabled:
-        topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
-    letters = DeadLetters(
-        broker,
-        dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
-        origin=topic.name,
-        reader=projection_name(name),
-    )
-    filler = outbox_of(lambda: Metastore(source.metastore), relay_settings(policy.source, source), topic)
-    settings = ConsumerSettings(group=f"tideline.{name}", format=source.format)
-    return TopicReader(broker, topic, settings, letters, filler)
