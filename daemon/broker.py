@@ -26,6 +26,8 @@ LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
 """librdkafka's own words; quiet by default, because what matters of them comes back as an error of the call."""
 # Without a handler Python prints warnings by itself: a command that finds no broker would drown its one error in them.
 LIBRARY_LOG.addHandler(logging.NullHandler())
+# Its warnings are retries that it makes by itself (a coordinator that still loads): no news while all is well.
+LIBRARY_LOG.setLevel(logging.ERROR)
 
 _NO_SUCH_TOPIC: Final = frozenset(
     {

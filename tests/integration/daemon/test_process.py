@@ -106,7 +106,10 @@ def status_when(
     pytest.fail(f"did not come true in {deadline_s} s; last: {last}")
 
 
-def test_the_live_check_finds_nothing_wrong_with_the_stack(tideline: Tideline) -> None:
+def test_the_live_check_finds_nothing_wrong_with_the_stack(
+    tideline: Tideline, source_sql: Session, database: str
+) -> None:
+    source_sql.run(f"create database {database}")  # an empty notification log is a finding
     done = tideline("config", "check", "--live", "--json")
     assert json.loads(done.stdout)["problems"] == []
     assert done.returncode == 0
