@@ -82,7 +82,7 @@ image: ## The daemon's container image
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions: Python packages, and (with Maven) the stack's jars
 	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
-	$(COMPILE) pyproject.toml --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml --all-extras --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
 	$(COMPILE) --group pyproject.toml:build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
 	else echo "mvn is not here: the jar locks stay as they are"; fi

@@ -1,0 +1,1 @@
+"""Columns of flat event tables: keys, types, slots, and what decides about them. See DESIGN.md."""
