@@ -1,0 +1,100 @@
+"""Slots: the columns of a flat table by position.
+
+Hive reads ORC columns by position and Spark by name, so both come out right only when every file's columns are a prefix of
+the table's, in the table's order (reference: flat-tables-hive4.md §0). Hence a table is a row of slots that is only ever
+appended to; what changes is which key a slot holds and, softly, its type. Slot 0 is ``_rescued``: the raw text of rows with a
+value that did not fit, so that nothing is lost.
+
+Everything here is a value: a changed layout is a new layout with a higher version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from state.columns.types import ColumnType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state.columns.paths import KeyPath
+
+
+RESCUED: Final = "_rescued"
+SLOTS_MAX: Final = 1_500
+HOUR_S: Final = 3_600
+
+
+class SlotState(StrEnum):
+    """What a slot is for at present."""
+
+    LIVE = "live"
+    """It holds its key."""
+    EMPTY = "empty"
+    """Nobody asks for its key any more, or the key brings no values: written as NULL, free once no file holds a value."""
+    RESERVED = "reserved"
+    """It is not a key's: ``_rescued``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One column. Hours are seconds since 1970, multiples of 3,600; None where no value was seen yet."""
+
+    index: int
+    name: str
+    key: KeyPath | None
+    """None for a reserved slot."""
+    type: ColumnType
+    first_seen_hour: int | None = None
+    last_seen_hour: int | None = None
+    state: SlotState = SlotState.LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The slots of a table in its order, under a version that grows with every change."""
+
+    version: int
+    slots: tuple[Slot, ...]
+
+    @classmethod
+    def new(cls) -> Layout:
+        """Return the layout that a table begins with: ``_rescued`` alone."""
+        return cls(1, (Slot(0, RESCUED, None, ColumnType.STRING, state=SlotState.RESERVED),))
+
+    @property
+    def live(self) -> tuple[Slot, ...]:
+        """The slots that hold a key, in order."""
+        return tuple(slot for slot in self.slots if slot.state is SlotState.LIVE)
+
+    @property
+    def by_key(self) -> Mapping[KeyPath, Slot]:
+        """The live slots by their keys."""
+        return {slot.key: slot for slot in self.live if slot.key is not None}
+
+    def with_slot(self, slot: Slot) -> Layout:
+        """Return the layout with ``slot`` in its place, or behind the last; the version is the caller's to raise."""
+        assert slot.index <= len(self.slots), (slot, len(self.slots))
+        slots = [*self.slots[: slot.index], slot, *self.slots[slot.index + 1 :]]
+        return replace(self, slots=tuple(slots))
+
+    def check(self) -> None:
+        """Assert positions, names that differ, one slot per key, a type for each, and ``_rescued`` at the front."""
+        assert self.version >= 1, self.version
+        assert self.slots[0] == Slot(0, RESCUED, None, ColumnType.STRING, state=SlotState.RESERVED), (
+            self.slots[0]
+        )
+        assert [slot.index for slot in self.slots] == list(range(len(self.slots)))
+        assert len(self.slots) <= SLOTS_MAX, len(self.slots)
+        names = [slot.name for slot in self.slots]
+        assert len({name.lower() for name in names}) == len(names), "two slots of one name"
+        keys = [slot.key for slot in self.live]
+        assert len(set(keys)) == len(keys), "two slots of one key"
+        for slot in self.slots[1:]:
+            assert slot.key is not None, slot
+            assert slot.type is not ColumnType.NULL, slot
+            assert slot.state is not SlotState.RESERVED, slot
+            assert (slot.first_seen_hour is None) == (slot.last_seen_hour is None), slot

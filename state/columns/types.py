@@ -1,0 +1,155 @@
+"""The eight types of flat columns, and the evidence from which a column's type follows.
+
+Values seen in different rows, batches and hours, by different executors and in any order, have to lead to one type. So what
+is kept is evidence, a semilattice: ``join`` is associative, commutative and idempotent, and a type is read off it at the end.
+The order of types alone (NULL < TINYINT < … < DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too, but a lossy
+one: whether integers may live in a DOUBLE depends on how large they were.
+
+Rules (reference: json-splitting.md §6): integers take the narrowest width; beyond 64 bits they are text, never floats; mixed
+with floats they are DOUBLE while every one is exact there (2^53); true and false beside anything else are text; so are objects,
+arrays, quoted strings and numbers that no DOUBLE can hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class ColumnType(IntEnum):
+    """A type of a flat column. The numbers order the chain; BOOLEAN stands beside it."""
+
+    NULL = 0
+    TINYINT = 1
+    SMALLINT = 2
+    INT = 3
+    BIGINT = 4
+    DOUBLE = 5
+    STRING = 6
+    BOOLEAN = 7
+
+    def join(self, other: ColumnType) -> ColumnType:
+        """Return the least type that takes the values of both."""
+        if self is other or other is ColumnType.NULL:
+            return self
+        if self is ColumnType.NULL:
+            return other
+        if ColumnType.BOOLEAN in {self, other}:
+            return ColumnType.STRING
+        return max(self, other)
+
+    @property
+    def hive(self) -> str:
+        """The name that Hive and Spark know it by; NULL has none."""
+        assert self is not ColumnType.NULL, "a column of no type is no column"
+        return self.name.lower()
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is one of the four integer types."""
+        return ColumnType.TINYINT <= self <= ColumnType.BIGINT
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it is an integer type or DOUBLE."""
+        return ColumnType.TINYINT <= self <= ColumnType.DOUBLE
+
+
+INTEGER_BITS: Final = {
+    ColumnType.TINYINT: 8,
+    ColumnType.SMALLINT: 16,
+    ColumnType.INT: 32,
+    ColumnType.BIGINT: 64,
+}
+DOUBLE_EXACT_MAX: Final = 1 << 53
+"""Every integer up to this one is a DOUBLE of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What has been seen of a key's values, NULLs and absences left out; the default has seen nothing."""
+
+    least: int | None = None
+    """The least integer, None where there was none; ``most`` goes with it."""
+    most: int | None = None
+    has_floats: bool = False
+    has_booleans: bool = False
+    has_text: bool = False
+    """Something that only a STRING can hold."""
+
+    def join(self, other: Evidence) -> Evidence:
+        """Return the evidence of both together."""
+        return Evidence(
+            _either(min, self.least, other.least),
+            _either(max, self.most, other.most),
+            self.has_floats or other.has_floats,
+            self.has_booleans or other.has_booleans,
+            self.has_text or other.has_text,
+        )
+
+    @property
+    def type(self) -> ColumnType:
+        """The narrowest type that holds every value seen, without loss."""
+        numbers = self._number_type()
+        if self.has_text or (self.has_booleans and numbers is not ColumnType.NULL):
+            return ColumnType.STRING
+        return ColumnType.BOOLEAN if self.has_booleans else numbers
+
+    def _number_type(self) -> ColumnType:
+        if self.least is None or self.most is None:
+            return ColumnType.DOUBLE if self.has_floats else ColumnType.NULL
+        if self.has_floats:
+            exact = self.least >= -DOUBLE_EXACT_MAX and self.most <= DOUBLE_EXACT_MAX
+            return ColumnType.DOUBLE if exact else ColumnType.STRING
+        return width_of(self.least, self.most)
+
+    def check(self) -> None:
+        """Assert that bounds come together and in order."""
+        assert (self.least is None) == (self.most is None), self
+        assert self.least is None or self.most is None or self.least <= self.most, self
+
+
+NOTHING: Final = Evidence()
+
+
+def integers(least: int, most: int) -> Evidence:
+    """Return the evidence of integers between two that were seen."""
+    return Evidence(least=least, most=most)
+
+
+def width_of(least: int, most: int) -> ColumnType:
+    """Return the narrowest integer type for both; STRING where 64 bits are too few."""
+    for column_type, bits in INTEGER_BITS.items():
+        if -(1 << (bits - 1)) <= least and most < 1 << (bits - 1):
+            return column_type
+    return ColumnType.STRING
+
+
+def fattest(evidence: Iterable[Evidence]) -> Evidence:
+    """Join all: the hour's, or the retained window's."""
+    joined = NOTHING
+    for each in evidence:
+        joined = joined.join(each)
+    return joined
+
+
+def is_soft(old: ColumnType, new: ColumnType) -> bool:
+    """Whether a column may change from ``old`` to ``new`` while files of the old type stay.
+
+    Readers agree on wider integers and on DOUBLE for integers that are exact there. Into STRING Spark's reader fails on pushed
+    filters, and the metastore refuses BOOLEAN -> STRING (reference: json-splitting.md §3.2, flat-tables-hive4.md §2).
+    """
+    if not (old.is_numeric and new.is_numeric):
+        return old is new
+    return old <= new
+
+
+def _either(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return choose(one, other)
