@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 OLDEST_PYTHON = (3, 11)
-LOCK_NAMES = ("kafka", "hive", "compiler")
-# Measured: 226 MB of jars; 900 MB of Python packages, and a stack's data and logs below 200 MB.
+LOCK_NAMES = ("kafka", "hive", "compiler", "hbase")
+# Measured: 345 MB of jars, 119 of them HBase; 900 MB of Python packages, and a stack's data and logs below 200 MB.
 CACHE_BYTES = 500 << 20
 DATA_BYTES = 1500 << 20
 # Kafka 0.25 + two metastores 0.7 + two engines 1.2 GB, and the tests themselves.
