@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from state.columns.paths import KeyPath
+from state.columns.types import ColumnType
+from state.errors import ConfigError
+from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing
+
+
+SETTINGS = FlatSettings(
+    database="flat",
+    table="events",
+    location="/warehouse/flat/events",
+    checkpoint="/checkpoints/events",
+    source=DirectorySource("/landing"),
+    event_time=EventTime(KeyPath(("epoch",))),
+)
+
+
+def test_the_defaults_hold() -> None:
+    SETTINGS.check()
+    assert SETTINGS.name == "flat.events"
+    assert SETTINGS.dead_letter_directory == "/warehouse/flat/events/.dead-letters"
+
+
+@pytest.mark.parametrize(
+    ("location", "publishing"),
+    [
+        ("/warehouse/t", Publishing.RENAME),
+        ("file:/warehouse/t", Publishing.RENAME),
+        ("hdfs://nn/t", Publishing.RENAME),
+        ("s3a://bucket/t", Publishing.MANIFEST),
+        ("abfss://box@account/t", Publishing.MANIFEST),
+    ],
+)
+def test_files_are_renamed_only_where_that_is_atomic(location: str, publishing: Publishing) -> None:
+    assert replace(SETTINGS, location=location).publishes_by is publishing
+    assert (
+        replace(SETTINGS, location=location, publishing=Publishing.MANIFEST).publishes_by
+        is Publishing.MANIFEST
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"database": "Flat"},
+        {"table": "events-web"},
+        {"location": "warehouse"},
+        {"partition_columns": ()},
+        {"partition_columns": (PartitionColumn("day", "string", "%Y-%m-%d"),)},
+        {"partition_columns": (PartitionColumn("hour", "date", "%Y%m%d%H"),)},
+        {"event_time": EventTime(KeyPath(("epoch",)), lateness_s=900, grace_s=0)},
+        {"pinned": {KeyPath(("a",)): ColumnType.NULL}},
+    ],
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        replace(SETTINGS, **wrong).check()  # type: ignore[arg-type] # one wrong value at a time
