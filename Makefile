@@ -54,6 +54,11 @@ test-all: stack ## Every test there is, with crash tests and container tests
 crash: stack ## Crash tests: processes are killed at every persistence point
 	$(PYTEST) tests/crash
 
+.PHONY: fuzz
+fuzz: venv ## Ten minutes of coverage-guided fuzzing of partition filters and keys (FUZZ_S=seconds)
+	@mkdir -p build/fuzz/corpus
+	$(BIN)/python -m tests.fuzz.partition_filters build/fuzz/corpus -max_total_time=$(or $(FUZZ_S),600) -timeout=10 -max_len=4000 -artifact_prefix=build/fuzz/
+
 .PHONY: docker-test
 docker-test: stack ## The stack as containers (starts an engine of its own when none runs and we are root)
 	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker

@@ -1,0 +1,122 @@
+"""A target for coverage-guided fuzzing: filters and keys of the partition index. Run by ``make fuzz`` and test_partitions.
+
+The first byte of an input chooses what the rest is: a filter's text, or a field of a key. A filter may only be refused with
+BadFilter or LimitExceeded; where it is planned, the plan's answer has to be that of looking at every partition. A field may
+only be refused with StateCorrupt; what is read from it has to be written and read again as the same value.
+
+Usage: ``python -m tests.fuzz.partition_filters CORPUS [libFuzzer options]``; an empty corpus begins with a few filters.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import atheris
+
+
+with atheris.instrument_imports(include=["state.partitions"]):
+    from state.partitions.binding import bind
+    from state.partitions.dialect import Dialect, Generation
+    from state.partitions.keys import checked, name
+    from state.partitions.parsing import parse
+    from state.partitions.residual import check_of
+    from state.partitions.sortable import ASCENDING, Order, decode, encode
+    from state.partitions.types import INTEGER_BYTES, ColumnType, Kind
+
+from state.errors import BadFilter, LimitExceeded, StateCorrupt
+from tests.builders.partitions import TABLE, an_index
+
+
+if TYPE_CHECKING:
+    from state.partitions.bound import Bound
+
+
+COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("n", "decimal(10,2)"), ("t", "timestamp")]
+DEFAULT = "__HIVE_DEFAULT_PARTITION__"
+ROWS = list(
+    product(
+        ("a", "it's", "50%", DEFAULT),
+        ("5", "05", "255", "abc", DEFAULT),
+        ("2020-01-01", "1969-12-31", DEFAULT),
+        ("-1.50", "10"),
+        ("2020-01-01 00:00:00.5",),
+    )
+)
+INDEX = an_index(COLUMNS, ROWS)
+ALL_KEYS = list(INDEX.keys(INDEX.prepare(TABLE, "")))
+DIALECTS = [
+    Dialect.of(generation, ignore_trailing_input=ignore, all_types=every)
+    for generation, ignore, every in product(Generation, (False, True), (False, True))
+]
+TYPES = [ColumnType.parse("decimal(38,10)" if kind is Kind.DECIMAL else kind.value) for kind in Kind]
+ORDERS = [
+    ASCENDING,
+    *(Order(descending=down, nulls_first=first) for down, first in product((False, True), repeat=2)),
+]
+
+
+SEEDS = (
+    "hr = 5",
+    "(hr) in (5, 6) and (ds) not in ('x')",
+    "d between '2020-01-01' and DATE '2020-02-01' or `ds` like 'a%'",
+    "(struct(ds, hr)) in (struct('a', 5), const struct('b', 6))",
+    "not_there <> 7 and (t > TIMESTAMP '2020-01-01 00:00:00.5') is not true",
+    "10.5 >= n",
+)
+
+
+def one_input(data: bytes) -> None:
+    """Look at one input; an exception is a finding."""
+    if not data:
+        return
+    if data[0] % 2:
+        _filter(data[1:].decode(errors="surrogateescape"), data[0] // 2)
+    else:
+        _field(data[1:], data[0] // 2)
+
+
+def _filter(text: str, choice: int) -> None:
+    dialect = DIALECTS[choice % len(DIALECTS)]
+    try:
+        tree = parse(text, dialect)
+        form = INDEX.table(TABLE).form
+        bound = None if tree is None else bind(tree, form.columns, dialect, form.default_partition)
+        prepared = INDEX.prepared(INDEX.table(TABLE), bound)
+    except (BadFilter, LimitExceeded):
+        return
+    assert INDEX.names(prepared) == sorted(_every_name(bound)), text
+
+
+def _every_name(bound: Bound | None) -> list[str]:
+    check = None if bound is None else check_of(bound, len(COLUMNS))
+    return [name(key).decode() for key in ALL_KEYS if check is None or check(key)]
+
+
+def _field(data: bytes, choice: int) -> None:
+    type_, order = TYPES[choice % len(TYPES)], ORDERS[choice // len(TYPES) % len(ORDERS)]
+    try:
+        value = decode(type_, data, order)
+        again = encode(type_.kind, value, order)
+        assert encode(type_.kind, decode(type_, again, order), order) == again, (type_, data)
+        assert type_.kind not in INTEGER_BYTES or again == data, (type_, data)
+    except StateCorrupt:
+        pass
+    with suppress(StateCorrupt):
+        checked(data, 1 + choice % 8)
+
+
+def main() -> None:
+    """Fuzz until told to stop."""
+    corpus = Path(sys.argv[1])
+    for number, text in enumerate(SEEDS):
+        (corpus / f"seed{number}").write_bytes(b"\x01" + text.encode())
+    atheris.Setup(sys.argv, one_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
