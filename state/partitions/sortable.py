@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state.errors import StateCorrupt
-from state.partitions.types import INTEGER_BYTES, ColumnType, Kind
+from state.partitions.types import DECIMAL_DIGITS_MAX, INTEGER_BYTES, ColumnType, Kind
 
 
 if TYPE_CHECKING:
@@ -218,6 +218,8 @@ def _read_decimal(body: bytes) -> Decimal:
     if body[0] == 0:
         places, digits = -places, digits.translate(_COMPLEMENT)
     if digits[-1:] != b"\x00" or not digits[:-1].isdigit():
+        _refuse()
+    if len(digits) > DECIMAL_DIGITS_MAX + 1 or abs(places) > DECIMAL_DIGITS_MAX:
         _refuse()
     if body[0] == 1:
         return Decimal(0)

@@ -37,6 +37,8 @@ class Kind(Enum):
 
 
 INTEGER_BYTES: Final = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 4, Kind.BIGINT: 8}
+DECIMAL_DIGITS_MAX: Final = 38
+"""Hive's ``HiveDecimal.MAX_PRECISION``."""
 TEXT_KINDS: Final = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.OTHER})
 """Kinds whose every text is a value, the default partition's name included (the metastore compares it as text)."""
 
@@ -64,7 +66,9 @@ class ColumnType:
         if form is None or kind is None:
             return ColumnType(Kind.OTHER)
         if kind is Kind.DECIMAL:
-            return ColumnType(kind, int(form[2] or 10), int(form[3] or 0))
+            precision, scale = int(form[2] or 10), int(form[3] or 0)
+            fits = scale <= precision <= DECIMAL_DIGITS_MAX
+            return ColumnType(kind, precision, scale) if fits else ColumnType(Kind.OTHER)
         return ColumnType(kind)
 
     @property

@@ -160,10 +160,19 @@ def test_any_bytes_are_read_or_refused_with_a_name(declared: str, field: bytes) 
         )
 
 
+def test_a_decimal_of_more_digits_than_hive_has_is_refused_instead_of_filling_the_memory() -> None:
+    with pytest.raises(StateCorrupt):
+        decode(ColumnType.parse("decimal(38,10)"), bytes.fromhex("0102c001203120310000"))
+    with pytest.raises(StateCorrupt):
+        decode(ColumnType.parse("decimal(38,10)"), b"\x01\x02\x80\x00\x00\x27" + b"1" * 39 + b"\x00")
+
+
 @pytest.mark.parametrize(
     ("declared", "kind"),
     [
         ("DECIMAL( 10 , 2 )", Kind.DECIMAL),
+        ("decimal(39,2)", Kind.OTHER),
+        ("decimal(5,6)", Kind.OTHER),
         ("varchar(20)", Kind.VARCHAR),
         ("timestamp with local time zone", Kind.OTHER),
         ("array<int>", Kind.OTHER),
