@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from state.columns.types import ColumnType
+from state.columns.rules import FlatRules
 from state.errors import ConfigError
 
 
@@ -124,8 +124,6 @@ class Sealing:
     """At most so many hours are sealed between two batches, so that the stream is not starved."""
     old_files_s: int = 3_600
     """Replaced directories are deleted after this long: no query still reads them."""
-    retention_s: int = 30 * DAY_S
-    """Partitions older than this, by event time behind the watermark, are dropped; 0 keeps all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +151,10 @@ class FlatSettings:
     metastores: tuple[str, ...] = ()
     """Addresses of a Hive 4 metastore, ``thrift://host:port``; empty means Spark's built-in catalog."""
     keylog_url: str = ""
-    """SQLAlchemy's URL of the key log; empty means that only ``always`` asks for keys."""
+    """SQLAlchemy's URL of the key log; empty means that only the rules' whitelist asks for keys."""
     raw_table: str = ""
     """``db.table`` or a directory of the raw JSON that backfills read; empty where there is none."""
     raw_column: str = "value"
-    always: tuple[KeyPath, ...] = ()
-    """Keys that count as asked for at every moment."""
-    skip: tuple[KeyPath, ...] = ()
-    """Keys that never become columns; neither does anything below them."""
-    pinned: Mapping[KeyPath, ColumnType] = field(default_factory=dict)
-    """Keys whose column has this type, whatever was seen."""
     partition_columns: tuple[PartitionColumn, ...] = (
         PartitionColumn("yyyy_mm_dd", "string", "%Y-%m-%d"),
         PartitionColumn("hh", "int", "%H"),
@@ -176,6 +168,8 @@ class FlatSettings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     sealing: Sealing = field(default_factory=Sealing)
     limits: Limits = field(default_factory=Limits)
+    rules: FlatRules = field(default_factory=FlatRules)
+    """What becomes a column, of which type, and for how long partitions are kept."""
 
     @property
     def name(self) -> str:
@@ -210,8 +204,6 @@ class FlatSettings:
             raise ConfigError("a time span is negative", setting="event_time")
         if self.event_time.grace_s < self.event_time.lateness_s:
             raise ConfigError("the grace for late events is shorter than the lateness that sealing waits for")
-        if ColumnType.NULL in self.pinned.values():
-            raise ConfigError("a key is pinned to no type")
 
 
 def _check_partition_columns(columns: tuple[PartitionColumn, ...]) -> None:

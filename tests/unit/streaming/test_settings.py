@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from state.columns.paths import KeyPath
-from state.columns.types import ColumnType
 from state.errors import ConfigError
 from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing
 
@@ -54,7 +53,6 @@ def test_files_are_renamed_only_where_that_is_atomic(location: str, publishing: 
         {"partition_columns": (PartitionColumn("day", "string", "%Y-%m-%d"),)},
         {"partition_columns": (PartitionColumn("hour", "date", "%Y%m%d%H"),)},
         {"event_time": EventTime(KeyPath(("epoch",)), lateness_s=900, grace_s=0)},
-        {"pinned": {KeyPath(("a",)): ColumnType.NULL}},
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:

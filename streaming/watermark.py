@@ -1,0 +1,82 @@
+"""The watermark: how far the stream has come in event time.
+
+Each partition of the source has come as far as its latest event; the stream has come as far as its slowest partition. A
+partition that brought nothing for a while (``idle_s``) no longer counts, or a topic with one silent partition would never
+seal an hour. When all are silent the stream has come as far as the farthest. It never goes back: what it let be sealed stays.
+
+A value, kept with every batch: a batch that runs again after a crash sees the very same watermark, so every row takes the
+same way as the first time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One partition: its latest event (None before the first) and when the last batch with events of it ran."""
+
+    latest_s: int | None
+    active_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How far each partition came, and the stream."""
+
+    partitions: Mapping[int, Progress] = field(default_factory=dict)
+    reached_s: int | None = None
+    """The watermark; None before the first event."""
+
+    def advanced(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
+        """Return the watermark after a batch at ``now_s`` that brought these latest events (None: no event) by partition."""
+        partitions = dict(self.partitions)
+        for number, latest in latest_s.items():
+            known = partitions.get(number, Progress(None, now_s))
+            if latest is not None:
+                known = Progress(max(latest, known.latest_s or latest), now_s)
+            partitions[number] = known
+        return Watermark(partitions, _later(self.reached_s, _slowest(partitions, now_s - idle_s)))
+
+    def to_json(self) -> dict[str, object]:
+        """Return a form for a JSON file."""
+        return {
+            "reached": self.reached_s,
+            "partitions": {str(n): [p.latest_s, p.active_s] for n, p in sorted(self.partitions.items())},
+        }
+
+    @classmethod
+    def of_json(cls, form: Mapping[str, object]) -> Watermark:
+        """Read what ``to_json`` made."""
+        found = form["partitions"]
+        assert isinstance(found, dict), form
+        reached = form["reached"]
+        assert reached is None or isinstance(reached, int), form
+        return cls({int(number): Progress(*known) for number, known in found.items()}, reached)
+
+    def check(self) -> None:
+        """Assert that the watermark is not ahead of every event."""
+        latest = [known.latest_s for known in self.partitions.values() if known.latest_s is not None]
+        assert self.reached_s is None or self.reached_s <= max(latest), self
+
+
+def _slowest(partitions: Mapping[int, Progress], active_since_s: int) -> int | None:
+    active = [known for known in partitions.values() if known.active_s > active_since_s]
+    if any(known.latest_s is None for known in active):
+        return None
+    latest = [known.latest_s for known in active if known.latest_s is not None]
+    if latest:
+        return min(latest)
+    return max((known.latest_s for known in partitions.values() if known.latest_s is not None), default=None)
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
