@@ -10,12 +10,15 @@ caller has to decide, which is why they exist at all::
     │   ├── MetastoreUnavailable
     │   ├── KafkaUnavailable
     │   ├── FilesUnavailable
+    │   ├── HBaseUnavailable
+    │   ├── KeyLogUnavailable
     │   ├── ServerFault             the metastore answered "internal error": retried a few times, then the event's table is at fault
     │   └── AmbiguousCall           sent, but no answer came: it may have been applied
     ├── Refused                     the other side understood and said no: repeating changes nothing
     │   ├── NotFound
     │   │   └── Uncoverable         a time range was to be covered completely and partitions are missing
     │   ├── AlreadyExists
+    │   ├── Conflict                somebody else changed it since it was read: read it anew and decide again
     │   ├── InvalidRequest
     │   ├── TxnNotOpen
     │   └── Unsupported             this generation of the other side has no such call
@@ -31,6 +34,7 @@ caller has to decide, which is why they exist at all::
         ├── StateCorrupt
         ├── StateLocked
         ├── TimelineInconsistent  stored timeline properties contradict themselves: rebuild from the partitions
+        ├── TableAltered            a flat table is not as Tideline wrote it: somebody altered it by hand
         ├── TargetDiverged
         └── FileLost                neither the source nor the change manager has the file with the recorded checksum
 
@@ -99,6 +103,20 @@ class FilesUnavailable(Transient):
     code = "files-unavailable"
 
 
+class HBaseUnavailable(Transient):
+    """HBase's Thrift gateway could not be reached, or HBase behind it did not do what was asked."""
+
+    code = "hbase-unavailable"
+    default_hint = "Check that HBase and its Thrift gateway run and that the address is right."
+
+
+class KeyLogUnavailable(Transient):
+    """The key log's database could not be reached, or did not do what was asked."""
+
+    code = "keylog-unavailable"
+    default_hint = "Check that the database runs, and keylog.url, its user and its password."
+
+
 class ServerFault(Transient):
     """The metastore answered with an internal error and closed the connection; nothing was applied."""
 
@@ -136,6 +154,13 @@ class AlreadyExists(Refused):
     """The object is there already."""
 
     code = "already-exists"
+
+
+class Conflict(Refused):
+    """It was changed by somebody else since it was read; nothing was done."""
+
+    code = "conflict"
+    default_hint = "Read it anew and decide again."
 
 
 class InvalidRequest(Refused):
@@ -236,6 +261,13 @@ class TimelineInconsistent(Inconsistent):
 
     code = "timeline-inconsistent"
     default_hint = "The timeline is rebuilt from the table's partitions: 'tideline timeline rebuild'."
+
+
+class TableAltered(Inconsistent):
+    """A flat table's columns, comments or parameters are not as Tideline wrote them."""
+
+    code = "table-altered"
+    default_hint = "Flat tables are Tideline's to alter: undo the change, or begin a new table beside this one."
 
 
 class TargetDiverged(Inconsistent):

@@ -21,6 +21,7 @@ from state.partitions.values import DEFAULT_PARTITION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from state.partitions.types import PartitionColumn
     from state.store import Transaction
 
 
@@ -66,7 +67,7 @@ class IndexChange:
         """Forget a table and its partitions; an unknown one is no error."""
         current = self._current(name)
         if current is not None:
-            records.clear(self._txn, current)
+            records.clear(self._txn, current.number)
             records.forget_table(self._txn, name)
             self._touched[name] = None
 
@@ -102,10 +103,20 @@ class IndexChange:
         self.drop(name, old)
         self.add(name, new, payload)
 
+    def columns(self, name: str) -> tuple[PartitionColumn, ...]:
+        """Return a table's partition columns, this change included; raise NotFound where it is not indexed."""
+        return self._known(name).form.columns
+
+    def payload(self, name: str, values: Sequence[str]) -> bytes | None:
+        """Return what is kept of a partition, this change included; None where there is none. Errors as ``add``."""
+        table = self._known(name)
+        found = next(iter(records.get_each(self._txn, table, [table.form.row(values)])))
+        return None if found is None else found[1]
+
     def load(self, name: str, partitions: Iterable[tuple[Sequence[str], bytes]]) -> int:
         """Replace a table's partitions by these (values, payload) and return how many came. Errors as ``add``."""
         table, count = self._known(name), 0
-        records.clear(self._txn, table)
+        records.clear(self._txn, table.number)
         for values, payload in partitions:
             records.put(self._txn, table, values, payload)
             count += 1

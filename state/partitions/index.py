@@ -26,8 +26,9 @@ from state.partitions.explanation import Explanation, residual_of, selectivity, 
 from state.partitions.lowering import Access, choose
 from state.partitions.parsing import parse
 from state.partitions.plans import plan_of
+from state.partitions.remote import FilteringReader, with_rows
 from state.partitions.residual import Check, check_of
-from state.store import prefix_end
+from state.store import RemoteReader, prefix_end
 
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ class PartitionIndex:
     def __init__(self, reader: Reader) -> None:
         """Read which tables there are; raises StateCorrupt."""
         self._reader = reader
+        self._remote = reader if isinstance(reader, RemoteReader) else None
+        self._filtering = reader if isinstance(reader, FilteringReader) else None
         self._tables = dict(records.tables(reader))
         self._prepared: OrderedDict[tuple[int, str, Dialect], Prepared] = OrderedDict()
         self.counts: Counter[str] = Counter()
-        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``."""
+        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``."""
 
     def change(self, txn: Transaction) -> IndexChange:
         """Start a change within a store transaction; only one may be under way."""
@@ -107,13 +110,25 @@ class PartitionIndex:
 
     def keys(self, prepared: Prepared) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the way it is read."""
+        found = self._scanned(prepared)
+        if self._remote is None or prepared.access.column is None:
+            return found
+        return with_rows(self._remote, prepared.table, found, self.counts)
+
+    def _scanned(self, prepared: Prepared) -> Iterator[bytes]:
         check, scanned = prepared.check, 0
         for start, end in self._ranges(prepared):
-            for key in self._reader.scan_keys(start, end):
+            for key in self._keys_between(prepared, start, end):
                 scanned += 1
                 if check is None or check(key):
                     yield key
         self.counts["rows-scanned"] += scanned
+
+    def _keys_between(self, prepared: Prepared, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys of one range, without some that cannot match where the store can leave them out."""
+        if self._filtering is None or prepared.residual is None or prepared.access.column is not None:
+            return self._reader.scan_keys(start, end)
+        return self._filtering.scan_matching(start, end, prepared.residual)
 
     def _ranges(self, prepared: Prepared) -> Iterator[tuple[bytes, bytes | None]]:
         prefix = prepared.table.prefix(prepared.access.column)
@@ -131,11 +146,12 @@ class PartitionIndex:
 
     def partitions(self, prepared: Prepared, most: int = ALL) -> list[IndexedPartition]:
         """Return the first ``most`` partitions that match, in the order of names."""
-        found = ((keys.name(key), keys.row_of(key)) for key in self.keys(prepared))
+        found = first(((keys.name(key), keys.row_of(key)) for key in self.keys(prepared)), most)
+        contents = records.get_each(self._reader, prepared.table, [row for _, row in found])
         return [
             IndexedPartition(name.decode(errors="surrogatepass"), *content)
-            for name, row in first(found, most)
-            if (content := records.get(self._reader, prepared.table, row)) is not None
+            for (name, _), content in zip(found, contents, strict=True)
+            if content is not None
         ]
 
     def explain(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:

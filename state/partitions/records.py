@@ -10,19 +10,24 @@ one range::
 
 A row is a key of ``keys``. A posting holds the whole row behind its field: it answers for the names and for every other
 column by itself, and behind one value of its column the table's own order goes on.
+
+A store that cannot write several entries at once writes them in the order of ``Kind`` and removes them in the reverse order:
+then whatever a crash leaves, every row has its postings, and every table that is known has a number that nobody else gets.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import StateCorrupt
 from state.partitions import keys
 from state.partitions.keys import RowForm
 from state.partitions.types import columns_of
-from state.store import Reader, Transaction, prefix_end
+from state.store import Reader, Transaction, get_many, prefix_end
 
 
 if TYPE_CHECKING:
@@ -33,6 +38,27 @@ _NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"
 _POSTINGS: Final = b"px/c/"
+_CHECKED_AT_ONCE: Final = 256
+"""Rows whose postings are asked for together."""
+
+
+class Kind(IntEnum):
+    """What an entry of the store is, in the order of writing."""
+
+    NUMBER = 0
+    POSTING = 1
+    ROW = 2
+    OTHER = 3
+    """A table's record, or an entry of somebody else."""
+
+
+def kind_of(key: bytes) -> Kind:
+    """Tell what is stored under a key."""
+    if key.startswith(_POSTINGS):
+        return Kind.POSTING
+    if key.startswith(_ROWS):
+        return Kind.ROW
+    return Kind.NUMBER if key == _NUMBER else Kind.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +110,10 @@ def next_number(txn: Transaction) -> int:
     return number
 
 
-def clear(txn: Transaction, table: IndexedTable) -> None:
-    """Remove all rows and postings of a table."""
-    for start in (table.rows, _POSTINGS + table.number.to_bytes(8)):
-        txn.delete_range(start, prefix_end(start))
+def clear(txn: Transaction, number: int) -> int:
+    """Remove all rows and postings under a table number; return how many there were."""
+    starts = [group + number.to_bytes(8) for group in (_ROWS, _POSTINGS)]
+    return sum(txn.delete_range(start, prefix_end(start)) for start in starts)
 
 
 def put(txn: Transaction, table: IndexedTable, values: Sequence[str], payload: bytes) -> None:
@@ -95,8 +121,8 @@ def put(txn: Transaction, table: IndexedTable, values: Sequence[str], payload: b
     fields = table.form.fields(values)
     row = table.form.row(values, fields)
     txn.put(table.rows + row, _value(values, payload))
-    for column, field in enumerate(fields[1:], 1):
-        txn.put(table.postings(column) + field + row, b"")
+    for posting in _postings(table, fields, row):
+        txn.put(posting, b"")
 
 
 def delete(txn: Transaction, table: IndexedTable, values: Sequence[str]) -> None:
@@ -104,14 +130,16 @@ def delete(txn: Transaction, table: IndexedTable, values: Sequence[str]) -> None
     fields = table.form.fields(values)
     row = table.form.row(values, fields)
     txn.delete(table.rows + row)
-    for column, field in enumerate(fields[1:], 1):
-        txn.delete(table.postings(column) + field + row)
+    for posting in _postings(table, fields, row):
+        txn.delete(posting)
 
 
-def get(reader: Reader, table: IndexedTable, row: bytes) -> tuple[tuple[str, ...], bytes] | None:
-    """Return (values, payload) of a row, None where there is none."""
-    value = reader.get(table.rows + row)
-    return None if value is None else content(value)
+def get_each(
+    reader: Reader, table: IndexedTable, rows: Sequence[bytes]
+) -> list[tuple[tuple[str, ...], bytes] | None]:
+    """Return (values, payload) of each row, None where there is none."""
+    values = get_many(reader, [table.rows + row for row in rows])
+    return [None if value is None else content(value) for value in values]
 
 
 def content(value: bytes) -> tuple[tuple[str, ...], bytes]:
@@ -126,29 +154,52 @@ def content(value: bytes) -> tuple[tuple[str, ...], bytes]:
 def check(reader: Reader, table: IndexedTable) -> int:
     """Assert that rows say what their keys say, and that each has its postings and no others; return how many there are."""
     columns, rows = len(table.form.columns), 0
-    for key, value in reader.scan(table.rows, prefix_end(table.rows)):
-        rows += 1
-        values, _ = content(value)
-        row = keys.row_of(keys.checked(key, columns))
-        assert row == key[len(table.rows) :], key
-        assert row == table.form.row(values), (key, values)
-        for column in range(1, columns):
-            posting = table.postings(column) + keys.field(key, column) + row
-            assert reader.get(posting) == b"", (key, column)
-    start = _POSTINGS + table.number.to_bytes(8)
-    postings = sum(1 for _ in reader.scan_keys(start, prefix_end(start)))
+    stored = reader.scan(table.rows, prefix_end(table.rows))
+    while chunk := list(islice(stored, _CHECKED_AT_ONCE)):
+        rows += len(chunk)
+        for key, value in chunk:
+            values, _ = content(value)
+            row = keys.row_of(keys.checked(key, columns))
+            assert row == key[len(table.rows) :], key
+            assert row == table.form.row(values), (key, values)
+        expected = [posting for key, _ in chunk for posting in postings_of(table, key)]
+        assert set(get_many(reader, expected)) <= {b""}, chunk[0]
+    start, end = posting_range(table)
+    postings = sum(1 for _ in reader.scan_keys(start, end))
     assert postings == rows * (columns - 1), (postings, rows)
     return rows
 
 
 def check_numbers(reader: Reader, known: set[int]) -> None:
     """Assert that nothing is stored under a number that no table has."""
+    strange = [number for number in numbers(reader) if number not in known]
+    assert not strange, strange
+
+
+def numbers(reader: Reader) -> Iterator[int]:
+    """Yield the table numbers that rows and postings are stored under; one with both comes twice."""
     for group in (_ROWS, _POSTINGS):
         at = group
         while found := next(reader.scan_keys(at, prefix_end(group)), None):
             number = int.from_bytes(found[len(group) : len(group) + 8])
-            assert number in known, (group, number)
+            yield number
             at = group + (number + 1).to_bytes(8)
+
+
+def posting_range(table: IndexedTable) -> tuple[bytes, bytes | None]:
+    """Return where the postings of a table start and end."""
+    start = _POSTINGS + table.number.to_bytes(8)
+    return start, prefix_end(start)
+
+
+def postings_of(table: IndexedTable, key: bytes) -> list[bytes]:
+    """Return the keys of the postings that belong to a row's key."""
+    columns = range(len(table.form.columns))
+    return _postings(table, [keys.field(key, column) for column in columns], keys.row_of(key))
+
+
+def _postings(table: IndexedTable, fields: Sequence[bytes], row: bytes) -> list[bytes]:
+    return [table.postings(column) + field + row for column, field in enumerate(fields[1:], 1)]
 
 
 def _table(value: bytes) -> IndexedTable:

@@ -4,20 +4,20 @@ Everything that Tideline remembers goes through this port, so that a position an
 one transaction, and so that a rule is tested on the memory store and runs on SQLite (or HBase) unchanged.
 
 Promises of every implementation: keys are ordered as plain bytes (``memcmp``); a transaction is all or nothing, also across
-``kill -9``; a reader sees whole transactions only; there is one writer at a time. Keys are at most 8 KiB, values 16 MiB.
+``kill -9``; a reader sees whole transactions only; there is one writer at a time. Keys are at most 8 KiB, values 16 MiB (8 on HBase).
 While a transaction is open its own thread reads through the transaction (asking the store instead is a programming error)
 and other threads wait. A scan fetches pages (``state.store.pages``), so the caller may write while it runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from state.errors import LimitExceeded
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
 
@@ -38,6 +38,21 @@ class Reader(Protocol):
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys of such a scan without fetching values, which costs memory a fiftieth."""
+
+
+@runtime_checkable
+class RemoteReader(Reader, Protocol):
+    """A store that every question has to travel to, and that may show a transaction while it takes effect.
+
+    So there are questions about many keys at once, and whoever follows one entry to another has to ask whether that one is
+    there: one entry of a transaction may be seen before the other.
+    """
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each of ``keys``, or None, in their order."""
+
+    def existing(self, keys: Sequence[bytes]) -> set[bytes]:
+        """Return those of ``keys`` that are there, without fetching values."""
 
 
 class Transaction(Reader, Protocol):
@@ -80,3 +95,8 @@ def refuse_oversize(key: bytes, value: bytes) -> None:
         raise LimitExceeded(
             "a value of the store is too long", size_bytes=len(value), limit_bytes=VALUE_BYTES_MAX
         )
+
+
+def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
+    """Return the value of each of ``keys``, or None: at once where the store can do that, else one by one."""
+    return reader.get_many(keys) if isinstance(reader, RemoteReader) else [reader.get(key) for key in keys]

@@ -1,4 +1,4 @@
-"""The index over both stores: changes with the transaction, tables that come and go, and a check that sees damage."""
+"""The index over every store (HBase's over a connection that is none): changes with the transaction, tables that come and go, and a check that sees damage."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from state.errors import BadPartitionValue, NotFound, StateCorrupt
 from state.partitions.index import PartitionIndex
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
+from tests.builders.fake_hbase import FakeHBase
 from tests.builders.partitions import TABLE, an_index
 
 
@@ -27,11 +28,16 @@ COLUMNS = [("ds", "string"), ("hr", "int")]
 ROWS = [("a", "5"), ("a", "05"), ("b", "6"), ("b", "abc"), ("b", "__HIVE_DEFAULT_PARTITION__")]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(),
+    "sqlite": lambda path: SqliteStore(path / "index.db", schema_version=1),
+    "hbase": lambda _: FakeHBase().store(),
+}
+
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = (
-        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "index.db", schema_version=1)
-    )
+    made = STORES[request.param](tmp_path)
     yield made
     made.check()
     made.close()

@@ -1,4 +1,4 @@
-"""What the port promises, held against a dictionary: the memory store and the SQLite store by the same steps."""
+"""What the port promises, held against a dictionary: every store by the same steps (HBase's over a connection that is none)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from handlers.hbase.store import HBaseStore
+from handlers.hbase.transaction import VALUE_BYTES_MAX as ON_HBASE
 from state.errors import LimitExceeded
 from state.store import KEY_BYTES_MAX, VALUE_BYTES_MAX, Reader, Store, Transaction, prefix_end
 from state.store.memory import MemoryStore
 from state.store.pages import PAGE_KEYS
 from state.store.sqlite import SqliteStore
+from tests.builders.fake_hbase import FakeHBase
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 Model = dict[bytes, bytes]
@@ -165,6 +168,17 @@ class SqliteMachine(StoreMachine):
         self.store = self.open()
 
 
+class HBaseMachine(StoreMachine):
+    def open(self) -> Store:
+        self.server = FakeHBase()
+        return self.server.store()
+
+    @precondition(lambda self: self.transaction is None)
+    @rule()
+    def reopen(self) -> None:
+        self.store = self.server.store()
+
+
 _SETTINGS = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -186,11 +200,21 @@ def test_the_sqlite_store_is_a_dictionary_with_transactions_that_outlives_its_pr
     run_state_machine_as_test(SqliteMachine, settings=_SETTINGS)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.mark.usefixtures("_small_pages")
+def test_the_hbase_store_is_a_dictionary_with_transactions_for_whoever_opens_it() -> None:
+    run_state_machine_as_test(HBaseMachine, settings=_SETTINGS)
+
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(),
+    "sqlite": lambda path: SqliteStore(path / "state.db", schema_version=1),
+    "hbase": lambda _: FakeHBase().store(),
+}
+
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = (
-        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "state.db", schema_version=1)
-    )
+    opened = STORES[request.param](tmp_path)
     yield opened
     opened.close()
 
@@ -217,12 +241,13 @@ def test_a_limit_is_kept_across_pages(store: Store, limit: int, reverse: bool) -
 
 
 def test_keys_and_values_of_the_longest_length_are_taken_and_longer_ones_refused(store: Store) -> None:
+    value_bytes_max = ON_HBASE if isinstance(store, HBaseStore) else VALUE_BYTES_MAX
     with store.transaction() as transaction:
-        transaction.put(b"k" * KEY_BYTES_MAX, b"v" * VALUE_BYTES_MAX)
+        transaction.put(b"k" * KEY_BYTES_MAX, b"v" * value_bytes_max)
         with pytest.raises(LimitExceeded):
             transaction.put(b"k" * (KEY_BYTES_MAX + 1), b"")
         with pytest.raises(LimitExceeded):
-            transaction.put(b"k", b"v" * (VALUE_BYTES_MAX + 1))
+            transaction.put(b"k", b"v" * (value_bytes_max + 1))
         transaction.put(b"goes on", b"")
     assert [key for key, _ in store.scan(b"", None)] == [b"goes on", b"k" * KEY_BYTES_MAX]
 
