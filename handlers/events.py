@@ -235,11 +235,15 @@ class TxnAborted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsUpdated(Event):
-    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT (then with the partition's name in the statistics)."""
+    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT (then with the partition's name in the statistics).
+
+    ``parameters`` are those of the table or partition that change with it: ``COLUMN_STATS_ACCURATE``.
+    """
 
     owner: Embedded[Table] | None
     statistics: Embedded[ColumnStatistics]
     write_id: int | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

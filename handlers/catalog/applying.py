@@ -1,7 +1,7 @@
 """One batch of events: what each means for the tables that are watched, handed to the followers in one transaction.
 
 Events of tables that nobody wants cost a look-up of the name. A table that waits to be loaded passes over its events: the
-listing will hold what they did. What does not fit what is known (a rename of a table never seen, columns that changed) is not
+listing will hold what they did; where it is being loaded in pieces, they go to what is staged. What does not fit what is known (a rename of a table never seen, columns that changed) is not
 guessed at: the table is loaded again.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.seen import TableSeen, partition_seen, table_name, table_seen
+from handlers.catalog.partition_events import hand_over
+from handlers.catalog.seen import TableSeen, table_name, table_seen
 from handlers.catalog.watching import Watched
 from handlers.events import (
     DatabaseDropped,
@@ -18,6 +19,7 @@ from handlers.events import (
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
+    StatisticsUpdated,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from handlers.catalog.follower import Follower, FollowerChange
     from handlers.catalog.observer import Observer
-    from handlers.catalog.watching import WatchList
+    from handlers.catalog.watching import Begun, WatchList
     from state.store import Transaction
 
 
@@ -43,6 +45,7 @@ _HANDLED: Final = (
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
+    StatisticsUpdated,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -52,16 +55,21 @@ OUT_OF_SCOPE: Final = "out-of-scope"
 
 
 class Batch:
-    """The events of one transaction. ``publish`` after the commit."""
+    """The events of one transaction."""
 
     def __init__(
-        self, txn: Transaction, watch: WatchList, followers: Sequence[Follower], observer: Observer
+        self,
+        txn: Transaction,
+        watch: WatchList,
+        pairs: Sequence[tuple[Follower, FollowerChange]],
+        observer: Observer,
     ) -> None:
         self._txn = txn
         self._watch = watch
-        self._followers = followers
+        self._followers = [follower for follower, _ in pairs]
+        self._changes = [change for _, change in pairs]
+        self._staging = [change for change in self._changes if change.staging is not None]
         self._observer = observer
-        self._changes: list[FollowerChange] = [follower.change(txn) for follower in followers]
 
     def apply(self, event: Event) -> None:
         """Apply one event; a table whose event cannot be used is quarantined. Raises its error where it names no table."""
@@ -83,13 +91,8 @@ class Batch:
         """Have every table loaded that a follower was unsure about; the last thing in the transaction."""
         for change in self._changes:
             for name in change.unsure:
-                if self._watch.get(name) is not None:
+                if self._watch.get(name) is not None or self._watch.is_waiting(name):
                     self._watch.want(self._txn, name, "unsure")
-
-    def publish(self) -> None:
-        """Show what changed."""
-        for change in self._changes:
-            change.publish()
 
     def _applied(self, event: Event, db: str) -> str | None:
         match event:
@@ -103,12 +106,23 @@ class Batch:
                 return self._altered(event, table_name(db, event.table or ""))
             case TableDropped():
                 return self._dropped(event.event_id, table_name(db, event.table or ""))
-        name = table_name(db, event.table or "")
+        return self._partition_event(event, table_name(db, event.table or ""))
+
+    def _partition_event(self, event: Event, name: str) -> str | None:
         watched = self._watch.get(name)
+        begun = self._begun(name, event.event_id)
+        if begun is not None:
+            hand_over(event, name, begun.columns, self._staging)
+            return None
         reason = self._passed_over(name, watched, event.event_id)
         if reason is None and watched is not None:
-            self._partitions(event, name, watched)
+            hand_over(event, name, watched.columns, self._changes)
         return reason
+
+    def _begun(self, name: str, event_id: int) -> Begun | None:
+        """Return how far the loading of a table is that may have missed an event."""
+        begun = self._watch.begun(name)
+        return begun if begun is not None and event_id > begun.as_of else None
 
     def _passed_over(self, name: str, watched: Watched | None, event_id: int) -> str | None:
         """Tell why an event about partitions does not count; None where it does."""
@@ -119,30 +133,6 @@ class Batch:
         if watched.code is not None:
             return "quarantined"
         return "in-snapshot" if event_id <= watched.as_of else None
-
-    def _partitions(self, event: Event, name: str, watched: Watched) -> None:
-        match event:
-            case PartitionsAdded():
-                for embedded in event.partitions:
-                    seen = partition_seen(watched.columns, embedded.value)
-                    for change in self._changes:
-                        change.put(name, seen)
-            case PartitionsAltered():
-                self._partitions_altered(event, name, watched)
-            case PartitionsDropped():
-                for spec in event.specs:
-                    for change in self._changes:
-                        change.dropped(name, {column.lower(): value for column, value in spec.items()})
-
-    def _partitions_altered(self, event: PartitionsAltered, name: str, watched: Watched) -> None:
-        after = [partition_seen(watched.columns, embedded.value) for embedded in event.after]
-        if event.before is not None and event.before.value.values != event.after[0].value.values:
-            before = partition_seen(watched.columns, event.before.value)
-            for change in self._changes:
-                change.dropped(name, before.spec)
-        for seen in after:
-            for change in self._changes:
-                change.put(name, seen)
 
     def _created(self, event_id: int, table: TableSeen) -> str | None:
         if self._is_ahead(table.name, event_id):
@@ -163,6 +153,8 @@ class Batch:
         watched = self._watch.get(name)
         if watched is None and not self._watch.is_waiting(name):
             return self._newly_wanted(table)
+        if self._begun(name, event.event_id) is not None:
+            self._tell_altered(self._staging, table)
         reason = self._passed_over(name, watched, event.event_id)
         if reason is not None or watched is None:
             return reason
@@ -172,9 +164,16 @@ class Batch:
             return self._dropped(event.event_id, name)
         if table.columns != watched.columns:
             self._watch.want(self._txn, name, "changed")
-        for change, _ in self._wanting(table):
-            change.altered(table)
+        self._tell_altered(self._changes, table)
         return None
+
+    def _tell_altered(self, changes: Sequence[FollowerChange], table: TableSeen) -> None:
+        wanting = [change for change, _ in self._wanting(table)]
+        for change in changes:
+            if change in wanting:
+                change.altered(table)
+            else:
+                change.forgotten(table.name)
 
     def _newly_wanted(self, table: TableSeen) -> str | None:
         if not self._wanting(table):
@@ -190,8 +189,12 @@ class Batch:
         wanting = self._wanting(table)
         if watched is not None and not waits and wanting and not ahead and _carries(watched, event_id, table):
             self._forget(table.name)
-            for change, _ in wanting:
-                change.renamed(old, table)
+            kept = [change for change, _ in wanting]
+            for change in self._changes:
+                if change in kept:
+                    change.renamed(old, table)
+                else:
+                    change.forgotten(old)
             self._watch.forget(self._txn, old)
             self._watch.put(self._txn, table.name, replace(watched, published=None))
             return None
@@ -239,6 +242,8 @@ class Batch:
         name = table_name(event.db, event.table)
         watched = self._watch.get(name)
         if self._watch.is_waiting(name):
+            if self._begun(name, event.event_id) is not None:
+                self._watch.want(self._txn, name, "unsure")  # what is staged lacks it
             return "loading"
         if watched is None:
             self._watch.want(self._txn, name, "changed")

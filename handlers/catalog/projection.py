@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.applying import Batch
+from handlers.catalog.follower import changing
 from handlers.catalog.loading import Loader
 from handlers.catalog.observer import Observer, Silent
 from handlers.catalog.watching import WatchList
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 LOADING_S: Final = 2.0
-"""How long tables are loaded before events are looked at again; one table is always loaded whole."""
+"""How long tables are loaded before events are looked at again; what is not loaded in pieces is always loaded whole."""
 _RULES: Final = b"ct/rules"
 
 
@@ -94,8 +95,8 @@ class CatalogProjection:
     def _begin(self, stored: bytes | None, rules: bytes) -> None:
         newest = Position(self._source.current_event_id())
         position = newest if stored is None else Position.from_bytes(stored)
-        with self._store.transaction() as txn:
-            self._loader.survey(txn)
+        with changing(self._store, self._followers) as (txn, changes):
+            self._loader.survey(txn, changes)
             txn.put(_RULES, rules)
             txn.put(POSITION_KEY, position.to_bytes())
             failpoint("catalog.surveyed")
@@ -105,8 +106,8 @@ class CatalogProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in one transaction, then load tables for a moment. An event before the position is passed over."""
         position = self.position
-        with self._store.transaction() as txn:
-            batch = Batch(txn, self.watch, self._followers, self._observer)
+        with changing(self._store, self._followers) as (txn, changes):
+            batch = Batch(txn, self.watch, list(zip(self._followers, changes, strict=True)), self._observer)
             for event in events:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     batch.apply(event)
@@ -115,7 +116,6 @@ class CatalogProjection:
             txn.put(POSITION_KEY, position.to_bytes())
             failpoint("catalog.before-commit")
         failpoint("catalog.after-commit")
-        batch.publish()
         self.position = position
         self.settle()
         return position
@@ -135,11 +135,16 @@ class CatalogProjection:
 
         Raises NotFound where the table is not there or not wanted, Transient (then it is loaded later).
         """
-        with self._store.transaction() as txn:
-            self.watch.want(txn, name, "asked")
-        self._loader.load(name, "asked")
+        self.want(name)
+        while not self._loader.load(name, "asked"):
+            pass
         if self.watch.get(name) is None:
             raise NotFound("the table is not followed", table=name, hint="See the rules of the catalog.")
+
+    def want(self, name: str) -> None:
+        """Have a table loaded from its partitions, between batches, which also ends its quarantine."""
+        with self._store.transaction() as txn:
+            self.watch.want(txn, name, "asked")
 
     def quarantined(self) -> Sequence[str]:
         """Return the tables that are not followed any more; safe to call from another thread."""

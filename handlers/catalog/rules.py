@@ -60,6 +60,26 @@ _PLAIN: Final = Rule(())
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionRules:
+    """Which tables of one source are in the partition index: patterns as in ``Rule``."""
+
+    tables: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    keys_max: int = 64
+    """Tables with more partition columns are left out: their keys would have no room for where each begins."""
+
+    def wants(self, table: TableSeen) -> bool:
+        """Whether the table is indexed."""
+        if not 0 < len(table.columns) <= self.keys_max:
+            return False
+        return _fits(table.name, self.tables) and not _fits(table.name, self.exclude)
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of one source."""
 

@@ -29,6 +29,14 @@ class TableSeen:
     columns: tuple[str, ...]
     """The partition columns in the table's order, lower case; empty for a table without partitions."""
     parameters: Mapping[str, str]
+    whole: Table | None = None
+    """All that is known of it, shared, not to be changed."""
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The partition columns with their types, as the metastore writes them; empty where only names are known."""
+        declared = self.whole.partitionKeys if self.whole is not None else None
+        return [(key.name.lower(), key.type or "") for key in declared or []]
 
     @property
     def db(self) -> str:
@@ -49,6 +57,8 @@ class PartitionSeen:
     parameters: Mapping[str, str]
     partition: Partition | None
     """All that is known of it, shared, not to be changed; None where it was listed by its name alone."""
+    is_new: bool = False
+    """Whether the event that added it tells of it."""
 
 
 def table_name(db: str, table: str) -> str:
@@ -59,17 +69,19 @@ def table_name(db: str, table: str) -> str:
 def table_seen(table: Table) -> TableSeen:
     """Return what followers see of ``table``."""
     columns = tuple(key.name.lower() for key in table.partitionKeys or [])
-    return TableSeen(table_name(table.dbName, table.tableName), columns, table.parameters or {})
+    return TableSeen(table_name(table.dbName, table.tableName), columns, table.parameters or {}, table)
 
 
-def partition_seen(columns: Sequence[str], partition: Partition) -> PartitionSeen:
+def partition_seen(columns: Sequence[str], partition: Partition, *, is_new: bool = False) -> PartitionSeen:
     """Return what followers see of ``partition``; raise MalformedEvent where it does not fit the table's columns."""
     values = partition.values or []
     if len(values) != len(columns):
         raise MalformedEvent(
             "a partition has other columns than its table", columns=list(columns), values=values[:20]
         )
-    return PartitionSeen(dict(zip(columns, values, strict=True)), partition.parameters or {}, partition)
+    return PartitionSeen(
+        dict(zip(columns, values, strict=True)), partition.parameters or {}, partition, is_new
+    )
 
 
 def partition_named(columns: Sequence[str], name: str) -> PartitionSeen:

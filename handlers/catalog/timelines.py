@@ -8,6 +8,7 @@ whose columns is strictly time, is not looked at again until somebody asks for a
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from state.timelines.properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from handlers.catalog.observer import Observer
     from handlers.catalog.rules import Rules
@@ -73,6 +75,19 @@ class TimelineFollower:
         """Whether values alone tell their period: Lens, which says it in partition parameters, names its time columns."""
         return TIME_COLUMNS not in table.parameters
 
+    @property
+    def stages(self) -> bool:
+        """It does not: runs are short, whatever the number of partitions."""
+        return False
+
+    def guarded(self) -> AbstractContextManager[object]:
+        """Readers see timelines that are only ever replaced whole."""
+        return nullcontext()
+
+    def changing(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
+        """Give a change in the catalog's transaction."""
+        return nullcontext(self.change(txn))
+
     def change(self, txn: Transaction) -> TimelineFollowerChange:
         """Start a change."""
         return TimelineFollowerChange(txn, self, self._observer)
@@ -90,6 +105,11 @@ class TimelineFollowerChange:
         self._change = follower.timelines.change(txn)
         self.unsure: set[str] = set()
         self._touched: set[str] = set()
+
+    @property
+    def staging(self) -> None:
+        """None: it takes a listing at once."""
+        return
 
     def created(self, table: TableSeen) -> None:
         """Follow it anew, empty."""
@@ -171,6 +191,9 @@ class TimelineFollowerChange:
             self._touch(name)
         elif self._txn.get(_UNDECIDED + name.encode()) is not None:
             self._look(name, partition.spec)
+
+    def described(self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None) -> None:
+        """Statistics say nothing about time."""
 
     def dropped(self, name: str, spec: Spec) -> None:
         """Drop it, where the table has timelines; the table is unsure where that cannot be decided."""

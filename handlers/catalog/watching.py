@@ -4,6 +4,9 @@ A table's own ``as_of`` is the newest event id before its listing began: events 
 applied again (a drop would undo what a later add has put there), later ones may be in it and are applied, which is harmless
 because every change is idempotent. So tables can be loaded one by one, at any time, while events flow. Only a rename of the table
 during its listing is not repaired by its event, since what the listing missed is told by no later one: hence ``until``.
+
+A table that is loaded in pieces has *begun*: its ``as_of`` is that of the beginning, and events after that reach what is staged,
+between pieces. Which piece comes next is stored, so loading goes on there after a restart.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 _TABLES: Final = b"ct/t/"
 _LOADS: Final = b"ct/l/"
+_BEGUN: Final = b"ct/b/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,26 @@ class Watched:
     """What Tideline wrote last into the table's properties as their event id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A table that is being loaded in pieces."""
+
+    as_of: int
+    columns: tuple[str, ...]
+    last: str = ""
+    """Name of the last partition of the last piece; names are taken in their order as text."""
+    done: int = 0
+    total: int = 0
+    """How many partitions are staged, and how many there were to be."""
+
+
 class WatchList:
-    """The tables of one source, in memory and in the store; one thread's, but for ``confined``, ``waiting`` and ``watched``."""
+    """The tables of one source, in memory and in the store; one thread's, but for what says "other threads"."""
 
     def __init__(self) -> None:
         self._tables: dict[str, Watched] = {}
         self._loads: dict[str, str] = {}
+        self._begun: dict[str, Begun] = {}
         self._confined: Mapping[str, str] = {}
         """Table to reason; replaced whole, since other threads look at it."""
 
@@ -54,6 +72,7 @@ class WatchList:
         """Read the stored list; raise StateCorrupt where an entry is none."""
         try:
             self._tables = {name: _watched(value) for name, value in _entries(reader, _TABLES)}
+            self._begun = {name: _read_begun(value) for name, value in _entries(reader, _BEGUN)}
         except (TypeError, KeyError, orjson.JSONDecodeError) as error:
             raise StateCorrupt("a watched table cannot be read", reason=str(error)) from error
         self._loads = {name: value.decode() for name, value in _entries(reader, _LOADS)}
@@ -83,12 +102,23 @@ class WatchList:
             self.put(txn, name, replace(watched, code=error.code, reason=str(error)))
 
     def want(self, txn: Transaction, name: str, reason: str) -> None:
-        """Have a table loaded from the source; what happens to it until then does not count."""
+        """Have a table loaded from the source, from the start; what happens to it until then does not count."""
+        self._stop(txn, name)
         self._loads[name] = reason
         txn.put(_LOADS + name.encode(), reason.encode())
 
+    def begin(self, txn: Transaction, name: str, begun: Begun) -> None:
+        """So far a table that waits is loaded."""
+        self._begun[name] = begun
+        txn.put(_BEGUN + name.encode(), orjson.dumps(asdict(begun)))
+
+    def begun(self, name: str) -> Begun | None:
+        """Return how far a table is loaded; None where it does not wait or has not begun. Other threads may ask."""
+        return self._begun.get(name)
+
     def settled(self, txn: Transaction, name: str) -> None:
         """A table needs no loading any more."""
+        self._stop(txn, name)
         if self._loads.pop(name, None) is not None:
             txn.delete(_LOADS + name.encode())
 
@@ -116,6 +146,10 @@ class WatchList:
         """Return every watched table, by name."""
         return sorted(self._tables)
 
+    def _stop(self, txn: Transaction, name: str) -> None:
+        if self._begun.pop(name, None) is not None:
+            txn.delete(_BEGUN + name.encode())
+
     def _note(self, name: str, watched: Watched | None) -> None:
         """Keep the quarantined tables apart: there are few, and they are asked for with every answer."""
         if name not in self._confined and (watched is None or watched.code is None):
@@ -135,3 +169,8 @@ def _entries(reader: Reader, prefix: bytes) -> Iterator[tuple[str, bytes]]:
 def _watched(value: bytes) -> Watched:
     fields: dict[str, Any] = orjson.loads(value)
     return Watched(**(fields | {"columns": tuple(fields["columns"])}))
+
+
+def _read_begun(value: bytes) -> Begun:
+    fields: dict[str, Any] = orjson.loads(value)
+    return Begun(**(fields | {"columns": tuple(fields["columns"])}))

@@ -157,6 +157,7 @@ def statistics_updated(common: _Common, message: Fields) -> StatisticsUpdated:
         owner=optional_table(message, "tableObjJson"),
         statistics=statistics(message, "colStatsJson"),
         write_id=message.write_id(),
+        parameters=_parameters(message),
     )
 
 
@@ -190,6 +191,14 @@ def constraint_dropped(common: _Common, message: Fields) -> ConstraintDropped:
     name = message.required_text("constraintName")
     message.name("constraintName")  # refuses a name that no constraint can have
     return ConstraintDropped(**about(common, message, "dbName", "tableName"), name=name)
+
+
+def _parameters(message: Fields) -> dict[str, str]:
+    """Read ``parameters``; they are an addition that not every release sends, so another shape says nothing."""
+    found = message.raw.get("parameters")
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
 def _files(message: Fields, owner: Fields) -> tuple[SourceFile, ...]:

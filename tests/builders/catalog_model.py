@@ -11,13 +11,14 @@ from handlers.events import (
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
+    StatisticsUpdated,
     TableAltered,
     TableCreated,
     TableDropped,
 )
-from handlers.structs import Partition, Table, tjson
+from handlers.structs import ColumnStatistics, FieldSchema, Partition, Table, tjson
 from state.errors import NotFound
-from tests.builders.hive_tables import a_partition, a_table
+from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
 
 
 if TYPE_CHECKING:
@@ -66,6 +67,46 @@ class ModelSource:
             name,
             owner=None,
             partitions=(embedded(Partition, partition),),
+        )
+
+    def alter_partition(self, name: str, values: tuple[str, ...], parameters: dict[str, str]) -> None:
+        after = self.partitions[name][values].copy()
+        after.parameters, after.writeId = dict(parameters), len(self.events)
+        self.partitions[name][values] = after
+        self._log(
+            PartitionsAltered, "ALTER_PARTITIONS", name, owner=None, after=(embedded(Partition, after),)
+        )
+
+    def describe(self, name: str, values: tuple[str, ...], parameters: dict[str, str]) -> None:
+        """Compute statistics, which changes parameters of a partition."""
+        after = self.partitions[name][values].copy()
+        after.parameters = {**(after.parameters or {}), **parameters}
+        self.partitions[name][values] = after
+        columns = [key.name for key in self.tables[name].partitionKeys or []]
+        partition_name = "/".join(f"{c}={v}" for c, v in zip(columns, values, strict=True))
+        statistics = whole_number_statistics(DB, name, "id", 1, partition_name=partition_name)
+        self._log(
+            StatisticsUpdated,
+            "UPDATE_PART_COL_STAT_EVENT",
+            name,
+            owner=None,
+            statistics=embedded(ColumnStatistics, statistics),
+            parameters=parameters,
+        )
+
+    def cascade(self, name: str) -> None:
+        """Add a data column to a table and its partitions, of which only the table's event tells."""
+        before = self.tables[name]
+        after = before.copy()
+        column = FieldSchema(name=f"c{len(self.events)}", type="int")
+        after.sd.cols = [*(before.sd.cols or []), column]
+        self.tables[name] = after
+        for values, partition in self.partitions[name].items():
+            changed = partition.copy()
+            changed.sd.cols = [*(changed.sd.cols or []), column]
+            self.partitions[name][values] = changed
+        self._log(
+            TableAltered, "ALTER_TABLE", name, before=embedded(Table, before), after=embedded(Table, after)
         )
 
     def drop(self, name: str, *values: str) -> None:
@@ -149,6 +190,16 @@ class ModelSource:
         ]
         self.meanwhile()
         return names
+
+    def get_partitions(self, db: str, name: str, names: Sequence[str]) -> list[Partition]:
+        assert db == DB
+        self.meanwhile()
+        columns = [key.name for key in self.tables[name].partitionKeys or []] if name in self.tables else []
+        found = {
+            "/".join(f"{column}={value}" for column, value in zip(columns, values, strict=True)): partition
+            for values, partition in self.partitions.get(name, {}).items()
+        }
+        return [found[one] for one in names if one in found]
 
     def all_partitions(self, db: str, name: str) -> Iterator[Partition]:
         assert db == DB

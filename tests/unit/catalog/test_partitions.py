@@ -1,0 +1,345 @@
+"""The partition index as a follower: any history, with tables loaded in pieces at any time, ends as the source is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handlers.catalog import loading, projection
+from handlers.catalog.follower import Follower
+from handlers.catalog.partitions import PartitionFollower
+from handlers.catalog.payloads import settled
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.rules import PartitionRules, Rule, Rules
+from handlers.catalog.timelines import TimelineFollower
+from handlers.events import Embedded, PartitionsAdded
+from handlers.structs import FieldSchema, Partition
+from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
+from state.partitions.calls import PartitionCalls
+from state.store.memory import MemoryStore
+from tests.builders.catalog import content
+from tests.builders.catalog_model import DB, ModelSource
+
+
+RULES = PartitionRules((f"{DB}.*",))
+TIMELINES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
+NAMES = ["a", "b", "c"]
+DAYS = [f"2015-01-{day:02}" for day in range(1, 7)]
+Held = dict[str, dict[tuple[str, ...], Partition]]
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of a few partitions are loaded in pieces, and one piece at a time."""
+    monkeypatch.setattr(loading, "PIECE", 2)
+    monkeypatch.setattr(projection, "LOADING_S", 0.0)
+
+
+class Indexed:
+    """A projection of a model source with timelines and an index, in stores that outlive it."""
+
+    def __init__(
+        self,
+        source: ModelSource,
+        rules: PartitionRules = RULES,
+        *,
+        store: MemoryStore | None = None,
+        own: MemoryStore | None = None,
+    ) -> None:
+        self.source = source
+        self.rules = rules
+        self.store = store or MemoryStore()
+        self.own = own
+        self.reopen()
+
+    def reopen(self) -> None:
+        """As after a restart."""
+        source: Any = self.source
+        self.timelines = TimelineFollower(TIMELINES)
+        self.follower = PartitionFollower(self.rules, self.own)
+        followers: list[Follower] = [self.timelines, self.follower]
+        self.projection = CatalogProjection(
+            source_name="s", source=source, store=self.store, followers=followers
+        )
+        self.projection.open()
+
+    def apply(self, upto: int | None = None) -> None:
+        """Apply what comes next, and load a piece of something."""
+        events = self.source.events[self.projection.position.event_id : upto]
+        if events:
+            self.projection.apply(events)
+        else:
+            self.projection.settle()
+
+    def follow(self) -> None:
+        """Apply and load everything."""
+        while self.projection.position.event_id < len(self.source.events):
+            self.apply()
+        self.projection.load_all()
+        self.follower.check()
+
+    def held(self) -> Held:
+        """Everything that the index answers."""
+        follower = self.follower
+        found: Held = {}
+        for name in follower.indexed:
+            entries = follower.index.partitions(follower.index.prepare(name, ""))
+            found[name] = {entry.values: follower.whole(name, entry) for entry in entries}
+        return {name: partitions for name, partitions in found.items() if partitions}
+
+
+def expected(source: ModelSource) -> Held:
+    """The naive answer."""
+    found: Held = {}
+    for name, partitions in source.partitions.items():
+        for values, partition in partitions.items():
+            one = settled(partition)
+            one.dbName, one.tableName = DB, name
+            found.setdefault(f"{DB}.{name}", {})[values] = one
+    return found
+
+
+def rebuilt(source: ModelSource) -> Indexed:
+    fresh = Indexed(source)
+    fresh.follow()
+    return fresh
+
+
+def change(source: ModelSource, kind: int, table: int, day: int, other: int) -> None:
+    """Do one of the possible changes, or nothing where it is not possible."""
+    name = NAMES[table]
+    if name not in source.tables:
+        source.create(name)
+    elif kind <= 8:
+        change_partition(source, kind, name, (DAYS[day], str(other)))
+    elif kind == 9:
+        if NAMES[other] not in source.tables:
+            source.rename(name, NAMES[other])
+    elif kind == 10:
+        source.drop_table(name)
+    elif kind == 11:
+        source.cascade(name)
+    elif day == 0:
+        source.drop_database()
+
+
+def change_partition(source: ModelSource, kind: int, name: str, values: tuple[str, str]) -> None:
+    held = sorted(source.partitions[name])
+    old = held[int(values[1]) % len(held)] if held else None
+    if kind <= 3 and values not in held:
+        source.add(name, *values)
+    elif kind == 4 and old is not None:
+        source.drop(name, *old)
+    elif kind == 5 and old is not None and values not in held:
+        source.rename_partition(name, old, values)
+    elif kind in {6, 7} and old is not None:
+        source.alter_partition(name, old, {"numRows": values[0]})
+    elif kind == 8 and old is not None:
+        source.describe(name, old, {"COLUMN_STATS_ACCURATE": values[0]})
+
+
+CHANGES = st.tuples(st.integers(0, 12), st.integers(0, 2), st.integers(0, 5), st.integers(0, 2))
+
+
+@given(
+    before=st.lists(CHANGES, max_size=15),
+    during=st.lists(CHANGES, max_size=8),
+    after=st.lists(st.tuples(CHANGES, st.integers(0, 6)), max_size=30),
+    apart=st.booleans(),
+)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_history_ends_as_the_source_is(
+    before: list[tuple[int, int, int, int]],
+    during: list[tuple[int, int, int, int]],
+    after: list[tuple[tuple[int, int, int, int], int]],
+    apart: bool,
+) -> None:
+    source = ModelSource()
+    for one in before:
+        change(source, *one)
+    waiting = list(during)
+
+    def meanwhile() -> None:
+        if waiting:
+            change(source, *waiting.pop())
+
+    source.meanwhile = meanwhile
+    indexed = Indexed(source, own=MemoryStore() if apart else None)
+    for one, then in after:
+        change(source, *one)
+        if then == 1:
+            indexed.follow()
+        elif then == 2:
+            indexed.reopen()
+        elif then == 3 and source.tables:
+            indexed.projection.want(f"{DB}.{min(source.tables)}")
+        elif then == 4:
+            indexed.projection.settle()
+        elif then == 5:
+            indexed.apply(indexed.projection.position.event_id + 1)
+    source.meanwhile = lambda: None
+    indexed.follow()
+    indexed.follow()
+    assert indexed.held() == expected(source)
+    assert content(indexed.timelines.timelines) == content(rebuilt(source).timelines.timelines)
+    indexed.projection.apply(source.events)
+    assert indexed.held() == expected(source), "events that come again change nothing"
+    indexed.reopen()
+    assert indexed.held() == expected(source), "what is in the store is what was in memory"
+
+
+@pytest.fixture
+def source() -> ModelSource:
+    made = ModelSource()
+    made.create("a")
+    for day in DAYS:
+        made.add("a", day, "x")
+    return made
+
+
+def test_a_load_goes_on_after_a_restart_where_it_was(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+    indexed.projection.settle()
+    begun = indexed.projection.watch.begun(f"{DB}.a")
+    assert begun is not None
+    assert (begun.done, begun.total) == (4, 6)
+    indexed.reopen()
+    asked = []
+    fetch = source.get_partitions
+
+    def get_partitions(db: str, name: str, names: list[str]) -> list[Partition]:
+        asked.extend(names)
+        return fetch(db, name, names)
+
+    source.get_partitions = get_partitions  # type: ignore[method-assign,assignment]
+    indexed.follow()
+    assert asked == [f"dt={day}/x=x" for day in DAYS[4:]]
+    assert indexed.held() == expected(source)
+    assert indexed.projection.watch.begun(f"{DB}.a") is None
+
+
+def test_what_was_known_answers_until_a_load_has_ended(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.follow()
+    before = indexed.held()
+    indexed.projection.want(f"{DB}.a")
+    indexed.projection.settle()
+    assert indexed.projection.watch.begun(f"{DB}.a") is not None
+    assert indexed.held() == before
+    indexed.follow()
+    assert indexed.held() == before
+
+
+def test_events_reach_what_is_staged(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+    source.drop("a", DAYS[0], "x")
+    source.add("a", DAYS[0], "a")
+    source.alter_partition("a", (DAYS[1], "x"), {"numRows": "7"})
+    source.describe("a", (DAYS[1], "x"), {"COLUMN_STATS_ACCURATE": "{}"})
+    indexed.follow()
+    assert indexed.held() == expected(source)
+
+
+def test_a_table_whose_columns_change_while_it_is_loaded_is_begun_again(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+    source.cascade("a")
+    indexed.follow()
+    assert indexed.held() == expected(source)
+
+
+def test_other_types_of_partition_columns_have_the_table_loaded_again(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.follow()
+    source.tables["a"].partitionKeys = [
+        FieldSchema(name="dt", type="date"),
+        FieldSchema(name="x", type="string"),
+    ]
+    source.alter("a", "a", {})
+    indexed.follow()
+    assert [column.declared for column in indexed.follower.index.columns(f"{DB}.a")] == ["date", "string"]
+    calls = PartitionCalls(indexed.follower.index)
+    assert calls.count_by_filter(DB, "a", "dt >= date '2015-01-03'") == 4
+    assert indexed.held() == expected(source)
+
+
+def test_a_partition_that_does_not_fit_quarantines_its_table(source: ModelSource) -> None:
+    source.create("b")
+    indexed = Indexed(source)
+    indexed.follow()
+    source.add("a", "x" * 7000, "x")
+    source.add("b", "1", "2")
+    indexed.follow()
+    assert indexed.projection.quarantined() == (f"{DB}.a",)
+    assert indexed.held()[f"{DB}.b"] == expected(source)[f"{DB}.b"]
+    indexed.projection.reload(f"{DB}.a")
+    assert indexed.projection.quarantined() == (f"{DB}.a",), "it still does not"
+
+
+def test_a_broken_event_while_a_table_is_loaded_has_it_loaded_anew(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+
+    def broken(_: str) -> Any:
+        raise MalformedEvent("no partition")
+
+    source.log(PartitionsAdded, "ADD_PARTITION", "a", owner=None, partitions=(Embedded("?", broken),))
+    indexed.follow()
+    assert indexed.projection.quarantined() == ()
+    assert indexed.held() == expected(source)
+
+
+def test_a_source_that_is_away_in_the_middle_of_a_load_costs_a_piece(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+
+    def away() -> None:
+        raise MetastoreUnavailable("away")
+
+    source.meanwhile = away
+    with pytest.raises(MetastoreUnavailable):
+        indexed.projection.settle()
+    source.meanwhile = lambda: None
+    indexed.reopen()
+    begun = indexed.projection.watch.begun(f"{DB}.a")
+    assert begun is not None
+    assert begun.done == 2
+    indexed.follow()
+    assert indexed.held() == expected(source)
+
+
+def test_an_index_that_was_left_is_not_believed_when_it_is_followed_again(source: ModelSource) -> None:
+    own = MemoryStore()
+    indexed = Indexed(source, own=own)
+    indexed.follow()
+    left = Indexed(source, PartitionRules(), store=indexed.store)
+    source.drop("a", DAYS[0], "x")
+    left.follow()
+    assert left.follower.indexed == frozenset()
+    again = Indexed(source, store=indexed.store, own=own)
+    again.follow()
+    assert again.held() == expected(source)
+
+
+def test_tables_that_the_rules_leave_out_are_not_indexed(source: ModelSource) -> None:
+    source.create("plain", ())
+    source.create("wide", [f"c{number}" for number in range(65)])
+    source.create("tmp_b")
+    indexed = Indexed(source, PartitionRules((f"{DB}.*",), ("*.tmp_*",)))
+    indexed.follow()
+    assert indexed.follower.indexed == {f"{DB}.a"}
+
+
+def test_a_payload_without_its_dictionary_is_corrupt(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.follow()
+    with indexed.store.transaction() as txn:
+        txn.delete_range(b"pd/", b"pd0")
+    indexed.reopen()
+    with pytest.raises(StateCorrupt):
+        indexed.held()
