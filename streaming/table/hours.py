@@ -1,0 +1,134 @@
+"""Which partition an hour is: partition columns with a pattern each, and the directories that belong to an hour.
+
+An hour is the number of seconds since 1970 at its start, UTC, a multiple of 3,600. A partition column is the hour in a
+``strftime`` pattern, as text or as a number without leading zeros (as Hive writes an INT in a partition's name).
+
+Every partition lies in a directory of its own, ``<table>/<column>=<value>/…/v<N>``: that two partitions never share a location
+(Hive then reads one of them and drops the other's rows silently, reference: flat-tables-hive4.md §3.2) follows from the name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from state.errors import BadPartitionValue, InvalidRequest
+from streaming.settings import PartitionColumn
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.files.paths import Location
+
+
+HOUR_S: Final = 3_600
+_VERSION: Final = re.compile(r"v([1-9]\d{0,8})", re.ASCII)
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+"""What Hive escapes in the name of a partition's directory (FileUtils.charToEscape)."""
+_DEFAULT: Final = (
+    PartitionColumn("yyyy_mm_dd", "string", "%Y-%m-%d"),
+    PartitionColumn("hh", "int", "%H"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HourColumns:
+    """The partition columns of a table."""
+
+    columns: tuple[PartitionColumn, ...] = _DEFAULT
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names in order."""
+        return tuple(column.name for column in self.columns)
+
+    def values(self, hour: int) -> tuple[str, ...]:
+        """Return the partition's values."""
+        assert hour % HOUR_S == 0, hour
+        moment = datetime.fromtimestamp(hour, UTC)
+        texts = (moment.strftime(column.pattern) for column in self.columns)
+        return tuple(
+            str(int(text)) if column.type == "int" else text
+            for column, text in zip(self.columns, texts, strict=True)
+        )
+
+    def hour(self, values: Sequence[str]) -> int:
+        """Return the hour with these values; raise BadPartitionValue where no hour has them."""
+        patterns = "\0".join(column.pattern for column in self.columns)
+        try:
+            moment = datetime.strptime("\0".join(values), patterns).replace(tzinfo=UTC)  # noqa: DTZ007 - the zone is set right here
+        except ValueError as error:
+            raise _no_hour(values, self.names) from error
+        hour = int(moment.timestamp())
+        if hour % HOUR_S or self.values(hour) != tuple(values):
+            raise _no_hour(values, self.names)
+        return hour
+
+    def partition_name(self, hour: int) -> str:
+        """Return the metastore's name of the partition, which is also its relative directory: ``yyyy_mm_dd=2016-04-18/hh=21``."""
+        pairs = zip(self.names, self.values(hour), strict=True)
+        return "/".join(f"{name}={_UNSAFE.sub(_escaped, value)}" for name, value in pairs)
+
+    def hour_of_name(self, name: str) -> int:
+        """Read a partition's name; raise BadPartitionValue."""
+        pairs = [part.partition("=") for part in name.split("/")]
+        if tuple(unquote(key) for key, _, _ in pairs) != self.names:
+            raise _no_hour([name], self.names)
+        return self.hour([unquote(value) for _, _, value in pairs])
+
+    def directory(self, table: Location, hour: int) -> Location:
+        """Return the directory that holds all versions of an hour."""
+        return table.join(self.partition_name(hour))
+
+    @property
+    def patterns_text(self) -> str:
+        """The patterns as a table parameter."""
+        return json.dumps([column.pattern for column in self.columns])
+
+    @classmethod
+    def of_table(cls, keys: Sequence[tuple[str, str]], patterns: str) -> HourColumns:
+        """Read the columns of a stored table: its keys (name and type) and its parameter; raise InvalidRequest."""
+        try:
+            listed = json.loads(patterns)
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list) or len(listed) != len(keys) or not all(map(_is_text, listed)):
+            raise InvalidRequest(
+                "the patterns of the partition columns cannot be read", patterns=patterns[:200]
+            )
+        return cls(
+            tuple(PartitionColumn(name, kind, text) for (name, kind), text in zip(keys, listed, strict=True))
+        )
+
+
+def version_of(place: Location) -> int | None:
+    """Return N for a directory ``v<N>``; None for any other."""
+    match = _VERSION.fullmatch(place.name)
+    return int(match[1]) if match else None
+
+
+def version_directory(hour_directory: Location, version: int) -> Location:
+    """Return the directory of one version of an hour."""
+    return hour_directory.child(f"v{version}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
+
+
+def _no_hour(values: Sequence[str], columns: Sequence[str]) -> BadPartitionValue:
+    return BadPartitionValue(
+        "a partition of the flat table is no hour",
+        values=list(values)[:8],
+        columns=list(columns),
+        hint="Somebody added it by hand: drop the partition, its data stays.",
+    )

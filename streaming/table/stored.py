@@ -1,0 +1,309 @@
+"""The flat table on any metastore that speaks Hive's objects.
+
+One implementation for all: what differs between a Hive 4 metastore and the one inside Spark is how a call travels and how
+compare-and-set is done, which is the ``Catalog`` below (``hive``, ``spark``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from handlers.files.paths import Location, parse
+from handlers.structs import FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table
+from state.columns.comments import columns_of, layout_of, parameters_of, parameters_with
+from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
+from streaming.table.changes import check_successor
+from streaming.table.hours import HourColumns, version_directory, version_of
+from streaming.table.parameters import (
+    LAYOUT_VERSION,
+    PATTERNS,
+    VERSION,
+    check_columns,
+    check_parameters,
+    merged,
+)
+from streaming.table.port import HourPartition, TableState
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from state.columns.slots import Layout
+    from streaming.storage import Storage
+
+
+_ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
+_FIXED: Final = {
+    "EXTERNAL": "TRUE",
+    "external.table.purge": "false",
+    "discover.partitions": "false",
+}
+"""Nobody but Tideline adds partitions for directories that it finds, or deletes files with a partition."""
+
+
+class Catalog(Protocol):
+    """What a flat table asks of a metastore; names and errors are those of ``handlers.metastore.Metastore``."""
+
+    def get_table(self, db: str, name: str) -> Table:
+        """Return the table; NotFound."""
+
+    def create_table(self, table: Table) -> None:
+        """Create it; AlreadyExists, NotFound."""
+
+    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
+        """Store ``table`` if the stored one's parameter ``key`` is ``expected``, else raise Conflict."""
+
+    def partition_names(self, db: str, table: str) -> list[str]:
+        """Return the names of all partitions."""
+
+    def get_partitions(self, db: str, table: str, names: Sequence[str]) -> list[Partition]:
+        """Return those that exist."""
+
+    def add_partition(self, partition: Partition) -> None:
+        """Add it, without counting its files; one that exists stays as it is."""
+
+    def replace_partition(self, partition: Partition) -> None:
+        """Replace the partition with its values, without counting its files, and forget its column statistics."""
+
+    def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
+        """Drop those that exist, not their files."""
+
+
+class StoredTable:
+    """A ``FlatTable`` on a ``Catalog``; ``storage`` is where its hours lie."""
+
+    def __init__(self, catalog: Catalog, database: str, name: str, storage: Storage) -> None:
+        self.database = database
+        self.name = name
+        self._catalog = catalog
+        self._storage = storage
+
+    @property
+    def title(self) -> str:
+        """``database.table``."""
+        return f"{self.database}.{self.name}"
+
+    def read(self) -> TableState:
+        """Return the table as it stands."""
+        return _state(self._catalog.get_table(self.database, self.name))
+
+    def create(
+        self,
+        layout: Layout,
+        *,
+        location: Location,
+        columns: HourColumns,
+        parameters: Mapping[str, str] | None = None,
+    ) -> TableState:
+        """Create it with its version, which compare-and-set needs to be there from the beginning."""
+        layout.check()
+        check_parameters(parameters or {})
+        table = Table(
+            dbName=self.database,
+            tableName=self.name,
+            sd=_storage(_checked(layout, columns), location),
+            partitionKeys=[FieldSchema(name=c.name, type=c.type) for c in columns.columns],
+            parameters={
+                **_FIXED,
+                **(parameters or {}),
+                **parameters_of(layout),
+                PATTERNS: columns.patterns_text,
+            },
+            tableType="EXTERNAL_TABLE",
+        )
+        self._catalog.create_table(table)
+        return self.read()
+
+    def alter(
+        self,
+        old: TableState,
+        layout: Layout | None = None,
+        *,
+        parameters: Mapping[str, str | None] | None = None,
+        proven: Collection[int] = (),
+    ) -> TableState:
+        """Read, change and store it, if nobody has changed it since ``old``."""
+        changes = dict(parameters or {})
+        check_parameters(changes)
+        new = layout or replace(old.layout, version=old.version + 1)
+        check_successor(old.layout, new, proven)
+        stored = self._catalog.get_table(self.database, self.name)
+        if _state(stored).version != old.version:
+            raise Conflict("the table has another version", table=self.title, expected=old.version)
+        stored.sd.cols = _checked(new, old.columns)
+        stored.parameters = merged(parameters_with(stored.parameters or {}, new), changes)
+        self._store(stored, old.version)
+        return _state(stored)
+
+    def hours(self) -> Sequence[int]:
+        """Return the hours by the names of partitions."""
+        columns = self.read().columns
+        names = self._catalog.partition_names(self.database, self.name)
+        return sorted(columns.hour_of_name(name) for name in names)
+
+    def partitions(self, hours: Sequence[int] | None = None) -> Sequence[HourPartition]:
+        """Return partitions, in order."""
+        state = self.read()
+        wanted = self.hours() if hours is None else sorted(set(hours))
+        names = [state.columns.partition_name(hour) for hour in wanted]
+        found = self._catalog.get_partitions(self.database, self.name, names)
+        listed = sorted((_hour_partition(state, each) for each in found), key=lambda each: each.hour)
+        _check_apart(listed)
+        return listed
+
+    def add_hour(
+        self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
+    ) -> HourPartition:
+        """Add the hour where it is missing, and return it."""
+        if found := self.partitions([hour]):
+            return found[0]
+        check_parameters(parameters or {})
+        state, stored = self._both()
+        place = version_directory(state.columns.directory(state.location, hour), version)
+        own = {LAYOUT_VERSION: str(state.version), **(parameters or {})}
+        self._catalog.add_partition(
+            Partition(
+                dbName=self.database,
+                tableName=self.name,
+                values=list(state.columns.values(hour)),
+                sd=_moved(stored.sd, place),
+                parameters=own,
+            )
+        )
+        return self.partitions([hour])[0]
+
+    def switch_hour(
+        self, hour: int, location: Location, parameters: Mapping[str, str | None]
+    ) -> HourPartition:
+        """Point the hour to ``location``."""
+        check_parameters(parameters)
+        state, stored = self._both()
+        self._check_place(state, hour, location)
+        partition = self._partition(state, hour)
+        partition.sd = _moved(stored.sd, location)
+        partition.parameters = merged(
+            partition.parameters or {}, {LAYOUT_VERSION: str(state.version), **parameters}
+        )
+        self._catalog.replace_partition(partition)
+        return _hour_partition(state, partition)
+
+    def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
+        """Change parameters of an hour."""
+        check_parameters(parameters)
+        state = self.read()
+        partition = self._partition(state, hour)
+        partition.parameters = merged(partition.parameters or {}, parameters)
+        self._catalog.replace_partition(partition)
+        return _hour_partition(state, partition)
+
+    def drop_hours(self, hours: Sequence[int]) -> None:
+        """Drop the partitions of ``hours``."""
+        columns = self.read().columns
+        self._catalog.drop_partitions(
+            self.database, self.name, [columns.partition_name(hour) for hour in hours]
+        )
+
+    def _store(self, table: Table, expected: int) -> None:
+        """Replace the table; where the answer got lost, look whether it was done."""
+        try:
+            self._catalog.replace_table(table, key=VERSION, expected=str(expected))
+        except AmbiguousCall:
+            found = self._catalog.get_table(self.database, self.name)
+            if (found.sd.cols, found.parameters) != (table.sd.cols, table.parameters):
+                raise
+
+    def _both(self) -> tuple[TableState, Table]:
+        stored = self._catalog.get_table(self.database, self.name)
+        return _state(stored), stored
+
+    def _partition(self, state: TableState, hour: int) -> Partition:
+        name = state.columns.partition_name(hour)
+        found = self._catalog.get_partitions(self.database, self.name, [name])
+        if not found:
+            raise NotFound("the flat table has no such hour", table=self.title, partition=name)
+        return found[0]
+
+    def _check_place(self, state: TableState, hour: int, place: Location) -> None:
+        own = state.columns.directory(state.location, hour)
+        if place.parent != own or version_of(place) is None:
+            raise InvalidRequest(
+                "an hour lies in a version of its own directory", location=str(place), directory=str(own)
+            )
+        entries = self._storage.list(str(place))
+        files = [entry for entry in entries if not entry.is_directory and not _is_hidden(entry.name)]
+        deeper = [entry.name for entry in entries if entry.is_directory and not _is_hidden(entry.name)]
+        if not files or deeper:
+            raise InvalidRequest(
+                "an hour's directory holds its files directly",
+                location=str(place),
+                files=len(files),
+                directories=deeper[:8],
+            )
+
+
+def _state(table: Table) -> TableState:
+    parameters = table.parameters or {}
+    keys = [(key.name, key.type) for key in table.partitionKeys or []]
+    columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
+    return TableState(
+        layout=layout_of(columns, parameters),
+        parameters=parameters,
+        columns=HourColumns.of_table(keys, parameters.get(PATTERNS, "")),
+        location=parse(table.sd.location or ""),
+    )
+
+
+def _hour_partition(state: TableState, partition: Partition) -> HourPartition:
+    return HourPartition(
+        hour=state.columns.hour(partition.values),
+        values=tuple(partition.values),
+        location=parse(partition.sd.location or ""),
+        parameters=partition.parameters or {},
+        columns=tuple((col.name, col.type) for col in partition.sd.cols or []),
+    )
+
+
+def _checked(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
+    listed = columns_of(layout)
+    check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
+    return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]
+
+
+def _check_apart(partitions: Sequence[HourPartition]) -> None:
+    places: dict[Location, HourPartition] = {}
+    for each in partitions:
+        other = places.setdefault(each.location, each)
+        if other is not each:
+            raise Inconsistent(
+                "two partitions of a flat table have one location",
+                location=str(each.location),
+                partitions=[list(other.values), list(each.values)],
+                hint="Hive reads such a directory once and loses rows: drop the partition that was added by hand.",
+            )
+
+
+def _storage(columns: list[FieldSchema], location: Location) -> StorageDescriptor:
+    return StorageDescriptor(
+        cols=columns,
+        location=str(location),
+        inputFormat=f"{_ORC}.OrcInputFormat",
+        outputFormat=f"{_ORC}.OrcOutputFormat",
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=SerDeInfo(serializationLib=f"{_ORC}.OrcSerde", parameters={"serialization.format": "1"}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+
+
+def _moved(storage: StorageDescriptor, location: Location) -> StorageDescriptor:
+    moved = storage.copy()
+    moved.location = str(location)
+    return moved
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether readers pass over the name."""
+    return name.startswith(("_", "."))
