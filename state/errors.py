@@ -35,6 +35,7 @@ caller has to decide, which is why they exist at all::
         ├── StateLocked
         ├── TimelineInconsistent  stored timeline properties contradict themselves: rebuild from the partitions
         ├── TableAltered            a flat table is not as Tideline wrote it: somebody altered it by hand
+        ├── TopicReplaced           a topic was created anew under its name, or lost records that were read already
         ├── TargetDiverged
         └── FileLost                neither the source nor the change manager has the file with the recorded checksum
 
@@ -268,6 +269,13 @@ class TableAltered(Inconsistent):
 
     code = "table-altered"
     default_hint = "Flat tables are Tideline's to alter: undo the change, or begin a new table beside this one."
+
+
+class TopicReplaced(Inconsistent):
+    """A topic of raw events is not the one that was read so far: created anew under its name, or cut back."""
+
+    code = "topic-replaced"
+    default_hint = "Old offsets mean nothing in a new topic: begin with a new checkpoint; the table's rows stay."
 
 
 class TargetDiverged(Inconsistent):

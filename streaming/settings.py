@@ -185,6 +185,11 @@ class FlatSettings:
         return Publishing.RENAME if not colon or scheme in _RENAMES else Publishing.MANIFEST
 
     @property
+    def retention_s(self) -> int:
+        """How long an hour is kept behind the watermark."""
+        return self.rules.retention_days * DAY_S
+
+    @property
     def dead_letter_directory(self) -> str:
         """Where rows go that no hour takes."""
         return self.dead_letters or f"{self.location.rstrip('/')}/.dead-letters"
