@@ -59,9 +59,11 @@ class KeyPath:
 
     @property
     def json_path(self) -> str | None:
-        """The path as Hive's and Spark's ``get_json_object`` read it; None where they have no way to write it."""
+        """The path as Spark's ``get_json_object`` reads it; None where there is no way to write it, as for blanks in front."""
         quoted = [name for name in self.members if not _is_plain(name)]
         if any("'" in name or "?" in name for name in quoted) or "*" in self.members:
+            return None
+        if any(name[0].isspace() for name in self.members):
             return None
         return "$" + "".join(f".{name}" if _is_plain(name) else f"['{name}']" for name in self.members)
 
@@ -105,4 +107,4 @@ def _step(name: str) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    return "." not in name and "[" not in name and name != "*"
+    return "." not in name and "[" not in name and not name.startswith("*")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from state.columns.names import folded
 from state.columns.types import ColumnType
 
 
@@ -51,6 +52,8 @@ class Slot:
     first_seen_hour: int | None = None
     last_seen_hour: int | None = None
     state: SlotState = SlotState.LIVE
+    former_name: str | None = None
+    """The name before the slot's last reuse. Retained files may still call their column so, hence no other slot takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,12 @@ class Layout:
         """The live slots by their keys."""
         return {slot.key: slot for slot in self.live if slot.key is not None}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that files of this table may know a column by."""
+        former = (slot.former_name for slot in self.slots if slot.former_name is not None)
+        return frozenset(former).union(slot.name for slot in self.slots)
+
     def with_slot(self, slot: Slot) -> Layout:
         """Return the layout with ``slot`` in its place, or behind the last; the version is the caller's to raise."""
         assert slot.index <= len(self.slots), (slot, len(self.slots))
@@ -84,14 +93,15 @@ class Layout:
     def check(self) -> None:
         """Assert positions, names that differ, one slot per key, a type for each, and ``_rescued`` at the front."""
         assert self.version >= 1, self.version
+        assert self.slots, "a table has a first column"
         assert self.slots[0] == Slot(0, RESCUED, None, ColumnType.STRING, state=SlotState.RESERVED), (
             self.slots[0]
         )
         assert [slot.index for slot in self.slots] == list(range(len(self.slots)))
         assert len(self.slots) <= SLOTS_MAX, len(self.slots)
         names = [slot.name for slot in self.slots]
-        assert len({name.lower() for name in names}) == len(names), "two slots of one name"
-        keys = [slot.key for slot in self.live]
+        assert len(set(map(folded, names))) == len(names), "two slots of one name"
+        keys = [slot.key for slot in self.slots]
         assert len(set(keys)) == len(keys), "two slots of one key"
         for slot in self.slots[1:]:
             assert slot.key is not None, slot

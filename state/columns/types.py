@@ -149,6 +149,13 @@ def is_soft(old: ColumnType, new: ColumnType) -> bool:
     return old <= new
 
 
+def metastore_takes(old: ColumnType, new: ColumnType) -> bool:
+    """Whether the metastore lets a column of ``old`` become ``new`` (reference: flat-tables-hive4.md §2)."""
+    if old is new:
+        return True
+    return old.is_numeric and (new is ColumnType.STRING or (new.is_numeric and old < new))
+
+
 def _either(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one

@@ -1,0 +1,179 @@
+"""Which keys people want as columns, and for every other key why not.
+
+Ranked by distinct users and days, never by the number of queries: one nightly job must not own fifty columns. Keys that would
+fragment the table are *collapsed* into the object that holds them, whose JSON text then serves them (seed: foo.bar.baz1 and
+foo.bar.baz2 become foo.bar). Rules: json-splitting.md §6.
+
+A key and its ancestor are never both wanted, because one parse cannot bring both; only the whitelist may force it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from state.columns.asked import Asked
+from state.columns.collapsing import Group, Moved, collapse
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from state.columns.paths import KeyPath
+    from state.columns.rules import FlatRules
+
+
+class Verdict(StrEnum):
+    """What became of a key."""
+
+    WANTED = "wanted"
+    WHITELISTED = "whitelisted"
+    COLLAPSED = "collapsed"
+    """An ancestor's column serves it."""
+    OUTVOTED = "outvoted"
+    """It is an object whose members are asked for by far more people, and have the columns."""
+    NOT_ASKED = "not asked"
+    SKIPPED = "skipped"
+    UNSEEN = "unseen"
+    """No row has brought it: a misspelling, or not yet."""
+    OVER_CAP = "over the cap"
+    OVER_QUOTA = "over the quota"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A key that is to be a column."""
+
+    key: KeyPath
+    rank: int
+    """From 1."""
+    users: frozenset[str] = frozenset()
+    days: int = 0
+    count: int = 0
+    serves: tuple[KeyPath, ...] = ()
+    """The asked keys that it answers, itself too where asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What became of a key, and for what reason."""
+
+    key: KeyPath
+    verdict: Verdict
+    reason: str
+    rank: int | None = None
+    into: KeyPath | None = None
+    """The key that serves it instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The keys wanted, in their order, those to look out for, and a reason for every key there is."""
+
+    wanted: tuple[Wanted, ...] = ()
+    unseen: tuple[Wanted, ...] = ()
+    """They would be wanted if any row brought them."""
+    whys: Mapping[KeyPath, Why] = field(default_factory=dict)
+
+    def why(self, key: KeyPath) -> Why:
+        """Return what became of ``key``."""
+        return self.whys.get(key) or Why(key, Verdict.NOT_ASKED, "nobody asked for it lately")
+
+
+def demand_of(
+    asked: Iterable[Asked],
+    rules: FlatRules,
+    fills: Mapping[KeyPath, float] | None = None,
+    live: Collection[KeyPath] = (),
+) -> Demand:
+    """Return the demand that ``asked`` makes.
+
+    ``fills`` holds the share of rows that bring each key, keys never seen left out; None where nothing has been looked at yet.
+    ``live`` holds the keys that have a column: of two that rank alike, the one with a column keeps it.
+    """
+    whys: dict[KeyPath, Why] = {}
+    groups, moved = collapse(_unskipped(asked, rules, whys), rules, fills)
+    whys |= {each.key: _told(each) for each in moved}
+    wanted, unseen = _admitted(_ranked(groups, rules, frozenset(live)), rules, fills, whys)
+    return Demand(tuple(wanted), tuple(unseen), whys)
+
+
+def _unskipped(asked: Iterable[Asked], rules: FlatRules, whys: dict[KeyPath, Why]) -> list[Asked]:
+    kept = []
+    for each in asked:
+        if rules.skips(each.key):
+            whys[each.key] = Why(each.key, Verdict.SKIPPED, "a pattern of the skip list")
+        else:
+            kept.append(each)
+    return kept
+
+
+def _told(moved: Moved) -> Why:
+    verdict = Verdict.OUTVOTED if moved.into is None else Verdict.COLLAPSED
+    return Why(moved.key, verdict, moved.reason, into=moved.into)
+
+
+def _ranked(groups: Iterable[Group], rules: FlatRules, live: frozenset[KeyPath]) -> list[Group]:
+    by_key = {each.asked.key: each for each in groups}
+    listed = {key: Group(Asked(key), ()) for key in rules.whitelist}
+    return sorted((listed | by_key).values(), key=lambda group: _rank(group.asked, rules, live))
+
+
+def _rank(asked: Asked, rules: FlatRules, live: frozenset[KeyPath]) -> tuple[Any, ...]:
+    is_plain, is_new = asked.key not in rules.whitelist, asked.key not in live
+    return is_plain, -len(asked.users), -asked.days, is_new, -asked.count, asked.key
+
+
+def _admitted(
+    ranked: Iterable[Group],
+    rules: FlatRules,
+    fills: Mapping[KeyPath, float] | None,
+    whys: dict[KeyPath, Why],
+) -> tuple[list[Wanted], list[Wanted]]:
+    wanted: list[Wanted] = []
+    unseen: list[Wanted] = []
+    quotas = _Quotas(rules.columns_per_user_max)
+    for group in ranked:
+        key = group.asked.key
+        is_listed = key in rules.whitelist
+        if fills is not None and not is_listed and fills.get(key, 0.0) <= 0.0:
+            whys[key] = Why(key, Verdict.UNSEEN, "no row has brought it")
+            unseen.append(_wanted(group, len(unseen) + 1))
+        elif len(wanted) >= rules.columns_max:
+            whys[key] = Why(key, Verdict.OVER_CAP, f"{rules.columns_max} keys rank before it")
+        elif not is_listed and not quotas.admits(group.asked.users):
+            reason = f"who asks for it has {rules.columns_per_user_max} columns already"
+            whys[key] = Why(key, Verdict.OVER_QUOTA, reason)
+        else:
+            wanted.append(_wanted(group, len(wanted) + 1))
+            whys[key] = _admission(wanted[-1], is_listed=is_listed)
+    return wanted, unseen[: rules.candidates_max]
+
+
+def _wanted(group: Group, rank: int) -> Wanted:
+    asked = group.asked
+    return Wanted(asked.key, rank, asked.users, asked.days, asked.count, group.serves)
+
+
+def _admission(wanted: Wanted, *, is_listed: bool) -> Why:
+    verdict = Verdict.WHITELISTED if is_listed else Verdict.WANTED
+    reason = f"rank {wanted.rank}: {len(wanted.users)} users on {wanted.days} days"
+    return Why(wanted.key, verdict, reason, rank=wanted.rank)
+
+
+class _Quotas:
+    """Columns that each person has brought into being; a column is on the account of the one asker who has fewest."""
+
+    def __init__(self, columns_max: int) -> None:
+        self._columns_max = columns_max
+        self._columns: Counter[str] = Counter()
+
+    def admits(self, users: frozenset[str]) -> bool:
+        """Put one more column on somebody's account; False where every asker's is full."""
+        payer = min(users, key=lambda user: (self._columns[user], user), default="")
+        if self._columns[payer] >= self._columns_max:
+            return False
+        self._columns[payer] += 1
+        return True

@@ -1,0 +1,340 @@
+"""How the table changes: from its layout, the keys wanted and what was seen of them, to the next layout, with a reason for all.
+
+The rules (json-splitting.md §3.4-3.6 and §6, flat-tables-hive4.md §0-§2):
+
+* Slots are appended, never moved. A key has one slot, and gets its own one back when it is asked for again.
+* An empty slot takes another key only when it has been empty for longer than partitions are kept, *and* every retained
+  partition is known to hold no value in it (Hive reads by position: anything else shows old values under the new name), *and*
+  the metastore lets its type become the key's.
+* Types only widen. Between numbers the table is altered at once (*soft*). Into text, retained partitions have to be rewritten
+  before the type is flipped (*hard*): that is a task for the caller, who then asks ``harden`` for the layout.
+* A key that would be a number waits for a thousand values or a full hour; text cannot get wider and does not wait.
+* A key without any value is never a column.
+
+``decide`` is a function: the same input gives the same output, and its own output decided again changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from state.columns.names import column_name
+from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
+from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, is_soft, metastore_takes
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from state.columns.demand import Demand
+    from state.columns.observations import KeyWindow
+    from state.columns.paths import KeyPath
+    from state.columns.rules import FlatRules
+
+
+class ChangeKind(StrEnum):
+    """What happens to a slot, or to a key without one."""
+
+    APPEND = "append"
+    REUSE = "reuse"
+    REVIVE = "revive"
+    WIDEN = "widen"
+    RETIRE = "retire"
+    REFRESH = "refresh"
+    """Only the hours in comments change."""
+    HARDEN = "harden"
+    """A task: retained partitions have to be rewritten before the slot can become text."""
+    WAIT = "wait"
+    """The key gets no column yet, or its column not the type."""
+
+
+TASKS: Final = frozenset({ChangeKind.HARDEN, ChangeKind.WAIT})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One step, as ``plan`` shows it and the history keeps it."""
+
+    kind: ChangeKind
+    reason: str
+    key: KeyPath | None = None
+    index: int | None = None
+    type: ColumnType | None = None
+    """The type that the slot gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What the kept partitions hold, by the counts that were written with them."""
+
+    partitions: int = 0
+    unknown: int = 0
+    """Partitions without counts: no slot is known to be empty while there is one."""
+    filled: frozenset[int] = frozenset()
+    """Slots with a value in some partition."""
+
+    @classmethod
+    def of(cls, counts: Iterable[Mapping[int, int] | None]) -> Retained:
+        """Fold each partition's non-NULL values by slot, slots without left out; None where a partition has no counts."""
+        every = list(counts)
+        filled = (index for each in every if each is not None for index, count in each.items() if count)
+        return cls(len(every), every.count(None), frozenset(filled))
+
+    def is_empty(self, index: int) -> bool:
+        """Whether no kept partition holds a value in this slot."""
+        return not self.unknown and index not in self.filled
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """The layout that follows, and every step to it; tasks and waits are in ``changes`` too but alter nothing."""
+
+    layout: Layout
+    changes: tuple[Change, ...]
+
+    @property
+    def alters(self) -> bool:
+        """Whether the table has to be altered."""
+        return any(change.kind not in TASKS for change in self.changes)
+
+    def of(self, *kinds: ChangeKind) -> tuple[Change, ...]:
+        """The changes of these kinds, in order."""
+        return tuple(change for change in self.changes if change.kind in kinds)
+
+
+def decide(
+    layout: Layout,
+    demand: Demand,
+    seen: Mapping[KeyPath, KeyWindow],
+    retained: Retained,
+    now_hour: int,
+    rules: FlatRules,
+    partition_keys: Collection[str] = (),
+) -> Evolution:
+    """Return what becomes of ``layout``.
+
+    ``seen`` is the retained window's (``HourBook.window``); ``now_hour`` is the hour that is being written, in seconds since
+    1970. An empty demand retires nothing: a key log without a question is more likely lost than unanimous.
+    """
+    wanted = [each.key for each in demand.wanted]
+    step = _Step(layout, seen, retained, now_hour, rules, partition_keys)
+    step.spare(wanted)
+    if wanted:
+        step.retire(frozenset(wanted))
+    for key in wanted:
+        step.settle(key)
+    return step.evolution()
+
+
+def harden(layout: Layout, index: int) -> Layout:
+    """Return ``layout`` with that slot as text: for when no retained file of another type is left."""
+    slot = replace(layout.slots[index], type=ColumnType.STRING)
+    return replace(layout.with_slot(slot), version=layout.version + 1)
+
+
+class _Step:
+    """One decision while it is being made."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        seen: Mapping[KeyPath, KeyWindow],
+        retained: Retained,
+        now_hour: int,
+        rules: FlatRules,
+        partition_keys: Collection[str],
+    ) -> None:
+        self._before = layout
+        self._layout = layout
+        self._seen = seen
+        self._retained = retained
+        self._now_hour = now_hour
+        self._rules = rules
+        self._partition_keys = partition_keys
+        self._changes: list[Change] = []
+        self._slots = {slot.key: slot for slot in layout.slots if slot.key is not None}
+        self._free = [slot for slot in layout.slots if self._is_free(slot)]
+
+    def spare(self, wanted: Collection[KeyPath]) -> None:
+        """Keep the empty slots of wanted keys from being given to others."""
+        self._free = [slot for slot in self._free if slot.key not in wanted]
+
+    def retire(self, wanted: Collection[KeyPath]) -> None:
+        """Empty the slots whose keys are not wanted, or have brought nothing for longer than partitions are kept."""
+        for slot in self._layout.live:
+            assert slot.key is not None, slot
+            if slot.key not in wanted:
+                self._retire(slot, "it is not wanted any more")
+            elif self._is_silent(slot):
+                self._retire(slot, f"no row has brought it for {self._rules.empty_days} days")
+
+    def settle(self, key: KeyPath) -> None:
+        """See that a wanted key has a slot of the type it needs."""
+        slot = self._slots.get(key)
+        if slot is None:
+            self._place(key)
+        elif slot.state is SlotState.LIVE:
+            self._widen(slot)
+        elif not self._is_silent(slot):
+            self._put(ChangeKind.REVIVE, replace(slot, state=SlotState.LIVE), "it is wanted again")
+            self._widen(self._slots[key])
+        else:
+            self._wait(key, "no row brings it", slot)
+
+    def evolution(self) -> Evolution:
+        """Return the outcome; hours are refreshed where anything changes anyway, or where they have become stale."""
+        alters = any(change.kind not in TASKS for change in self._changes)
+        refreshed = {slot.index: self._refreshed(slot) for slot in self._layout.slots}
+        stale = [slot for slot in self._layout.live if self._is_stale(slot, refreshed[slot.index])]
+        if stale and not alters:
+            reason = f"values were seen in {len(stale)} columns lately"
+            self._changes.append(Change(ChangeKind.REFRESH, reason))
+        if not (stale or alters):
+            return Evolution(self._before, tuple(self._changes))
+        slots = tuple(refreshed[slot.index] for slot in self._layout.slots)
+        return Evolution(Layout(self._before.version + 1, slots), tuple(self._changes))
+
+    def _place(self, key: KeyPath) -> None:
+        window = self._seen.get(key)
+        needed = ColumnType.NULL if window is None else self._rules.type_of(key, window.evidence)
+        if window is None or needed is ColumnType.NULL:
+            self._wait(key, "no row has brought it")
+        elif not self._is_proven(key, needed, window):
+            self._wait(key, f"{needed.hive} so far, after {window.total.values} values")
+        elif (free := self._best_free(needed, is_pinned=key in self._rules.pins)) is not None:
+            self._free = [each for each in self._free if each.index != free.index]
+            slot = self._slot(free.index, key, _reused_type(free.type, needed), free.name)
+            self._put(ChangeKind.REUSE, slot, f"the slot of {free.key} has been empty for long")
+        elif len(self._layout.slots) < SLOTS_MAX:
+            slot = self._slot(len(self._layout.slots), key, needed, None)
+            self._put(ChangeKind.APPEND, slot, f"wanted, and {window.total.values} values were seen")
+        else:
+            self._wait(key, f"all {SLOTS_MAX} slots are taken")
+
+    def _slot(self, index: int, key: KeyPath, needed: ColumnType, former_name: str | None) -> Slot:
+        name = column_name(key, self._layout.names.union(self._partition_keys))
+        return Slot(index, name, key, needed, self._now_hour, self._now_hour, SlotState.LIVE, former_name)
+
+    def _is_proven(self, key: KeyPath, needed: ColumnType, window: KeyWindow) -> bool:
+        if needed is ColumnType.STRING or key in self._rules.pins or key in self._rules.whitelist:
+            return True
+        has_full_hour = self._now_hour - window.first_hour >= 2 * HOUR_S
+        return has_full_hour or window.total.values >= self._rules.probation_values
+
+    def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
+        fitting = [slot for slot in self._free if _fits(slot.type, needed, is_pinned=is_pinned)]
+        return min(fitting, key=lambda slot: (slot.type is not needed, slot.type, slot.index), default=None)
+
+    def _is_free(self, slot: Slot) -> bool:
+        return (
+            slot.state is SlotState.EMPTY
+            and (slot.last_seen_hour is None or slot.last_seen_hour < self._oldest_hour())
+            and self._retained.is_empty(slot.index)
+        )
+
+    def _widen(self, slot: Slot) -> None:
+        assert slot.key is not None, slot
+        window = self._seen.get(slot.key)
+        if window is None:
+            return
+        needed = self._rules.type_of(slot.key, window.evidence)
+        target = slot.type.join(needed)
+        is_pinned = slot.key in self._rules.pins
+        if (
+            target is ColumnType.DOUBLE
+            and slot.type is ColumnType.BIGINT
+            and not self._is_exact(slot, window)
+        ):
+            target = ColumnType.STRING
+        if is_pinned and target is not needed:
+            self._wait(
+                slot.key, f"pinned to {needed.hive}, which would lose values of {slot.type.hive}", slot
+            )
+        elif target is slot.type:
+            return
+        elif is_soft(slot.type, target) or self._is_unfiled(slot, target):
+            reason = f"{slot.type.hive} is too narrow: {_shown(window)}"
+            self._put(ChangeKind.WIDEN, replace(slot, type=target), reason)
+        else:
+            self._widen_hard(slot, window, is_pinned=is_pinned)
+
+    def _widen_hard(self, slot: Slot, window: KeyWindow, *, is_pinned: bool) -> None:
+        assert slot.key is not None, slot
+        share = window.misfit_share_max
+        reason = f"{share:.4%} of an hour's values did not fit {slot.type.hive}"
+        if is_pinned or share > self._rules.misfit_share_max:
+            reason = f"pinned to {ColumnType.STRING.hive}" if is_pinned else reason
+            self._changes.append(
+                Change(ChangeKind.HARDEN, reason, slot.key, slot.index, ColumnType.STRING),
+            )
+        else:
+            self._wait(slot.key, f"{reason}: too few to rewrite for", slot)
+
+    def _is_exact(self, slot: Slot, window: KeyWindow) -> bool:
+        """Whether the 64-bit integers in old files are known to be DOUBLEs too."""
+        least, most = window.evidence.least, window.evidence.most
+        if least is None or most is None:
+            return self._retained.is_empty(slot.index)
+        return least >= -DOUBLE_EXACT_MAX and most <= DOUBLE_EXACT_MAX
+
+    def _is_unfiled(self, slot: Slot, target: ColumnType) -> bool:
+        return not self._retained.partitions and metastore_takes(slot.type, target)
+
+    def _oldest_hour(self) -> int:
+        return self._now_hour - self._rules.empty_days * 24 * HOUR_S
+
+    def _last_hour(self, slot: Slot) -> int | None:
+        """The last hour that brought a value; one from the future counts as now, or its slot would never be free again."""
+        assert slot.key is not None, slot
+        window = self._seen.get(slot.key)
+        hours = [slot.last_seen_hour, None if window is None else min(window.last_hour, self._now_hour)]
+        return max((hour for hour in hours if hour is not None), default=None)
+
+    def _is_silent(self, slot: Slot) -> bool:
+        last_hour = self._last_hour(slot)
+        is_old = last_hour is None or last_hour < self._oldest_hour()
+        return is_old and slot.key not in self._rules.whitelist
+
+    def _refreshed(self, slot: Slot) -> Slot:
+        if slot.state is not SlotState.LIVE:
+            return slot
+        last_hour = self._last_hour(slot)
+        first_hour = last_hour if slot.first_seen_hour is None else slot.first_seen_hour
+        return replace(slot, first_seen_hour=first_hour, last_seen_hour=last_hour)
+
+    def _is_stale(self, slot: Slot, refreshed: Slot) -> bool:
+        if slot.last_seen_hour is None or refreshed.last_seen_hour is None:
+            return refreshed.last_seen_hour is not slot.last_seen_hour
+        return refreshed.last_seen_hour - slot.last_seen_hour >= self._rules.refresh_hours * HOUR_S
+
+    def _retire(self, slot: Slot, reason: str) -> None:
+        self._put(ChangeKind.RETIRE, replace(self._refreshed(slot), state=SlotState.EMPTY), reason)
+
+    def _put(self, kind: ChangeKind, slot: Slot, reason: str) -> None:
+        assert slot.key is not None, slot
+        self._layout = self._layout.with_slot(slot)
+        self._slots[slot.key] = slot
+        self._changes.append(Change(kind, reason, slot.key, slot.index, slot.type))
+
+    def _wait(self, key: KeyPath, reason: str, slot: Slot | None = None) -> None:
+        index = None if slot is None else slot.index
+        self._changes.append(Change(ChangeKind.WAIT, reason, key, index))
+
+
+def _reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
+    return old.join(needed) if old.is_integer and needed.is_integer else needed
+
+
+def _fits(old: ColumnType, needed: ColumnType, *, is_pinned: bool) -> bool:
+    """Whether a slot of ``old`` can become one for ``needed``: wider integers will do, but not where people chose the width."""
+    reused = _reused_type(old, needed)
+    return metastore_takes(old, reused) and (reused is needed or not is_pinned)
+
+
+def _shown(window: KeyWindow) -> str:
+    evidence = window.evidence
+    parts = [] if evidence.least is None else [f"integers from {evidence.least} to {evidence.most}"]
+    parts += ["fractions"] * evidence.has_floats + ["true or false"] * evidence.has_booleans
+    return ", ".join(parts + ["text"] * evidence.has_text)

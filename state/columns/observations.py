@@ -1,0 +1,177 @@
+"""What was seen of the keys' values: per batch, per hour, and folded over the retained window.
+
+Counts are added and evidence is joined, so batches and hours may come in any order. Only the counts care about repetition; a
+book therefore remembers the last batch that it was given, and a replayed batch changes nothing.
+
+A key has its own count of rows, because live columns are counted in every row (from the files' footers) while keys that wait
+for a column are looked for in a sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from state.columns.slots import HOUR_S
+from state.columns.types import NOTHING, Evidence
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from state.columns.paths import KeyPath
+
+
+DAY_S: Final = 24 * HOUR_S
+
+
+@dataclass(frozen=True, slots=True)
+class KeySeen:
+    """One key in some rows."""
+
+    rows: int = 0
+    """Rows that were looked at."""
+    nonnull: int = 0
+    """Values that its column took, or that a sample held."""
+    misfits: int = 0
+    """Values that its column did not take: they are in ``_rescued``."""
+    evidence: Evidence = NOTHING
+
+    @property
+    def values(self) -> int:
+        """How many rows brought a value."""
+        return self.nonnull + self.misfits
+
+    @property
+    def fill(self) -> float:
+        """The share of rows that brought a value."""
+        return self.values / self.rows if self.rows else 0.0
+
+    @property
+    def misfit_share(self) -> float:
+        """The share of values that did not fit."""
+        return self.misfits / self.values if self.values else 0.0
+
+    def join(self, other: KeySeen) -> KeySeen:
+        """Return both together; they are of different rows."""
+        return KeySeen(
+            self.rows + other.rows,
+            self.nonnull + other.nonnull,
+            self.misfits + other.misfits,
+            self.evidence.join(other.evidence),
+        )
+
+    def check(self) -> None:
+        """Assert that no count is negative and no value without a row."""
+        assert min(self.rows, self.nonnull, self.misfits) >= 0, self
+        assert self.values <= self.rows, self
+        self.evidence.check()
+
+
+UNSEEN: Final = KeySeen()
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """What some rows held, of one hour or one batch."""
+
+    rows: int = 0
+    malformed: int = 0
+    """Rows of these that are no JSON object."""
+    keys: Mapping[KeyPath, KeySeen] = field(default_factory=dict)
+
+    def join(self, other: Observations) -> Observations:
+        """Return both together; they are of different rows."""
+        keys = dict(self.keys)
+        for key, seen in other.keys.items():
+            keys[key] = keys.get(key, UNSEEN).join(seen)
+        return Observations(self.rows + other.rows, self.malformed + other.malformed, keys)
+
+    def without(self, keys: Iterable[KeyPath]) -> Observations:
+        """Return it without ``keys``: of a sample, those that the files' footers have counted already."""
+        left_out = frozenset(keys)
+        return replace(self, keys={key: seen for key, seen in self.keys.items() if key not in left_out})
+
+    def check(self) -> None:
+        """Assert that the counts can be true."""
+        assert 0 <= self.malformed <= self.rows, self
+        for seen in self.keys.values():
+            seen.check()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWindow:
+    """A key over the retained window."""
+
+    total: KeySeen
+    first_hour: int
+    """The first hour that brought a value (seconds since 1970); of older hours, the day."""
+    last_hour: int
+    misfit_share_max: float = 0.0
+    """The highest share of misfits of any one hour."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What its fattest type follows from."""
+        return self.total.evidence
+
+
+@dataclass(frozen=True, slots=True)
+class HourBook:
+    """Observations by event hour: what a table's writer remembers between batches."""
+
+    hours: Mapping[int, Observations] = field(default_factory=dict)
+    """By the second at which the hour begins, or the day where hours were put together."""
+    batch: int = -1
+    """The last batch in it."""
+
+    def with_batch(self, batch: int, seen: Mapping[int, Observations]) -> HourBook:
+        """Return the book with what ``batch`` saw by hour; itself if it has that batch, or a later one, already."""
+        if batch <= self.batch:
+            return self
+        return replace(self.join(HourBook(seen)), batch=batch)
+
+    def join(self, other: HourBook) -> HourBook:
+        """Return both together; they are of different rows."""
+        hours = dict(self.hours)
+        for hour, observations in other.hours.items():
+            hours[hour] = hours.get(hour, Observations()).join(observations)
+        return HourBook(hours, max(self.batch, other.batch))
+
+    def since(self, hour: int) -> HourBook:
+        """Return the book without what is older than ``hour``: the retained window."""
+        return replace(self, hours={each: seen for each, seen in self.hours.items() if each >= hour})
+
+    def coarse(self, hour: int) -> HourBook:
+        """Return the book with the hours before ``hour`` put together by day (UTC), so that it stays small."""
+        joined = HourBook({each: seen for each, seen in self.hours.items() if each >= hour}, self.batch)
+        for each, seen in self.hours.items():
+            if each < hour:
+                joined = joined.join(HourBook({each - each % DAY_S: seen}))
+        return joined
+
+    def window(self) -> dict[KeyPath, KeyWindow]:
+        """Return every key that has brought a value, folded over all hours."""
+        folded: dict[KeyPath, KeyWindow] = {}
+        for hour, observations in sorted(self.hours.items()):
+            for key, seen in observations.keys.items():
+                if seen.values:
+                    folded[key] = _extended(folded.get(key), hour, seen)
+        return folded
+
+    def check(self) -> None:
+        """Assert whole hours and counts that can be true."""
+        for hour, observations in self.hours.items():
+            assert hour % HOUR_S == 0, hour
+            observations.check()
+
+
+def _extended(window: KeyWindow | None, hour: int, seen: KeySeen) -> KeyWindow:
+    if window is None:
+        return KeyWindow(seen, hour, hour, seen.misfit_share)
+    return KeyWindow(
+        window.total.join(seen),
+        min(window.first_hour, hour),
+        max(window.last_hour, hour),
+        max(window.misfit_share_max, seen.misfit_share),
+    )

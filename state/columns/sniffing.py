@@ -1,0 +1,169 @@
+"""Evidence from JSON texts: which keys they hold, and of what kinds the values are.
+
+This looks at a sample on the driver, with Python's own parser told to keep what floats would lose, while Spark's parser splits
+the rows. Both have to agree on what a value's text is (spark-4.0.md §6), hence: of two members of one name the first that is not
+null counts; what follows the document is ignored; raw control characters are allowed, NaN and Infinity are not; a number that
+no float can hold is text; so is every object and array. What is not a JSON object is malformed, and nothing raises.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from state.columns.observations import KeySeen, Observations
+from state.columns.paths import CHARS_MAX, KeyPath
+from state.columns.types import NOTHING, Evidence, integers
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from state.columns.rules import FlatRules
+
+
+DOCUMENT_CHARS_MAX: Final = 16 << 20
+KEYS_MAX: Final = 10_000
+_INTEGER_CHARS_MAX: Final = 40
+"""Longer ones are text whatever their value, and Python's conversion takes time that grows with the square."""
+_CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,38}")
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+
+
+class _Fraction:
+    """A number with a point or an exponent."""
+
+
+_FRACTION: Final = _Fraction()
+_FLOATS: Final = Evidence(has_floats=True)
+_BOOLEANS: Final = Evidence(has_booleans=True)
+_TEXT: Final = Evidence(has_text=True)
+
+
+def sniff(
+    texts: Iterable[str],
+    rules: FlatRules,
+    keys: Collection[KeyPath] | None = None,
+    keys_max: int = KEYS_MAX,
+) -> Observations:
+    """Return what ``texts`` hold: of ``keys``, or of every key down to ``rules.depth_max`` members.
+
+    Of more than ``keys_max`` distinct keys the later ones are left out. A key's rows are all texts.
+    """
+    numeric = frozenset(key.members for key in rules.numeric_strings)
+    asked = None if keys is None else [key.members for key in keys]
+    found: dict[tuple[str, ...], _Count] = {}
+    rows = malformed = 0
+    for text in texts:
+        rows += 1
+        document = parsed(text)
+        if document is None:
+            malformed += 1
+            continue
+        values = _every(document, rules.depth_max) if asked is None else _chosen(document, asked)
+        for members, value in values:
+            if members in found or len(found) < keys_max:
+                found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
+    seen = {KeyPath(members): KeySeen(rows, each.values, 0, each.evidence) for members, each in found.items()}
+    return Observations(rows, malformed, seen)
+
+
+def parsed(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that ``text`` begins with; None where it does not."""
+    if len(text) > DOCUMENT_CHARS_MAX:
+        return None
+    try:
+        start = _SPACE.match(text)
+        document, _ = _DECODER.raw_decode(text, start.end() if start else 0)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+@dataclass(slots=True)
+class _Count:
+    """What one key has brought so far."""
+
+    values: int = 0
+    evidence: Evidence = NOTHING
+
+    def add(self, evidence: Evidence) -> None:
+        """Count one value."""
+        self.values += 1
+        self.evidence = self.evidence.join(evidence)
+
+
+def _evidence(value: Any, *, is_numeric: bool) -> Evidence:
+    if isinstance(value, bool):
+        return _BOOLEANS
+    if isinstance(value, int):
+        return integers(value, value)
+    if isinstance(value, _Fraction):
+        return _FLOATS
+    if is_numeric and isinstance(value, str) and _CANONICAL_INTEGER.fullmatch(value):
+        return integers(int(value), int(value))
+    return _TEXT
+
+
+def _chosen(
+    document: dict[str, Any], keys: Iterable[tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for members in keys:
+        value: Any = document
+        for name in members:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            yield members, value
+
+
+def _every(document: dict[str, Any], depth_max: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every value that a key can name; not below arrays, nor where a name is empty, endless or no Unicode."""
+    pending: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), document)]
+    while pending:
+        above, members = pending.pop()
+        for name, value in members.items():
+            key = (*above, name)
+            if value is None or not _is_name(name) or sum(map(len, key)) > CHARS_MAX:
+                continue
+            yield key, value
+            if isinstance(value, dict) and len(key) < depth_max:
+                pending.append((key, value))
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def _integer(text: str) -> int | str:
+    return int(text) if len(text) <= _INTEGER_CHARS_MAX else text
+
+
+def _fraction(text: str) -> _Fraction | str:
+    return _FRACTION if math.isfinite(float(text)) else text
+
+
+def _refused(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    members = {}
+    for name, value in pairs:
+        if members.get(name) is None:
+            members[name] = value
+    return members
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_first_wins,
+    parse_float=_fraction,
+    parse_int=_integer,
+    parse_constant=_refused,
+    strict=False,
+)
