@@ -1,0 +1,58 @@
+"""HBase for the tests of its store, once per session; ``TIDELINE_HBASE=PORT`` takes one that runs already."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.errors import StackError
+from dev.stack.hbase import HBase
+from handlers.hbase.gateway import Gateway, connector
+from handlers.hbase.store import HBaseStore, open_store
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+HOST = "127.0.0.1"
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(scope="session")
+def hbase_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The Thrift gateway's port on 127.0.0.1."""
+    if given := os.environ.get("TIDELINE_HBASE"):
+        yield int(given)
+        return
+    hbase = HBase(tmp_path_factory.mktemp("hbase"))
+    try:
+        hbase.start()
+    except StackError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no HBase: {error}")
+    yield hbase.port
+    hbase.stop()
+
+
+@pytest.fixture
+def table() -> str:
+    """A table that nobody else uses."""
+    return f"t_{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def gateway(hbase_port: int, table: str) -> Iterator[Gateway]:
+    with closing(Gateway(connector(HOST, hbase_port, TIMEOUT_S), table, f"{HOST}:{hbase_port}")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(hbase_port: int, table: str) -> Iterator[HBaseStore]:
+    with closing(open_store(HOST, hbase_port, table, TIMEOUT_S)) as opened:
+        yield opened

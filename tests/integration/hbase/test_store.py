@@ -1,0 +1,70 @@
+"""HBase does what the store relies on, and the store over it is the port's."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from handlers.hbase.gateway import Gateway, connector
+from handlers.hbase.store import HBaseStore, open_store
+from state.errors import HBaseUnavailable
+from tests.builders.gateway_contract import GatewayContract, put, value_of
+from tests.builders.store_machine import StoreMachine
+
+
+if TYPE_CHECKING:
+    from state.store import Store
+
+
+HOST = "127.0.0.1"
+
+
+class TestHBase(GatewayContract):
+    """HBase keeps the contract that the fake keeps."""
+
+
+def test_the_store_is_a_dictionary_with_transactions(
+    store: HBaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("state.store.pages.PAGE_KEYS", 2)
+
+    class HBaseMachine(StoreMachine):
+        def open(self) -> Store:
+            with store.transaction() as txn:
+                txn.delete_range(b"", None)
+            return store
+
+    some = settings(
+        max_examples=5, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(HBaseMachine, settings=some)
+
+
+def test_a_connection_that_was_cut_is_opened_again(gateway: Gateway) -> None:
+    put(gateway, b"a", b"1", 1)
+    gateway._connection.transport.sock.shutdown(socket.SHUT_RDWR)
+    assert value_of(gateway, b"a") == b"1"
+    put(gateway, b"a", b"2", 2)
+    assert gateway.reconnects == 1
+
+
+def test_a_gateway_that_does_not_answer_in_time_is_unavailable(hbase_port: int, table: str) -> None:
+    with pytest.raises(HBaseUnavailable):
+        Gateway(connector(HOST, hbase_port, 0.001), table, "slow")
+
+
+def test_two_stores_on_one_table_see_each_others_transactions(
+    store: HBaseStore, hbase_port: int, table: str
+) -> None:
+    other = open_store(HOST, hbase_port, table)
+    for number, (writer, reader) in enumerate([(store, other), (other, store)]):
+        with writer.transaction() as txn:
+            txn.put(b"%d" % number, b"x")
+            assert reader.get(b"%d" % number) is None
+        assert reader.get(b"%d" % number) == b"x"
+    store.check()
+    other.close()

@@ -1,0 +1,89 @@
+"""The connection to HBase: what the fake must do as HBase does, and what becomes of errors."""
+
+from __future__ import annotations
+
+import happybase  # makes the module of HBase's interface
+import pytest
+from Hbase_thrift import IllegalArgument
+from Hbase_thrift import IOError as Failed
+from thriftpy2.transport import TTransportException
+
+from handlers.hbase.gateway import Gateway, connector
+from state.errors import HBaseUnavailable, InvalidRequest, TidelineError
+from tests.builders.fake_hbase import FakeHBase
+from tests.builders.gateway_contract import GatewayContract
+
+
+assert happybase.__version__
+
+
+@pytest.fixture
+def server() -> FakeHBase:
+    return FakeHBase()
+
+
+@pytest.fixture
+def gateway(server: FakeHBase) -> Gateway:
+    return server.gateway()
+
+
+class TestFake(GatewayContract):
+    """The fake keeps the contract."""
+
+
+BROKEN = [
+    ConnectionResetError("reset"),
+    TimeoutError("timed out"),
+    EOFError(),
+    TTransportException(TTransportException.END_OF_FILE, "read 0 bytes"),
+    IllegalArgument(message=b"scanner ID is invalid"),
+]
+
+
+@pytest.mark.parametrize("failure", BROKEN, ids=lambda failure: type(failure).__name__)
+def test_a_question_is_asked_again_on_a_new_connection_when_the_first_breaks(
+    server: FakeHBase, gateway: Gateway, failure: Exception
+) -> None:
+    gateway.put({b"a": {b"p:v": b"1"}}, 1)
+    server.failures = [failure]
+    assert set(gateway.rows([b"a"], [b"p:v"])) == {b"a"}
+    assert gateway.reconnects == 1
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("failure", BROKEN[:4], ids=lambda failure: type(failure).__name__)
+def test_what_breaks_twice_is_hbase_unavailable_and_the_next_question_opens_a_connection(
+    server: FakeHBase, gateway: Gateway, failure: Exception
+) -> None:
+    server.failures = [failure, failure]
+    with pytest.raises(HBaseUnavailable) as caught:
+        gateway.rows([b"a"], [b"p:v"])
+    assert caught.value.context["where"] == "fake:0"
+    assert gateway.rows([b"a"], [b"p:v"]) == {}
+
+
+def test_an_answer_that_says_failed_is_not_asked_again(server: FakeHBase, gateway: Gateway) -> None:
+    server.failures = [Failed(message=b"TableNotFoundException: index\n at Some.java:1")]
+    with pytest.raises(HBaseUnavailable) as caught:
+        gateway.rows([b"a"], [b"p:v"])
+    assert caught.value.context["reason"] == "TableNotFoundException: index"
+    assert gateway.reconnects == 0
+
+
+def test_a_refusal_that_lasts_is_an_invalid_request(server: FakeHBase, gateway: Gateway) -> None:
+    server.failures = [IllegalArgument(message=b"no family x")] * 2
+    with pytest.raises(InvalidRequest, match="no family x"):
+        gateway.scan((b"a", b"b"), [b"x:v"], 1)
+
+
+def test_a_place_where_nobody_listens_is_hbase_unavailable() -> None:
+    with pytest.raises(TidelineError) as caught:
+        Gateway(connector("127.0.0.1", 1, 1.0), "index", "127.0.0.1:1")
+    assert caught.value.code == "hbase-unavailable"
+
+
+def test_the_table_is_made_once(server: FakeHBase) -> None:
+    first = server.gateway()
+    first.put({b"a": {b"p:v": b"1"}}, 1)
+    assert set(server.gateway().rows([b"a"], [b"p:v"])) == {b"a"}
+    assert set(server.tables) == {"index"}
