@@ -1,0 +1,176 @@
+"""One database under the key log: its engine, its transactions, and what the dialects do differently.
+
+A writing transaction that meets another one (a deadlock, a lock held too long) is repeated whole, a few times: ``write`` takes
+the work as a function for that reason. SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several
+processes queue up instead of failing on a lock upgrade. ``synchronous=NORMAL``: a power loss may take the newest transactions,
+never a part of one, and the sources' positions go back together with what was read up to them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, exc, func
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from state.errors import ConfigError
+from streaming.keylog.address import make_directory, read_address, shown
+from streaming.keylog.failures import database_errors, is_collision
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from sqlite3 import Connection as SqliteConnection
+
+    from sqlalchemy import URL, ColumnElement, Dialect, Table
+
+    Merge = Callable[[ColumnElement[Any], ColumnElement[Any]], ColumnElement[Any]]
+    """What becomes of a stored value and a new one."""
+
+
+ATTEMPTS_MAX: Final = 8
+PAUSE_S: Final = 0.05
+SQLITE_WAIT_S: Final = 60
+CONNECT_TIMEOUT_S: Final = 10
+_EXTRAS: Final = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgresql"}
+
+Result = TypeVar("Result")
+
+
+class Database:
+    """An open database. Usable from several threads; closed by ``close``."""
+
+    def __init__(self, address: str, password: str | None = None) -> None:
+        url = read_address(address, password)
+        self.where = shown(url)
+        make_directory(url)
+        self._engine = _engine(url)
+
+    @property
+    def dialect(self) -> str:
+        """Which database it is: sqlite, mysql, mariadb or postgresql."""
+        return self._engine.dialect.name
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a transaction that only reads."""
+        with database_errors(self.where), self._engine.begin() as connection:
+            yield connection
+
+    def write(self, work: Callable[[Connection], Result]) -> Result:
+        """Run ``work`` in a transaction, again where it met another one; it takes effect when ``work`` has returned.
+
+        Raises KeyLogUnavailable and the others of ``failures`` for the database's errors; those of ``work`` pass through.
+        """
+        with database_errors(self.where):
+            for attempt in range(1, ATTEMPTS_MAX + 1):
+                try:
+                    return self._write_once(work)
+                except exc.DBAPIError as error:
+                    if not is_collision(error) or attempt == ATTEMPTS_MAX:
+                        raise
+                    time.sleep(PAUSE_S * attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter is no secret
+            raise AssertionError("the last attempt returns or raises")
+
+    def _write_once(self, work: Callable[[Connection], Result]) -> Result:
+        with self._engine.connect() as connection:
+            writing = connection.execution_options(tideline_writes=True)
+            with writing.begin():
+                return work(writing)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert the rows whose primary key is not there yet, and leave the others as they stand."""
+    if not rows:
+        return
+    if connection.dialect.name in {"mysql", "mariadb"}:
+        # Not INSERT IGNORE, which would also cut texts that are too long.
+        first = next(iter(table.primary_key))
+        upsert = mysql.insert(table).on_duplicate_key_update({first.name: first})
+        connection.execute(upsert, list(rows))
+        return
+    connection.execute(_insert(connection.dialect, table).on_conflict_do_nothing(), list(rows))
+
+
+def upsert(
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    changes: Mapping[str, Merge],
+) -> None:
+    """Insert the rows; where the primary key is there, set each column of ``changes`` from (stored, new).
+
+    The rows have different primary keys (PostgreSQL allows no other), and come in the order of the primary key, so that
+    two writers take their locks in one order.
+    """
+    if not rows:
+        return
+    if connection.dialect.name in {"mysql", "mariadb"}:
+        into = mysql.insert(table)
+        values = {name: change(table.c[name], into.inserted[name]) for name, change in changes.items()}
+        connection.execute(into.on_duplicate_key_update(values), list(rows))
+        return
+    insert = _insert(connection.dialect, table)
+    values = {name: change(table.c[name], insert.excluded[name]) for name, change in changes.items()}
+    connection.execute(
+        insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values), list(rows)
+    )
+
+
+def greater(connection: Connection) -> Merge:
+    """Return the function of two values that gives the greater one, under this dialect's name."""
+    return func.max if connection.dialect.name == "sqlite" else func.greatest
+
+
+def lesser(connection: Connection) -> Merge:
+    """Return the function of two values that gives the lesser one, under this dialect's name."""
+    return func.min if connection.dialect.name == "sqlite" else func.least
+
+
+def _insert(dialect: Dialect, table: Table) -> sqlite.Insert | postgresql.Insert:
+    return sqlite.insert(table) if dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def _engine(url: URL) -> Engine:
+    backend = url.get_backend_name()
+    try:
+        engine = create_engine(
+            url,
+            hide_parameters=True,
+            pool_pre_ping=backend != "sqlite",
+            pool_recycle=3_600,
+            connect_args={"timeout": SQLITE_WAIT_S}
+            if backend == "sqlite"
+            else {"connect_timeout": CONNECT_TIMEOUT_S},
+        )
+    except ImportError as error:
+        raise ConfigError(
+            "the driver of the key log's database is not installed",
+            driver=url.drivername,
+            hint=f"Install it: pip install 'tideline[{_EXTRAS.get(backend, 'flat')}]'.",
+        ) from error
+    except exc.ArgumentError as error:
+        raise ConfigError("the key log's address has an option that its driver does not know") from error
+    if backend == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where this module says so
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("tideline_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

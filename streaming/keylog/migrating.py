@@ -1,0 +1,111 @@
+"""Brings a database to the newest schema, once, however many processes open it at the same time.
+
+What is there is told by alembic's version table. A process that finds an older version (or none) takes the database's own lock
+(SQLite: the write transaction; MySQL and MariaDB: ``GET_LOCK``; PostgreSQL: an advisory lock), looks again, and runs the scripts
+that are missing. SQLite and PostgreSQL take all of them or none; MySQL commits every statement, so scripts can be run again.
+
+A newer schema is refused: an older program would not write what the newer one relies on.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from state.errors import KeyLogUnavailable, StateCorrupt
+from streaming.keylog.schema import PREFIX
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+    from streaming.keylog.database import Database
+
+
+VERSION_TABLE: Final = f"{PREFIX}keylog_version"
+LOCK_WAIT_S: Final = 60
+_LOCK_NUMBER: Final = 0x7469_6465_6C6F_67  # "tidelog"
+
+
+def newest_version() -> str:
+    """Return the version that the scripts lead to."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None, "there is at least one script"
+    return head
+
+
+def stored_version(connection: Connection) -> str | None:
+    """Return the database's version; None where it has none."""
+    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+    return context.get_current_revision()
+
+
+def migrate(database: Database, version: str | None = None) -> None:
+    """Bring ``database`` to ``version``, by default the newest.
+
+    Raises StateCorrupt where its schema is newer than this program.
+    """
+    wanted = version or newest_version()
+    with database.read() as connection:
+        stored = stored_version(connection)
+    if stored != wanted:
+        _refuse_newer(stored, database.where)
+        database.write(lambda connection: _upgrade(connection, wanted, database.where))
+
+
+def _upgrade(connection: Connection, wanted: str, where: str) -> None:
+    with _locked(connection, where):
+        stored = stored_version(connection)  # another process may have been faster
+        _refuse_newer(stored, where)
+        if stored is None or stored < wanted:
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, wanted)
+
+
+def _refuse_newer(stored: str | None, where: str) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if stored is not None and stored not in known:
+        raise StateCorrupt(
+            "the key log was written by a newer version of Tideline",
+            address=where,
+            stored=stored,
+            newest_known=newest_version(),
+            hint="Use that version, or another database.",
+        )
+
+
+@contextmanager
+def _locked(connection: Connection, where: str) -> Iterator[None]:
+    """Hold the database's lock; PostgreSQL gives it back at the end of the transaction, SQLite's is the transaction."""
+    match connection.dialect.name:
+        case "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
+            yield
+        case "mysql" | "mariadb":
+            name = {"name": f"{connection.engine.url.database}.{VERSION_TABLE}"[-64:], "wait": LOCK_WAIT_S}
+            if connection.scalar(text("SELECT GET_LOCK(:name, :wait)"), name) != 1:
+                raise KeyLogUnavailable(
+                    "another process migrates the key log and does not end", address=where
+                )
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT RELEASE_LOCK(:name)"), name)
+        case _:
+            yield
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    return config

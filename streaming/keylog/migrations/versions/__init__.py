@@ -1,0 +1,1 @@
+"""The versions, in the order of their numbers. A script that was released never changes."""

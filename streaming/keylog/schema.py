@@ -1,0 +1,137 @@
+"""The tables of the key log, for SQLite, MySQL/MariaDB and PostgreSQL alike.
+
+People look into this database with SQL, and it may be one that other programs use too: tables have a common prefix, texts are
+texts. What has to be unique is not: a key may be 1,024 characters long, and old InnoDB indexes 767 bytes. So identities are
+16-byte digests (``digest``), and the longest primary key has 289 bytes.
+
+``asked`` is clustered by day: the window of the last k days is one range of the primary key, and so is what retention deletes.
+Texts compare byte by byte on every server; MySQL's default would take ``Foo`` for ``foo``.
+
+These definitions are the newest version of the schema. How a database comes to it is told by ``migrations``.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy.dialects import mysql
+
+
+PREFIX: Final = "tideline_"
+DIGEST_BYTES: Final = 16
+RAW_TABLE_CHARS: Final = 512
+USER_CHARS: Final = 128
+SOURCE_CHARS: Final = 128
+FINGERPRINT_CHARS: Final = 64
+PATH_CHARS: Final = 4_096
+"""A key of 1,024 characters, every one of them escaped, with its quotes."""
+MEMBERS_CHARS: Final = 16_384
+"""The same key as ASCII JSON: six characters where there was one, and twelve beyond the basic plane."""
+FLAT_TABLE_CHARS: Final = 257
+REASON_CHARS: Final = 1_024
+
+MYSQL: Final = ("mysql", "mariadb")
+TABLE_OPTIONS: Final[dict[str, Any]] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+    "mariadb_collate": "utf8mb4_bin",
+    "sqlite_with_rowid": False,
+}
+
+Digest: Final = LargeBinary(DIGEST_BYTES).with_variant(mysql.BINARY(DIGEST_BYTES), *MYSQL)
+AsciiName: Final = String(FLAT_TABLE_CHARS).with_variant(
+    mysql.VARCHAR(FLAT_TABLE_CHARS, charset="ascii", collation="ascii_bin"), *MYSQL
+)
+AsciiWord: Final = String(16).with_variant(mysql.VARCHAR(16, charset="ascii", collation="ascii_bin"), *MYSQL)
+Document: Final = Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), *MYSQL)
+
+metadata: Final = MetaData()
+
+keys: Final = Table(
+    PREFIX + "key",
+    metadata,
+    Column("digest", Digest, primary_key=True, comment="of raw_table and members"),
+    Column("raw_table", String(RAW_TABLE_CHARS), nullable=False),
+    Column("path", String(PATH_CHARS), nullable=False, comment="the key as people write it"),
+    Column("members", Text, nullable=False, comment="the key exactly: a JSON list in ASCII"),
+    Column("last_day", Integer, nullable=False, comment="days since 1970 (UTC), newest question"),
+    **TABLE_OPTIONS,
+)
+
+asked: Final = Table(
+    PREFIX + "asked",
+    metadata,
+    Column("day", Integer, primary_key=True, autoincrement=False, comment="days since 1970 (UTC)"),
+    Column("key_digest", Digest, primary_key=True),
+    Column("asker_digest", Digest, primary_key=True, comment="of user_name, source and fingerprint"),
+    Column("user_name", String(USER_CHARS), nullable=False, comment="empty where nobody knows"),
+    Column("source", String(SOURCE_CHARS), nullable=False, comment="where the query was found"),
+    Column("fingerprint", String(FINGERPRINT_CHARS), nullable=False, comment="of the query's text"),
+    Column("asked_count", BigInteger, nullable=False, comment="runs of the query on that day"),
+    Column("first_at", BigInteger, nullable=False, comment="seconds since 1970"),
+    Column("last_at", BigInteger, nullable=False, comment="seconds since 1970"),
+    **TABLE_OPTIONS,
+)
+
+mined: Final = Table(
+    PREFIX + "mined",
+    metadata,
+    Column("source_digest", Digest, primary_key=True),
+    Column("source", String(SOURCE_CHARS), nullable=False),
+    Column("position", Document, nullable=False, comment="how far it was read; the source's own form"),
+    Column("updated_at", BigInteger, nullable=False, comment="seconds since 1970"),
+    **TABLE_OPTIONS,
+)
+
+rules: Final = Table(
+    PREFIX + "rule",
+    metadata,
+    Column("flat_table", AsciiName, primary_key=True),
+    Column("kind", AsciiWord, primary_key=True, comment="always, skip or pin"),
+    Column("subject_digest", Digest, primary_key=True),
+    Column("subject", String(PATH_CHARS), nullable=False, comment="a key; of kind skip a pattern"),
+    Column("members", Text, nullable=False, comment="the key exactly; empty for a pattern"),
+    Column("type", String(16), nullable=False, comment="of a pin; else empty"),
+    Column("set_by", String(USER_CHARS), nullable=False),
+    Column("set_at", BigInteger, nullable=False, comment="seconds since 1970"),
+    **TABLE_OPTIONS,
+)
+
+flat_tables: Final = Table(
+    PREFIX + "flat_table",
+    metadata,
+    Column("name", AsciiName, primary_key=True),
+    Column("version", BigInteger, nullable=False, comment="of the layout"),
+    Column("updated_at", BigInteger, nullable=False, comment="seconds since 1970"),
+    Column("document", Document, nullable=False, comment="JSON for the page: layout, fill rates, reasons"),
+    **TABLE_OPTIONS,
+)
+
+flat_changes: Final = Table(
+    PREFIX + "flat_change",
+    metadata,
+    Column("flat_table", AsciiName, primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("n", Integer, primary_key=True, autoincrement=False, comment="order within the version"),
+    Column("at", BigInteger, nullable=False, comment="seconds since 1970"),
+    Column("kind", String(32), nullable=False),
+    Column("slot", Integer, nullable=True),
+    Column("path", String(PATH_CHARS), nullable=False, comment="the key; empty where none is concerned"),
+    Column("reason", String(REASON_CHARS), nullable=False),
+    **TABLE_OPTIONS,
+)
+
+
+def digest(*parts: str) -> bytes:
+    """Return 16 bytes that stand for these texts in this order; no two different lists run together."""
+    hashed = blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        text = part.encode("utf-8", "surrogatepass")
+        hashed.update(len(text).to_bytes(8, "big"))
+        hashed.update(text)
+    return hashed.digest()
