@@ -14,7 +14,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from handlers.structs import Partition, Struct, Table, tjson
+from handlers.structs import EnvironmentContext, Partition, Struct, Table, tjson
 from state.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, ServerFault, TidelineError
 from streaming.table.stored import StoredTable
 
@@ -59,6 +59,8 @@ class SparkCatalog:
         protocol = self._jvm.org.apache.thrift.protocol.TJSONProtocol.Factory()
         self._writer = self._jvm.org.apache.thrift.TSerializer(protocol)
         self._reader = self._jvm.org.apache.thrift.TDeserializer(protocol)
+
+        self._uncounted = self._java(EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"}))
 
     def close(self) -> None:
         """Release the client."""
@@ -109,7 +111,9 @@ class SparkCatalog:
     def replace_partition(self, partition: Partition) -> None:
         """Replace it."""
         with _LOCK, _errors("alter_partition"):
-            self._client.alter_partition(partition.dbName, partition.tableName, self._java(partition))
+            self._client.alter_partition(
+                partition.dbName, partition.tableName, self._java(partition), self._uncounted
+            )
             self._refresh(partition.dbName, partition.tableName)
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
@@ -141,6 +145,7 @@ class SparkCatalog:
 def _errors(call: str) -> Iterator[None]:
     """Turn what the JVM throws into Tideline's errors."""
     from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
         yield
@@ -154,5 +159,7 @@ def _errors(call: str) -> Iterator[None]:
             hive=name,
             reason=str(thrown.getMessage())[:2000],
         ) from error
+    except PySparkException as error:
+        raise InvalidRequest("Spark refuses the request.", call=call, reason=str(error)[:2000]) from error
     except Py4JError as error:
         raise ServerFault("Spark's JVM does not answer.", call=call, reason=str(error)[:2000]) from error

@@ -171,7 +171,7 @@ class StoredTable:
                 parameters=own,
             )
         )
-        return self.partitions([hour])[0]
+        return self.set_hour_parameters(hour, {})  # the metastore counted what lies there at this moment
 
     def switch_hour(
         self, hour: int, location: Location, parameters: Mapping[str, str | None]
@@ -200,9 +200,9 @@ class StoredTable:
     def drop_hours(self, hours: Sequence[int]) -> None:
         """Drop the partitions of ``hours``."""
         columns = self.read().columns
-        self._catalog.drop_partitions(
-            self.database, self.name, [columns.partition_name(hour) for hour in hours]
-        )
+        there = set(self._catalog.partition_names(self.database, self.name))
+        names = [name for hour in hours if (name := columns.partition_name(hour)) in there]
+        self._catalog.drop_partitions(self.database, self.name, names)
 
     def _store(self, table: Table, expected: int) -> None:
         """Replace the table; where the answer got lost, look whether it was done."""

@@ -1,0 +1,58 @@
+"""Layouts and hours of flat tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from state.columns.names import column_name
+from state.columns.paths import KeyPath
+from state.columns.slots import Layout, Slot, SlotState
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state.columns.types import ColumnType
+
+
+HOUR = 1_461_013_200
+"""2016-04-18 21:00 UTC."""
+
+
+def a_layout(columns: Mapping[str, ColumnType], *, version: int = 1) -> Layout:
+    """A layout with a live slot for every dotted key, in order."""
+    return with_keys(replace(Layout.new(), version=version), columns)
+
+
+def with_keys(layout: Layout, columns: Mapping[str, ColumnType]) -> Layout:
+    """The layout with more slots appended, at the same version."""
+    for text, kind in columns.items():
+        key = KeyPath.of_dotted(text)
+        layout = layout.with_slot(Slot(len(layout.slots), column_name(key, layout.names), key, kind))
+    return layout
+
+
+def next_version(layout: Layout) -> Layout:
+    """The same slots, one version on."""
+    return replace(layout, version=layout.version + 1)
+
+
+def retyped(layout: Layout, index: int, kind: ColumnType) -> Layout:
+    """The layout with one slot's type changed."""
+    return layout.with_slot(replace(layout.slots[index], type=kind))
+
+
+def rekeyed(layout: Layout, index: int, text: str, kind: ColumnType | None = None) -> Layout:
+    """The layout with one slot given to another key."""
+    old, key = layout.slots[index], KeyPath.of_dotted(text)
+    return layout.with_slot(
+        Slot(
+            index,
+            column_name(key, layout.names),
+            key,
+            kind or old.type,
+            state=SlotState.LIVE,
+            former_name=old.name,
+        )
+    )

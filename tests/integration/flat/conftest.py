@@ -1,0 +1,61 @@
+"""One Spark session for the tests of a process, and flat tables on either metastore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from handlers.files.paths import Location, parse
+from handlers.metastore import Metastore
+from streaming.storage import HadoopStorage
+from streaming.table.hive import hive_table
+from streaming.table.spark import SparkCatalog
+from streaming.table.stored import StoredTable
+from tests.builders.spark_sessions import spark_with_metastore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session with its own metastore in memory."""
+    with spark_with_metastore(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def metastore(source: ClusterEndpoints, database: str) -> Iterator[Metastore]:
+    """A client of the source, with ``database`` made."""
+    from handlers.structs import Database
+
+    client = Metastore(source.metastore)
+    client.create_database(Database(name=database))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def external(source: ClusterEndpoints, database: str) -> Location:
+    """A directory of this test's that the source's engine may read."""
+    return parse(str(Path(source.external) / database))
+
+
+@pytest.fixture
+def hive_flat(metastore: Metastore, database: str, spark: Any) -> StoredTable:
+    """A flat table, not yet created, on Hive 4."""
+    return hive_table(metastore, database, "events_flat", HadoopStorage(spark))
+
+
+@pytest.fixture
+def spark_flat(spark: Any, database: str) -> Iterator[StoredTable]:
+    """A flat table, not yet created, on Spark's own metastore."""
+    spark.sql(f"CREATE DATABASE {database}")
+    catalog = SparkCatalog(spark)
+    yield StoredTable(catalog, database, "events_flat", HadoopStorage(spark))
+    catalog.close()
