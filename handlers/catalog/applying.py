@@ -103,7 +103,8 @@ class Batch:
             case TableCreated():
                 return self._created(event.event_id, table_seen(event.after.value))
             case TableAltered():
-                return self._altered(event, table_name(db, event.table or ""))
+                before = event.before.value  # the event's own name is the new one
+                return self._altered(event, table_name(before.dbName, before.tableName))
             case TableDropped():
                 return self._dropped(event.event_id, table_name(db, event.table or ""))
         return self._partition_event(event, table_name(db, event.table or ""))

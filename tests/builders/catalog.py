@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from handlers.catalog.partitions import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.rules import PartitionRules, Rule, Rules
 from handlers.catalog.timelines import TimelineFollower
 from handlers.decoding import decode, encode
 from handlers.metastore import Metastore
@@ -33,6 +34,7 @@ class FollowedCatalog:
     store: Store
     follower: TimelineFollower
     projection: CatalogProjection
+    partitions: PartitionFollower
 
     def events(self, after: int) -> list[Event]:
         """Read the log from ``after`` on, as the consumer would hand it in."""
@@ -51,6 +53,7 @@ class FollowedCatalog:
             position = self.projection.apply(events)
         self.projection.load_all()
         self.timelines.check(self.store)
+        self.partitions.check()
         return position
 
     @property
@@ -82,6 +85,7 @@ def followed_catalog(
     store: Store | None = None,
     publisher: type[Publisher] | None = None,
     delay_s: float = 0,
+    partitions: PartitionRules | None = None,
 ) -> FollowedCatalog:
     """Return a catalog of the metastore at ``uri``; with ``publisher`` it writes into the source's tables."""
     from handlers.catalog.observer import Silent
@@ -94,10 +98,11 @@ def followed_catalog(
         else None
     )
     kept = store if store is not None else MemoryStore()
+    indexed = PartitionFollower(partitions or PartitionRules())
     projection = CatalogProjection(
-        source_name="test", source=source, store=kept, followers=[follower], publisher=made
+        source_name="test", source=source, store=kept, followers=[follower, indexed], publisher=made
     )
-    return FollowedCatalog(source, kept, follower, projection)
+    return FollowedCatalog(source, kept, follower, projection, indexed)
 
 
 def rules_for(database: str, **rule: object) -> Rules:

@@ -135,8 +135,9 @@ class ModelSource:
         after = before.copy()
         after.tableName, after.parameters = new, dict(parameters)
         self.tables[new], self.partitions[new] = after, self.partitions.pop(old)
+        # The event has the new name, as Hive 4 writes it.
         self._log(
-            TableAltered, "ALTER_TABLE", old, before=embedded(Table, before), after=embedded(Table, after)
+            TableAltered, "ALTER_TABLE", new, before=embedded(Table, before), after=embedded(Table, after)
         )
 
     def drop_table(self, name: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.catalog import loading, projection
-from handlers.catalog.follower import Follower
 from handlers.catalog.partitions import PartitionFollower
 from handlers.catalog.payloads import settled
 from handlers.catalog.projection import CatalogProjection
@@ -22,6 +21,10 @@ from state.partitions.calls import PartitionCalls
 from state.store.memory import MemoryStore
 from tests.builders.catalog import content
 from tests.builders.catalog_model import DB, ModelSource
+
+
+if TYPE_CHECKING:
+    from handlers.catalog.follower import Follower
 
 
 RULES = PartitionRules((f"{DB}.*",))

@@ -1,0 +1,183 @@
+"""Events of a real Hive keep the partition index as the metastore is, field by field."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from handlers.catalog import loading
+from handlers.catalog.rules import PartitionRules, Rules
+from handlers.catalog.serving import ServedPartitions
+from handlers.metastore.calls import Call
+from handlers.structs import MetaException, NoSuchObjectException, Partition, binary
+from handlers.structs.wire import i16
+from state.errors import NotFound
+from tests.builders.catalog import FollowedCatalog, followed_catalog
+from tests.builders.hive_tables import a_partition, a_table
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.sql import Session
+    from handlers.metastore import Metastore
+
+
+BY_FILTER = Call(
+    "get_partitions_by_filter",
+    {"db_name": str, "tbl_name": str, "filter": str, "max_parts": i16},
+    list[Partition],
+    (MetaException, NoSuchObjectException),
+    changes=False,
+)
+KINDS = {
+    "plain": "CREATE EXTERNAL TABLE {} (id int, name string) PARTITIONED BY (dt string, hr int)",
+    "acid": "CREATE TABLE {} (id int, name string) PARTITIONED BY (dt string, hr int) STORED AS ORC"
+    " TBLPROPERTIES ('transactional'='true')",
+}
+ONLY = {"acid": ("UPDATE", "DELETE", "TRUNCATE")}
+Make = Callable[[], FollowedCatalog]
+
+
+@pytest.fixture
+def make(source: ClusterEndpoints, database: str) -> Iterator[Make]:
+    opened: list[FollowedCatalog] = []
+
+    def build() -> FollowedCatalog:
+        rules = PartitionRules((f"{database}.*",))
+        catalog = followed_catalog(source.metastore, Rules(lens=False), partitions=rules)
+        opened.append(catalog)
+        return catalog
+
+    yield build
+    for catalog in opened:
+        catalog.projection.close()
+
+
+@pytest.fixture
+def hive(source_sql: Session, database: str) -> Session:
+    source_sql.run(f"CREATE DATABASE {database}")
+    source_sql.run(f"USE {database}")
+    source_sql.run("SET hive.exec.dynamic.partition.mode=nonstrict")
+    return source_sql
+
+
+def asked(client: Metastore, database: str, table: str, text: str) -> list[Partition]:
+    """What the metastore answers to a filter."""
+    found: list[Partition] = client._invoke(BY_FILTER, database, table, text, -1)
+    return found
+
+
+def assert_as_the_metastore(catalog: FollowedCatalog, database: str, *tables: str) -> None:
+    served = ServedPartitions(catalog.partitions)
+    for table in tables:
+        answer = served.by_filter(database, table, "")
+        names = served.names_by_filter(database, table, "")
+        assert names == catalog.source.partition_names(database, table)
+        by_values = {tuple(one.values): one for one in asked(catalog.source, database, table, "")}
+        assert {tuple(one.values): one for one in answer} == by_values
+    assert catalog.projection.quarantined() == ()
+    assert catalog.projection.watch.waiting() == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_every_partition_is_that_of_the_metastore(
+    hive: Session, database: str, make: Make, kind: str
+) -> None:
+    hive.run(KINDS[kind].format("t"))
+    catalog = make()
+    catalog.follow()
+    steps = [
+        "ALTER TABLE t ADD PARTITION (dt='2015-01-01', hr=5) PARTITION (dt='a b/%', hr=6)",
+        "INSERT INTO t PARTITION (dt='2015-01-01', hr=5) VALUES (1, 'a')",
+        "INSERT INTO t PARTITION (dt, hr) VALUES (1, 'a', 'x', 1), (2, 'b', 'y', 2), (3, 'c', NULL, 3)",
+        "ANALYZE TABLE t PARTITION (dt='x', hr=1) COMPUTE STATISTICS FOR COLUMNS",
+        "ALTER TABLE t PARTITION (dt='x', hr=1) RENAME TO PARTITION (dt='xx', hr=1)",
+        "ALTER TABLE t ADD COLUMNS (c int) CASCADE",
+        "ALTER TABLE t ADD COLUMNS (d int)",
+        "INSERT OVERWRITE TABLE t PARTITION (dt='y', hr=2) SELECT 1, 'a', 1, 1",
+        "ALTER TABLE t DROP PARTITION (dt='a b/%')",
+        "ALTER TABLE t PARTITION (dt='y', hr=2) SET LOCATION 'file:/tmp/elsewhere'",
+        "TRUNCATE TABLE t PARTITION (dt='2015-01-01', hr=5)",
+        "UPDATE t SET name = 'q' WHERE id = 3",
+        "DELETE FROM t WHERE id = 3",
+    ]
+    for step in steps:
+        if step.startswith(ONLY["acid"]) and kind != "acid":
+            continue
+        hive.run(step)
+        catalog.follow()
+        assert_as_the_metastore(catalog, database, "t")
+    hive.run("ALTER TABLE t RENAME TO u")
+    catalog.follow()
+    assert_as_the_metastore(catalog, database, "u")
+    with pytest.raises(NotFound):
+        ServedPartitions(catalog.partitions).by_filter(database, "t", "")
+
+
+def test_tables_that_are_dropped_and_made_again_with_other_types(
+    hive: Session, database: str, make: Make
+) -> None:
+    catalog = make()
+    catalog.follow()
+    hive.run("CREATE TABLE one (id int) PARTITIONED BY (dt string)")
+    hive.run("ALTER TABLE one ADD PARTITION (dt='2015-01-01') PARTITION (dt='2015-01-02')")
+    hive.run("DROP TABLE one")
+    hive.run("CREATE TABLE one (id int) PARTITIONED BY (dt date)")
+    hive.run("ALTER TABLE one ADD PARTITION (dt='2015-01-07')")
+    catalog.follow()
+    assert_as_the_metastore(catalog, database, "one")
+    served = ServedPartitions(catalog.partitions)
+    assert served.count_by_filter(database, "one", "dt < date '2015-01-05'") == 0
+    hive.run(f"DROP DATABASE {database} CASCADE")
+    catalog.follow()
+    assert catalog.partitions.indexed == frozenset()
+
+
+def test_random_changes_through_the_metastore_client(
+    hive: Session, database: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "PIECE", 7)
+    drawn = random.Random(5)  # noqa: S311 - a test's history, no secret
+    catalog = make()
+    client = catalog.source
+    client.create_table(a_table(database, "r", partition_keys=("ds", "k"), external=True))
+    table = client.get_table(database, "r")
+    held: set[tuple[str, str]] = set()
+    for round_ in range(6):
+        for _ in range(20):
+            values = (f"2015-01-{drawn.randrange(1, 20):02}", drawn.choice("abc"))
+            if values not in held:
+                client.add_partitions(database, "r", [a_partition(table, *values)])
+                held.add(values)
+            elif drawn.random() < 0.5:
+                client.drop_partition(database, "r", values)
+                held.discard(values)
+            else:
+                altered = client.get_partition(database, "r", values)
+                altered.parameters = {**(altered.parameters or {}), "round": str(round_)}
+                client.alter_partitions(database, "r", [altered])
+        if round_ == 3:
+            catalog.projection.want(f"{database}.r")
+            catalog.projection.settle()
+        catalog.follow()
+        assert_as_the_metastore(catalog, database, "r")
+        for text in ("ds >= '2015-01-10'", "k = 'b'", "ds < '2015-01-05' and k != 'a'"):
+            mine = {
+                tuple(p.values): p
+                for p in ServedPartitions(catalog.partitions).by_filter(database, "r", text)
+            }
+            assert mine == {tuple(p.values): p for p in asked(client, database, "r", text)}, text
+
+
+def test_a_payload_takes_a_small_part_of_what_is_sent(hive: Session, database: str, make: Make) -> None:
+    hive.run(KINDS["plain"].format("t"))
+    hive.run("INSERT INTO t PARTITION (dt, hr) VALUES (1, 'a', 'x', 1), (2, 'b', 'y', 2)")
+    catalog = make()
+    catalog.follow()
+    index = catalog.partitions.index
+    for found in index.partitions(index.prepare(f"{database}.t", "")):
+        whole: Any = catalog.partitions.whole(f"{database}.t", found)
+        assert len(found.payload) * 4 < len(binary.encode(whole))
