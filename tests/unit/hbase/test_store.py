@@ -1,0 +1,231 @@
+"""What the store on HBase has beyond the port: transactions that are cut off anywhere, long ones, and readers beside them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handlers.hbase import layout
+from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
+from state.partitions.index import PartitionIndex
+from state.partitions.repair import Repaired, repair
+from tests.builders.fake_hbase import FakeHBase
+from tests.builders.partitions import TABLE, an_index
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from handlers.hbase.store import HBaseStore
+    from state.partitions.change import IndexChange
+
+
+COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]
+BEFORE = [("a", "1", "x"), ("a", "2", "x"), ("b", "1", "y"), ("c", "3", "y")]
+
+
+def names(index: PartitionIndex, text: str, table: str = TABLE) -> list[str]:
+    return index.names(index.prepare(table, text))
+
+
+def changed(store: HBaseStore, *calls: Callable[[IndexChange], object]) -> None:
+    index = PartitionIndex(store)
+    with store.transaction() as txn:
+        change = index.change(txn)
+        for call in calls:
+            call(change)
+    change.publish()
+
+
+def everything(change: IndexChange) -> None:
+    """Every kind of change in one transaction."""
+    change.drop(TABLE, BEFORE[0])
+    change.add(TABLE, ("d", "4", "z"), b"new")
+    change.rename_partition(TABLE, BEFORE[1], ("e", "2", "x"), b"moved")
+    change.rename(TABLE, "sales.renamed")
+    change.follow(TABLE, COLUMNS)
+    change.add(TABLE, ("n", "9", "n"))
+    change.rename("sales.renamed", "sales.again")
+
+
+def content(store: HBaseStore) -> dict[bytes, bytes]:
+    return dict(store.scan(b"", None))
+
+
+def test_a_transaction_that_is_cut_off_after_any_message_is_whole_for_whoever_opens_the_store_next() -> None:
+    outcomes = set()
+    for failing in range(40):
+        server = FakeHBase()
+        store = server.store()
+        an_index(COLUMNS, BEFORE, store)
+        before = content(store)
+        beside = PartitionIndex(server.store())
+        server.failures = [*[None] * failing, *[ConnectionError("gone")] * 2]
+        with suppress(HBaseUnavailable):
+            changed(store, everything)
+        got_through = bool(server.failures)
+        server.failures = []
+        # who looks on meanwhile: whatever is there, postings and rows give the same answers
+        assert names(beside, "hr = 1") == [name for name in names(beside, "") if "hr=1/" in name]
+        again = server.store()
+        index = PartitionIndex(again)
+        index.check()
+        again.check()
+        after = content(again)
+        if after == before:
+            outcomes.add("before")
+        else:
+            outcomes.add("after")
+            assert index.tables() == ["sales.again", TABLE]
+            assert len(names(index, "", "sales.again")) == 4
+            assert names(index, "") == ["ds=n/hr=9/region=n"]
+        if got_through:
+            break
+    else:
+        pytest.fail("the transaction never got through")
+    assert outcomes == {"before", "after"}
+
+
+def test_the_next_transaction_first_ends_the_one_that_was_cut_off() -> None:
+    server = FakeHBase()
+    store = server.store()
+    an_index(COLUMNS, BEFORE, store)
+    server.failures = [*[None] * 3, *[ConnectionError("gone")] * 2]
+    with pytest.raises(HBaseUnavailable):
+        changed(store, lambda change: change.drop(TABLE, BEFORE[0]))
+    server.failures = []
+    changed(store, lambda change: change.drop(TABLE, BEFORE[1]))
+    assert store.counts["ended"] == 1
+    PartitionIndex(store).check()
+    assert len(names(PartitionIndex(store), "")) == 2
+
+
+def test_a_transaction_on_disk_that_cannot_be_read_is_corrupt_state() -> None:
+    server = FakeHBase()
+    server.gateway().put({layout.WRITES_ROW: {b"s:0": b"\x00" * 8 + b"?"}}, 1)
+    with pytest.raises(StateCorrupt):
+        server.store()
+
+
+def test_a_writer_that_wakes_up_late_cannot_undo_what_came_after_it() -> None:
+    server = FakeHBase()
+    late, store = server.store(), server.store()
+    with late.transaction() as txn:
+        txn.put(b"k", b"late")
+        with store.transaction() as other:
+            other.put(b"k", b"new")
+    assert store.get(b"k") == b"new"
+
+
+@pytest.fixture
+def _short_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handlers.hbase.transaction.SPILL_ENTRIES", 7)
+
+
+@pytest.mark.usefixtures("_short_buffer")
+def test_a_table_that_is_loaded_anew_never_stands_empty() -> None:
+    server = FakeHBase()
+    an_index(COLUMNS, BEFORE, server.store())
+    beside, seen = PartitionIndex(server.store()), []
+
+    def listing() -> Iterator[tuple[tuple[str, ...], bytes]]:
+        for number in range(20):
+            seen.append(len(names(beside, "")))
+            yield ("a", str(number), "x"), b""
+
+    changed(server.store(), lambda change: change.load(TABLE, listing()))
+    assert min(seen) == 4
+    assert max(seen) > 4
+    index = PartitionIndex(server.store())
+    index.check()
+    assert len(names(index, "")) == 20
+
+
+@pytest.mark.usefixtures("_short_buffer")
+def test_a_long_transaction_that_fails_leaves_only_what_repair_removes_or_the_next_try_writes_again() -> None:
+    server = FakeHBase()
+    store = server.store()
+    an_index(COLUMNS, BEFORE, store)
+    other = "other.table"
+
+    def broken(change: IndexChange) -> None:
+        change.follow(other, COLUMNS)
+        change.load(other, [((str(number), "1", "x"), b"") for number in range(20)])
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        changed(store, broken)
+    index = PartitionIndex(store)
+    assert index.tables() == [TABLE]
+    with pytest.raises(AssertionError):
+        index.check()
+    assert repair(store).strange > 0
+    index.check()
+    assert repair(store) == Repaired()
+    changed(store, lambda change: change.follow(other, COLUMNS))
+    assert names(PartitionIndex(store), "", other) == []
+
+
+def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> None:
+    server = FakeHBase()
+    store = server.store()
+    index = an_index(COLUMNS, BEFORE, store)
+    table = index.table(TABLE)
+    row = next(store.scan_keys(table.rows, None))
+    with store.transaction() as txn:
+        txn.delete(row)
+    assert names(index, "hr = 1") == ["ds=b/hr=1/region=y"]
+    assert [each.name for each in index.partitions(index.prepare(TABLE, "hr = 1"))] == ["ds=b/hr=1/region=y"]
+    assert index.counts["postings-dropped"] == 2
+    assert repair(store) == Repaired(superfluous=2)
+    index.check()
+
+
+def test_rows_without_postings_get_them_back() -> None:
+    store = FakeHBase().store()
+    index = an_index(COLUMNS, BEFORE, store)
+    posting = next(store.scan_keys(index.table(TABLE).postings(1), None))
+    with store.transaction() as txn:
+        txn.delete(posting)
+    assert repair(store) == Repaired(missing=1)
+    index.check()
+
+
+def test_values_that_hbase_would_refuse_are_refused_before() -> None:
+    store = FakeHBase().store()
+    with pytest.raises(LimitExceeded), store.transaction() as txn:
+        txn.put(b"k", b"x" * ((8 << 20) + 1))
+    assert store.get(b"k") is None
+
+
+def test_rows_of_partitions_are_asked_for_without_their_payload() -> None:
+    store = FakeHBase().store()
+    index = an_index(COLUMNS, BEFORE, store)
+    rows = list(store.scan_keys(index.table(TABLE).rows, None))
+    assert store.existing([*rows, b"never"]) == set(rows)
+    assert store.get_many([rows[1], b"never"]) == [store.get(rows[1]), None]
+
+
+@given(st.lists(st.tuples(st.sampled_from(BEFORE), st.booleans()), max_size=12), st.integers(1, 9))
+@settings(max_examples=40, deadline=None)
+def test_transactions_of_any_length_leave_what_a_dictionary_holds(
+    steps: list[tuple[tuple[str, ...], bool]], spill: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handlers.hbase.transaction.SPILL_ENTRIES", spill)
+        store = FakeHBase().store()
+        model: set[tuple[str, ...]] = set()
+        index = an_index(COLUMNS, [], store)
+        with store.transaction() as txn:
+            change = index.change(txn)
+            for values, is_added in steps:
+                (change.add if is_added else change.drop)(TABLE, values)
+                (model.add if is_added else model.discard)(values)
+        change.publish()
+        index.check()
+        store.check()
+        assert {each.values for each in index.partitions(index.prepare(TABLE, ""))} == model
