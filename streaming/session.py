@@ -1,0 +1,127 @@
+"""The Spark session, made in one place.
+
+Splitting depends on settings that are not Spark's defaults (keys are compared exactly, nothing in a key is a variable), on a
+Java that Spark runs on, and on a Kafka connector of Spark's very version. All of it is decided here, so that drivers, tests
+and benchmarks run the same way; ``settings.conf`` wins over everything, because whoever runs a cluster knows it better.
+
+A session belongs to its process: there is one JVM in it, and ``stop`` ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from state.errors import ConfigError
+from streaming.split import NEEDED
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streaming.settings import SparkSettings
+
+
+JAVA_OLDEST: Final = 17
+JAVA_NEWEST: Final = 21
+"""Spark 4.0 is built for Java 17 and runs on 21; newer ones lack what its Hadoop libraries need."""
+JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods"
+"""Generated code of hundreds of columns has methods above the size at which Java stops compiling (docs/SPLITTING.md)."""
+CONF: Final = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    # One writer per hour beside each other, instead of a sort of every row by its hour.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.orc.compression.codec": "zstd",
+    # The names of hundreds of columns in every log line and plan help nobody.
+    "spark.sql.debug.maxToStringFields": "30",
+}
+
+
+def start(settings: SparkSettings, *, name: str = "tideline") -> SparkSession:
+    """Start a session, or raise ConfigError when PySpark or a fitting Java is missing, or Spark refuses a setting."""
+    _check_installed()
+    _use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = {
+        **CONF,
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        **({"spark.jars": ",".join(settings.jars)} if settings.jars else {}),
+        **settings.conf,
+        **NEEDED,
+    }
+    return _started(name, conf)
+
+
+def _started(name: str, conf: dict[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (PySparkException, RuntimeError) as error:
+        raise ConfigError(
+            "Spark does not start", reason=str(error)[:500], hint="Its own output above says more."
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _check_installed() -> None:
+    try:
+        import pyspark  # noqa: F401 (whether it is there is the question)
+    except ImportError as error:
+        raise ConfigError(
+            "PySpark is not installed", hint="Install the extra: pip install 'tideline[flat]'."
+        ) from error
+
+
+def _use_java() -> None:
+    """Point Spark to a Java that it runs on: the one of JAVA_HOME, else the one on the path, else one that is installed."""
+    tried = {}
+    for home in _java_homes():
+        version = _major_version(home)
+        if JAVA_OLDEST <= version <= JAVA_NEWEST:
+            os.environ["JAVA_HOME"] = str(home)
+            return
+        tried[str(home)] = version
+    raise ConfigError(
+        "Spark needs Java 17 (21 serves as well)",
+        found=tried,
+        hint="Install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME to one.",
+    )
+
+
+def _java_homes() -> list[Path]:
+    homes = []
+    if named := os.environ.get("JAVA_HOME"):
+        homes.append(Path(named))
+    if found := shutil.which("java"):
+        homes.append(Path(found).resolve().parent.parent)
+    return [*homes, *sorted(Path("/usr/lib/jvm").glob("*17*"))]
+
+
+def _major_version(home: Path) -> int:
+    """The Java's version, 0 where it cannot be run."""
+    try:
+        answer = subprocess.run(  # noqa: S603 (the Java that the user has named)
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else 0
