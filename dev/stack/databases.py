@@ -41,6 +41,7 @@ _PLACES = "/usr/sbin:/usr/local/sbin:/usr/lib/postgresql"
 class DatabaseServer(Component):
     """One server; a context manager, and ended with the process that owns it."""
 
+    scheme = ""
     account = ""
     """The system's user that it runs as when root starts it."""
     package = ""
@@ -52,6 +53,11 @@ class DatabaseServer(Component):
         self.data = self.directory / "data"
         self._reaper: Reaper | None = None
 
+    @property
+    def url(self) -> str:
+        """The database's address, without the password."""
+        return f"{self.scheme}://{USER}@{HOST}:{self.port}/{DATABASE}"
+
     def as_account(self, *command: str) -> list[str]:
         """Return the command, run as the server's own user where we are root."""
         if os.getuid() != 0:
@@ -60,11 +66,18 @@ class DatabaseServer(Component):
         return ["setpriv", f"--reuid={self.account}", f"--regid={group}", "--init-groups", "--", *command]
 
     def give_directory(self) -> None:
-        """Make the directory, and let the server's user write there (and reach it) where we are root."""
+        """Make the directory, and let the server's user write there where we are root (who has to be able to reach it)."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if os.getuid() == 0:
             account = pwd.getpwnam(self.account)
             os.chown(self.directory, account.pw_uid, account.pw_gid)
+
+    def write(self, name: str, content: str) -> Path:
+        """Write a file that the server's user may read; returns its path."""
+        file = self.directory / name
+        file.write_text(content)
+        file.chmod(0o644)
+        return file
 
     def initialise(self, command: list[str]) -> None:
         """Run the program that makes the data directory; raises ComponentFailed with what it said."""
@@ -104,6 +117,7 @@ class DatabaseServer(Component):
 class MariaDB(DatabaseServer):
     """A MariaDB server with one user, who may do everything in one database."""
 
+    scheme = "mariadb"
     account = "mysql"
     package = "mariadb-server"
 
@@ -114,7 +128,7 @@ class MariaDB(DatabaseServer):
         """Make the data directory, once, and the statements that the server runs when it starts."""
         install = self.program("mariadb-install-db")
         self.give_directory()
-        (self.directory / "init.sql").write_text(_MARIADB_INIT)
+        self.write("init.sql", _MARIADB_INIT)
         if not (self.data / "mysql").is_dir():
             options = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
             self.initialise(self.as_account(install, *options, "--skip-test-db"))
@@ -155,15 +169,11 @@ class MariaDB(DatabaseServer):
         except pymysql.MySQLError as error:
             raise TimeoutError(f"MariaDB does not answer: {error}") from error
 
-    @property
-    def url(self) -> str:
-        """The database's address, without the password."""
-        return f"mariadb://{USER}@{HOST}:{self.port}/{DATABASE}"
-
 
 class PostgreSQL(DatabaseServer):
     """A PostgreSQL server with one user, who owns one database."""
 
+    scheme = "postgresql"
     account = "postgres"
     package = "postgresql"
 
@@ -176,9 +186,7 @@ class PostgreSQL(DatabaseServer):
         self.give_directory()
         if (self.data / "PG_VERSION").is_file():
             return
-        secret = self.directory / "password"
-        secret.write_text(PASSWORD)
-        secret.chmod(0o644)
+        secret = self.write("password", PASSWORD)
         options = [f"--pgdata={self.data}", f"--username={USER}", f"--pwfile={secret}", "--no-sync"]
         self.initialise(
             self.as_account(initdb, *options, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8")
@@ -214,11 +222,6 @@ class PostgreSQL(DatabaseServer):
                     connection.execute(f"create database {DATABASE}")
         except psycopg.Error as error:
             raise TimeoutError(f"PostgreSQL does not answer: {error}") from error
-
-    @property
-    def url(self) -> str:
-        """The database's address, without the password."""
-        return f"postgresql://{USER}@{HOST}:{self.port}/{DATABASE}"
 
 
 def _postgres_places() -> list[str]:

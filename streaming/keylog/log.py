@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from state.columns.paths import KeyPath
+
 
 ROWS_PER_STATEMENT: Final = 2_000
 
@@ -104,7 +106,7 @@ class KeyLog:
         now_s = int(self.clock())
         given = list(asks)
         accepted = [ask for ask in given if EARLIEST_S <= ask.at_s <= now_s + FUTURE_S and ask.count > 0]
-        key_rows, asked_rows = _rows(accepted, storable(source, SOURCE_CHARS))
+        key_rows, asked_rows = _rows(accepted, source)
         if position is not None and source not in self._seen:
             self.position(source)
 
@@ -166,22 +168,23 @@ def _rows(asks: Iterable[Ask], source: str) -> tuple[list[dict[str, Any]], list[
     """Return the rows of both tables, each primary key once and in its order."""
     key_rows: dict[bytes, dict[str, Any]] = {}
     asked_rows: dict[tuple[int, bytes, bytes], dict[str, Any]] = {}
-    digests: dict[tuple[str, tuple[str, ...]], bytes] = {}
-    askers: dict[tuple[str, str], bytes] = {}
+    key_digests: dict[tuple[str, KeyPath], bytes] = {}
+    askers: dict[tuple[str, str], _Asker] = {}
     for ask in asks:
-        named = (ask.raw_table, ask.key.members)
-        if named not in digests:
-            digests[named] = digest(ask.raw_table, members_json(ask.key))
-            key_rows[digests[named]] = _key_row(digests[named], ask)
-        key_digest, day = digests[named], day_of(ask.at_s)
-        key_rows[key_digest]["last_day"] = max(key_rows[key_digest]["last_day"], day)
-        asker = (ask.user, ask.fingerprint)
-        if asker not in askers:
-            askers[asker] = digest(ask.user, source, ask.fingerprint)
-        identity = (day, key_digest, askers[asker])
+        named, by = (ask.raw_table, ask.key), (ask.user, ask.fingerprint)
+        if named not in key_digests:
+            key_digests[named] = digest(ask.raw_table, members_json(ask.key))
+        if by not in askers:
+            askers[by] = _Asker.of(*by, source)
+        day, key_digest, asker = day_of(ask.at_s), key_digests[named], askers[by]
+        key_row = key_rows.get(key_digest)
+        if key_row is None:
+            key_row = key_rows[key_digest] = _key_row(key_digest, ask)
+        key_row["last_day"] = max(key_row["last_day"], day)
+        identity = (day, key_digest, asker.digest)
         row = asked_rows.get(identity)
         if row is None:
-            asked_rows[identity] = _asked_row(identity, ask, source)
+            asked_rows[identity] = _asked_row(identity, ask, asker)
         else:
             row["asked_count"] += ask.count
             row["first_at"] = min(row["first_at"], ask.at_s)
@@ -190,6 +193,24 @@ def _rows(asks: Iterable[Ask], source: str) -> tuple[list[dict[str, Any]], list[
         [key_rows[each] for each in sorted(key_rows)],
         [asked_rows[each] for each in sorted(asked_rows)],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Who asks through which query, as it is stored."""
+
+    digest: bytes
+    user: str
+    source: str
+    fingerprint: str
+
+    @classmethod
+    def of(cls, user: str, fingerprint: str, source: str) -> _Asker:
+        # MySQL takes "ann " for "ann": spaces around a name cannot be a part of it.
+        stored_user = storable(user.strip(), USER_CHARS)
+        stored_fingerprint = storable(fingerprint, FINGERPRINT_CHARS)
+        identity = digest(stored_user, source, stored_fingerprint)
+        return cls(identity, stored_user, storable(source, SOURCE_CHARS), stored_fingerprint)
 
 
 def _key_row(key_digest: bytes, ask: Ask) -> dict[str, Any]:
@@ -202,15 +223,15 @@ def _key_row(key_digest: bytes, ask: Ask) -> dict[str, Any]:
     }
 
 
-def _asked_row(identity: tuple[int, bytes, bytes], ask: Ask, source: str) -> dict[str, Any]:
+def _asked_row(identity: tuple[int, bytes, bytes], ask: Ask, asker: _Asker) -> dict[str, Any]:
     day, key_digest, asker_digest = identity
     return {
         "day": day,
         "key_digest": key_digest,
         "asker_digest": asker_digest,
-        "user_name": storable(ask.user, USER_CHARS),
-        "source": source,
-        "fingerprint": storable(ask.fingerprint, FINGERPRINT_CHARS),
+        "user_name": asker.user,
+        "source": asker.source,
+        "fingerprint": asker.fingerprint,
         "asked_count": ask.count,
         "first_at": ask.at_s,
         "last_at": ask.at_s,

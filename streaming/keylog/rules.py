@@ -6,8 +6,9 @@ always and never a column at once: the newer decision takes the older one's plac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, delete, select
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from state.columns.rules import FlatRules
     from streaming.keylog.database import Merge
     from streaming.keylog.log import KeyLog
 
@@ -62,6 +64,21 @@ class Decisions:
     always: frozenset[KeyPath]
     skip: tuple[str, ...]
     pins: Mapping[KeyPath, ColumnType]
+
+    def applied_to(self, configured: FlatRules) -> FlatRules:
+        """Return the configured rules with these decisions, which win: a key skipped here leaves the whitelist there.
+
+        Raises ConfigError where the whitelist outgrows the cap on columns.
+        """
+        kept = {
+            key for key in configured.whitelist if not any(fnmatchcase(key.text, each) for each in self.skip)
+        }
+        return replace(
+            configured,
+            whitelist=frozenset(kept | self.always),
+            skip=(*configured.skip, *self.skip),
+            pins={**configured.pins, **self.pins},
+        )
 
 
 def set_rule(log: KeyLog, rule: Rule) -> None:

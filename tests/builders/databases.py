@@ -1,0 +1,25 @@
+"""Databases of a server's own, one per test."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from sqlalchemy import create_engine, make_url, text
+
+from dev.stack.databases import PASSWORD
+from streaming.keylog.address import read_address
+
+
+if TYPE_CHECKING:
+    from dev.stack.databases import DatabaseServer
+
+
+def new_database(server: DatabaseServer) -> str:
+    """Make an empty database and return its address with the password."""
+    name = f"t{uuid.uuid4().hex[:12]}"
+    engine = create_engine(read_address(server.url, PASSWORD), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return make_url(server.url).set(password=PASSWORD, database=name).render_as_string(hide_password=False)

@@ -1,0 +1,302 @@
+"""What a key log does on every database: tests that a subclass runs on its own.
+
+Unit tests run them on SQLite, integration tests on MariaDB and PostgreSQL too.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import inspect, text
+
+from state.columns.paths import KeyPath
+from state.columns.types import ColumnType
+from state.errors import Conflict, StateCorrupt
+from streaming.keylog.asked import LogFilter, asked_keys, entries, last_asked_days, raw_tables
+from streaming.keylog.asking import DAY_S, Ask, day_of
+from streaming.keylog.database import Database
+from streaming.keylog.log import Recorded
+from streaming.keylog.migrating import VERSION_TABLE, migrate, newest_version, stored_version
+from streaming.keylog.retention import ROWS_PER_TRANSACTION, forget, old_rows
+from streaming.keylog.rules import Rule, RuleKind, decisions, remove_rule, rules_of, set_rule
+from streaming.keylog.schema import metadata
+from streaming.keylog.snapshots import (
+    FlatChange,
+    FlatTable,
+    changes_of,
+    flat_table,
+    flat_table_names,
+    save_table,
+)
+from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, asked_naively, opened
+
+
+if TYPE_CHECKING:
+    from streaming.keylog.log import KeyLog
+
+
+HOSTILE = (
+    KeyPath(("a\0b",)),
+    KeyPath(("lone \ud800 half",)),
+    KeyPath(("Ключ", "a.b", "c'd", 'e"f', "g\\h")),
+    KeyPath(("fooBar",)),
+    KeyPath(("foobar",)),
+    KeyPath(("trailing ",)),
+    KeyPath(("trailing",)),
+    KeyPath(("é",)),
+    KeyPath(("e\u0301",)),
+    KeyPath(("\U0001f40d" * 1024,)),
+    KeyPath(("x" * 1024,)),
+    KeyPath(tuple("y" * 32)),
+)
+WRITERS, BATCHES = 4, 15
+WRITER = """
+import sys
+from streaming.keylog.asking import Ask
+from state.columns.paths import KeyPath
+from tests.builders.keylogs import NOW_S, RAW, opened
+
+me, batches = sys.argv[2], int(sys.argv[3])
+with opened(sys.argv[1]) as log:
+    for batch in range(batches):
+        shared = [Ask(RAW, KeyPath((f"k{n}",)), "everybody", NOW_S, "f") for n in range(40)]
+        own = [Ask(RAW, KeyPath((f"k{n}",)), me, NOW_S, "f") for n in reversed(range(40))]
+        log.record(shared + own, source="shared" if batch % 2 else me, position=None)
+        log.record([], source=me, position=str(batch))
+"""
+
+
+class KeyLogContract:
+    """Every test gets ``address``: the URL, with its password, of a database that is empty."""
+
+    def test_what_was_recorded_is_asked(self, address: str) -> None:
+        with opened(address) as log:
+            done = log.record(
+                [
+                    ask("a.b", user="ann", days_ago=1),
+                    ask("a.b", user="bob", days_ago=0, second=7, count=3),
+                    ask("c", user="ann", days_ago=40),
+                    ask("d", raw_table="other.raw"),
+                ],
+                source="s",
+                position="p1",
+            )
+            (found,) = asked_keys(log, RAW, 30)
+            assert done == Recorded(rows=4)
+            assert found.key == KeyPath(("a", "b"))
+            assert found.users == {"ann", "bob"}
+            assert (found.days, found.count) == (2, 4)
+            assert found.last_s == day_of(NOW_S) * DAY_S + 7
+            assert raw_tables(log) == ["other.raw", RAW]
+            assert last_asked_days(log, RAW)[KeyPath(("c",))] == day_of(NOW_S) - 40
+
+    def test_a_batch_that_comes_again_has_no_effect(self, address: str) -> None:
+        with opened(address) as log:
+            log.record([ask()], source="s", position="p1")
+            assert log.record([ask()], source="s", position="p1").is_repeated
+        with opened(address) as log:
+            assert log.position("s") == "p1"
+            assert log.record([ask()], source="s", position="p1").is_repeated
+            assert not log.record([ask()], source="s", position="p2").is_repeated
+            assert [each.count for each in asked_keys(log, RAW, 30)] == [2]
+
+    def test_two_miners_of_one_source_cannot_both_count(self, address: str) -> None:
+        with opened(address) as one, opened(address) as other:
+            assert one.position("s") is other.position("s") is None
+            one.record([ask()], source="s", position="p1")
+            with pytest.raises(Conflict):
+                other.record([ask()], source="s", position="p1, read elsewhere")
+            assert other.position("s") == "p1"
+            other.record([ask()], source="s", position="p2")
+            assert [each.count for each in asked_keys(one, RAW, 30)] == [2]
+
+    def test_without_a_position_counts_grow_and_ranks_do_not(self, address: str) -> None:
+        with opened(address) as log:
+            for _ in range(2):
+                log.record([ask(count=5)], source="stdin", position=None)
+            (found,) = asked_keys(log, RAW, 30)
+            assert found.users == {"ann"}
+            assert (found.days, found.count) == (1, 10)
+            assert log.position("stdin") is None
+
+    def test_a_time_that_cannot_be_is_left_out_and_counted(self, address: str) -> None:
+        with opened(address) as log:
+            key = KeyPath(("k",))
+            asks = [Ask(RAW, key, "u", at_s, "f") for at_s in (-5, 0, NOW_S + 3 * DAY_S, 1 << 62, NOW_S)]
+            assert log.record(asks, source="s", position="p") == Recorded(rows=1, refused=4)
+
+    def test_hostile_keys_and_names_stay_apart_and_come_back_as_they_were(self, address: str) -> None:
+        with opened(address) as log:
+            users = ["Ann", "ann", "ann ", "änn", "nul\0", "\ud800", "u" * 300, ""]
+            asks = [Ask(RAW, key, user, NOW_S, "f" * 99) for key in HOSTILE for user in users]
+            log.record(asks, source="source" * 99, position="at\n" * 9_999)
+            found = asked_keys(log, RAW, 1)
+            assert {each.key for each in found} == set(HOSTILE)
+            # Spaces around a name are no part of it; on MySQL they could not be.
+            assert {(len(each.users), each.count) for each in found} == {(7, 8)}
+            assert log.position("source" * 99) == "at\n" * 9_999
+
+    # The test empties its database itself, and is of three classes on purpose.
+    @settings(
+        max_examples=20,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    @given(data=st.data())
+    def test_the_window_is_what_a_naive_count_says(self, address: str, data: st.DataObject) -> None:
+        each = st.builds(
+            ask,
+            st.sampled_from(["a", "a.b", "A.b", "b"]),
+            user=st.sampled_from(["ann", "bob", "Bob"]),
+            days_ago=st.integers(0, 5),
+            fingerprint=st.sampled_from("fgh"),
+            count=st.integers(1, 9),
+            second=st.integers(0, 9_999),
+            raw_table=st.sampled_from([RAW, "other.raw"]),
+        )
+        batches = data.draw(st.lists(st.lists(each, max_size=12), max_size=4))
+        days = data.draw(st.integers(1, 7))
+        with opened(address) as log:
+            forget_everything(log)
+            for number, batch in enumerate(batches):
+                log.record(batch, source=f"s{number % 2}", position=None)
+            naive = asked_naively([one for batch in batches for one in batch], RAW, days)
+            assert asked_keys(log, RAW, days) == naive
+
+    def test_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
+        def write(name: str) -> None:
+            command = [sys.executable, "-W", "error", "-c", WRITER, address, name, str(BATCHES)]
+            subprocess.run(command, check=True, timeout=120)
+
+        # They also open the empty database at once.
+        with ThreadPoolExecutor(WRITERS) as pool:
+            list(pool.map(write, [f"writer{n}" for n in range(WRITERS)]))
+        with opened(address) as log:
+            found = asked_keys(log, RAW, 30)
+            assert len(found) == 40
+            assert {each.count for each in found} == {2 * WRITERS * BATCHES}
+            assert {len(each.users) for each in found} == {WRITERS + 1}
+            assert [log.position(f"writer{n}") for n in range(WRITERS)] == [str(BATCHES - 1)] * WRITERS
+
+    def test_the_scripts_lead_to_the_schema_of_the_code(self, address: str) -> None:
+        with opened(address) as log, log.database.read() as connection:
+            options = {
+                "version_table": VERSION_TABLE,
+                "compare_type": True,
+                "include_name": lambda name, kind, _parents: kind != "table" or name.startswith("tideline_"),
+            }
+            context = MigrationContext.configure(connection, opts=options)
+            assert compare_metadata(context, metadata) == []
+            assert stored_version(connection) == newest_version()
+
+    def test_an_older_schema_is_brought_up_and_keeps_its_rows(self, address: str) -> None:
+        database = Database(address)
+        migrate(database, "0001")
+        with database.read() as connection:
+            assert "tideline_flat_table" not in inspect(connection).get_table_names()
+        database.write(
+            lambda connection: connection.execute(
+                text(
+                    "INSERT INTO tideline_rule VALUES ('d.t', 'skip', :digest, '$.x', '', '', 'me', 1)"
+                ).bindparams(digest=b"0" * 16)
+            )
+        )
+        database.close()
+        with opened(address) as log:
+            assert decisions(log, "d.t").skip == ("$.x",)
+            assert flat_table_names(log) == []
+
+    def test_a_script_that_was_stopped_half_way_is_run_again(self, address: str) -> None:
+        database = Database(address)
+        migrate(database)
+        database.write(lambda connection: connection.execute(text("DROP TABLE tideline_flat_change")))
+        database.write(
+            lambda connection: connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+        )
+        database.close()
+        with opened(address) as log:
+            assert changes_of(log, FLAT) == []
+
+    def test_a_newer_schema_is_refused(self, address: str) -> None:
+        database = Database(address)
+        migrate(database)
+        database.write(
+            lambda connection: connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9000'"))
+        )
+        database.close()
+        with pytest.raises(StateCorrupt, match="newer version"):
+            opened(address)
+
+    def test_decisions_about_keys_are_kept_and_taken_back(self, address: str) -> None:
+        key = KeyPath(("a", "b.c"))
+        with opened(address) as log:
+            set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.INT, set_by="ann"))
+            set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT, set_by="bob"))
+            set_rule(log, Rule(FLAT, RuleKind.ALWAYS, key))
+            set_rule(log, Rule("other.flat", RuleKind.SKIP, "$.a*"))
+            found = decisions(log, FLAT)
+            assert found.always == {key}
+            assert found.skip == ()
+            assert found.pins == {key: ColumnType.BIGINT}
+            assert [rule.set_by for rule in rules_of(log, FLAT)] == ["", "bob"]
+            set_rule(log, Rule(FLAT, RuleKind.SKIP, key.text))
+            now = decisions(log, FLAT)
+            assert (now.always, now.skip, now.pins) == (frozenset(), (key.text,), {})
+            assert remove_rule(log, FLAT, RuleKind.SKIP, key.text)
+            assert not remove_rule(log, FLAT, RuleKind.SKIP, key.text)
+
+    def test_a_snapshot_is_replaced_by_the_same_or_a_newer_version_only(self, address: str) -> None:
+        change = FlatChange(4, 0, NOW_S, "append", 1, "$.a", "asked by 3 users")
+        later = FlatChange(5, 0, NOW_S, "widen", 1, "$.a", "y" * 5_000)
+        with opened(address) as log:
+            assert flat_table(log, FLAT) is None
+            for _ in range(2):
+                save_table(log, FlatTable(FLAT, 4, NOW_S, {"slots": ["é", 1]}), [change])
+            save_table(log, FlatTable(FLAT, 3, NOW_S, {}))
+            assert flat_table(log, FLAT) == FlatTable(FLAT, 4, NOW_S, {"slots": ["é", 1]})
+            save_table(log, FlatTable(FLAT, 5, NOW_S, {"big": "x" * 200_000}), [later, change])
+            assert [each.version for each in changes_of(log, FLAT)] == [5, 4]
+            assert changes_of(log, FLAT, before_version=5) == [change]
+            assert flat_table_names(log) == [FLAT]
+
+    def test_old_rows_are_forgotten_a_bounded_number_at_a_time(self, address: str) -> None:
+        many = ROWS_PER_TRANSACTION + 100
+        old = [ask(f"k{n % 50}", days_ago=20 + n % 3, fingerprint=f"f{n}") for n in range(many)]
+        with opened(address) as log:
+            log.record([*old, ask("k0", days_ago=2), ask("new", days_ago=9)], source="s", position="p")
+            assert (old_rows(log, 10).rows, old_rows(log, 10).keys) == (many, 49)
+            first = forget(log, 10, transactions_max=1)
+            assert (first.rows, first.is_complete) == (ROWS_PER_TRANSACTION, False)
+            rest = forget(log, 10)
+            assert (rest.rows, rest.keys, rest.is_complete) == (100, 49, True)
+            assert {each.key.text for each in asked_keys(log, RAW, 100)} == {"$.k0", "$.new"}
+            assert forget(log, 10).rows == 0
+            assert log.position("s") == "p"
+
+    def test_the_log_itself_can_be_looked_at(self, address: str) -> None:
+        with opened(address) as log:
+            log.record([ask("a", user="ann"), ask("b", user="bob", days_ago=1)], source="s", position=None)
+            log.record([ask("a", user="ann", days_ago=3)], source="t", position=None)
+            assert [each.key.text for each in entries(log, LogFilter(), 10)] == ["$.a", "$.b", "$.a"]
+            assert [each.day for each in entries(log, LogFilter(user="bob"), 10)] == [day_of(NOW_S) - 1]
+            assert len(list(entries(log, LogFilter(days=3), 10))) == 2
+            assert len(list(entries(log, LogFilter(), 1))) == 1
+            key = KeyPath(("a",))
+            (found,) = entries(log, LogFilter(raw_table=RAW, source="t", key=key), 10)
+            assert (found.source, found.user, found.fingerprint, found.count) == ("t", "ann", "f1", 1)
+
+
+def forget_everything(log: KeyLog) -> None:
+    def work(connection: object) -> None:
+        for table in metadata.sorted_tables:
+            connection.execute(table.delete())  # type: ignore[attr-defined]
+
+    log.database.write(work)

@@ -1,0 +1,59 @@
+"""Questions, key logs and their naive model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from state.columns.asked import Asked
+from state.columns.paths import KeyPath
+from streaming.keylog.asking import DAY_S, Ask, day_of
+from streaming.keylog.log import KeyLog
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+NOW_S = 1_795_300_000
+RAW = "web.raw_events"
+FLAT = "web.events_flat"
+
+
+def opened(address: str, password: str | None = None, now_s: int = NOW_S) -> KeyLog:
+    return KeyLog.open(address, password=password, clock=lambda: now_s)
+
+
+def ask(
+    key: str = "action.name",
+    *,
+    user: str = "ann",
+    days_ago: int = 0,
+    fingerprint: str = "f1",
+    count: int = 1,
+    raw_table: str = RAW,
+    second: int = 0,
+) -> Ask:
+    """Return a question at midnight of the day before so many days, and some seconds."""
+    at_s = (day_of(NOW_S) - days_ago) * DAY_S + second
+    return Ask(raw_table, KeyPath.of_dotted(key), user, at_s, fingerprint, count)
+
+
+def asked_naively(asks: Iterable[Ask], raw_table: str, days: int) -> list[Asked]:
+    """Return what ``asked_keys`` should, from the questions themselves."""
+    since = day_of(NOW_S) - days + 1
+    by_key: dict[KeyPath, list[Ask]] = defaultdict(list)
+    for each in asks:
+        if each.raw_table == raw_table and day_of(each.at_s) >= since:
+            by_key[each.key].append(each)
+    return [
+        Asked(
+            key,
+            frozenset(each.user for each in group),
+            len({day_of(each.at_s) for each in group}),
+            sum(each.count for each in group),
+            min(each.at_s for each in group),
+            max(each.at_s for each in group),
+        )
+        for key, group in sorted(by_key.items())
+    ]

@@ -1,0 +1,42 @@
+"""MariaDB and PostgreSQL, each started once per session when a test first asks; every test has a database of its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.databases import DatabaseServer, MariaDB, PostgreSQL
+from dev.stack.errors import StackError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[DatabaseServer]:
+    yield from _served(MariaDB)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[DatabaseServer]:
+    yield from _served(PostgreSQL)
+
+
+def _served(kind: type[MariaDB | PostgreSQL]) -> Iterator[DatabaseServer]:
+    # Not below pytest's directory, which is root's alone where root runs the tests.
+    with tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as directory:
+        server = kind(Path(directory))
+        with ExitStack() as running:
+            try:
+                running.enter_context(server)
+            except StackError as error:
+                if os.environ.get("CI"):
+                    raise
+                pytest.skip(f"no {server.name}: {error}")
+            yield server

@@ -1,0 +1,82 @@
+"""The key log on MariaDB and PostgreSQL: the contract, and a server that goes away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from dev.stack.databases import PASSWORD
+from state.errors import InvalidRequest, KeyLogUnavailable
+from streaming.keylog.address import read_address
+from streaming.keylog.asked import asked_keys
+from streaming.keylog.log import KeyLog
+from tests.builders.databases import new_database
+from tests.builders.keylog_contract import KeyLogContract
+from tests.builders.keylogs import RAW, ask, opened
+
+
+if TYPE_CHECKING:
+    from dev.stack.databases import DatabaseServer
+
+
+class TestOnMariaDB(KeyLogContract):
+    """Every test of the contract."""
+
+    @pytest.fixture
+    def address(self, mariadb: DatabaseServer) -> str:
+        return new_database(mariadb)
+
+
+class TestOnPostgreSQL(KeyLogContract):
+    """Every test of the contract."""
+
+    @pytest.fixture
+    def address(self, postgresql: DatabaseServer) -> str:
+        return new_database(postgresql)
+
+
+@pytest.fixture(params=["mariadb", "postgresql"])
+def server(request: pytest.FixtureRequest) -> DatabaseServer:
+    found: DatabaseServer = request.getfixturevalue(request.param)
+    return found
+
+
+def test_a_server_that_was_away_is_used_again_and_nothing_counts_twice(server: DatabaseServer) -> None:
+    with opened(new_database(server)) as log:
+        log.record([ask()], source="s", position="p1")
+        server.kill()
+        with pytest.raises(KeyLogUnavailable) as raised:
+            log.record([ask()], source="s", position="p2")
+        server.start()
+        assert PASSWORD not in str(raised.value)
+        log.record([ask()], source="s", position="p2")
+        log.record([ask()], source="s", position="p2")
+        assert [each.count for each in asked_keys(log, RAW, 30)] == [2]
+
+
+def test_a_wrong_password_is_told_without_the_right_one(server: DatabaseServer) -> None:
+    with pytest.raises(KeyLogUnavailable) as raised:
+        KeyLog.open(server.url, password="not-this-one")
+    assert "not-this-one" not in str(raised.value)
+    assert "password" in str(raised.value)
+
+
+def test_a_user_without_rights_is_told_what_is_wanted(server: DatabaseServer) -> None:
+    address = new_database(server)
+    engine = create_engine(read_address(address))
+    host = "" if server.name == "postgresql" else "@'127.0.0.1'"
+    statements = [f"CREATE USER visitor{host} IDENTIFIED BY 'visitor'"]
+    if server.name == "postgresql":
+        statements = ["DROP USER IF EXISTS visitor", "CREATE USER visitor PASSWORD 'visitor'"]
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(
+                text(statement.replace("CREATE USER visitor@", "CREATE OR REPLACE USER visitor@"))
+            )
+    engine.dispose()
+    visitor = make_url(address).set(username="visitor", password="visitor")
+    with pytest.raises((InvalidRequest, KeyLogUnavailable)) as raised:
+        opened(visitor.render_as_string(hide_password=False))
+    assert "denied" in str(raised.value)
