@@ -11,9 +11,9 @@ None for a name     InvalidRequest (MetaException)
 filter not usable   BadFilter (MetaException), whose message begins as the metastore's does
 =================== =========================================================================================
 
-``by_expr`` gets an expression serialized by Hive with Kryo. Reading that can run code of the sender's choice, so it is not
-read: the answer is "all partitions, and some of them may not match", which every client has to take, and takes by checking
-the partitions itself.
+``by_expr`` gets an expression serialized by Hive with Kryo. Reading that can run code of the sender's choice, so it is read
+only where a reader for it is given (``handlers.expressions``). Without one, and for an expression that it cannot read, the answer
+is "all partitions, and some of them may not match", which every client has to take, and takes by checking the partitions itself.
 """
 
 from __future__ import annotations
@@ -21,16 +21,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from state.errors import InvalidRequest
+from state.errors import BadFilter, InvalidRequest
+from state.partitions.binding import bind
 from state.partitions.bound import Bound, Leaf, all_of
 from state.partitions.dialect import HIVE_4, Dialect
+from state.partitions.expressions import UNKNOWN, Expression, Translated, filter_of
 from state.partitions.index import ALL, IndexedPartition, PartitionIndex, first
 from state.partitions.intervals import point
 from state.partitions.names import partition_name
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from state.partitions.records import IndexedTable
+
+    ExpressionReader = Callable[[bytes], Expression | None]
+    """Reads the bytes that Hive's clients send; None where it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +51,12 @@ class ByExprAnswer:
 class PartitionCalls:
     """The calls over one index, in one dialect of the filter language."""
 
-    def __init__(self, index: PartitionIndex, dialect: Dialect = HIVE_4) -> None:
+    def __init__(
+        self, index: PartitionIndex, dialect: Dialect = HIVE_4, read: ExpressionReader | None = None
+    ) -> None:
         self._index = index
         self._dialect = dialect
+        self._read = read
 
     def by_filter(
         self, db: str | None, table: str | None, text: str | None, most: int = ALL
@@ -90,9 +100,21 @@ class PartitionCalls:
         return first(names, most)
 
     def by_expr(self, db: str | None, table: str | None, expression: bytes, most: int = ALL) -> ByExprAnswer:
-        """``get_partitions_by_expr``, without looking into ``expression``: all partitions, some of which may not match."""
-        assert isinstance(expression, bytes)
-        return ByExprAnswer(self.by_filter(db, table, None, most), has_unknown=True)
+        """``get_partitions_by_expr``: exact where the expression is read and a filter can say it, else more than matches."""
+        indexed = self._index.table(_name(db, table))
+        asked = UNKNOWN if self._read is None else self._translated(indexed, self._read(expression))
+        bound = None
+        if asked.filter is not None:
+            try:
+                bound = bind(asked.filter, indexed.form.columns, HIVE_4, indexed.form.default_partition)
+            except BadFilter:
+                asked = UNKNOWN
+        found = self._index.partitions(self._index.prepared(indexed, bound), most)
+        return ByExprAnswer(found, has_unknown=not asked.is_exact)
+
+    @staticmethod
+    def _translated(indexed: IndexedTable, expression: Expression | None) -> Translated:
+        return UNKNOWN if expression is None else filter_of(expression, indexed.form.default_partition)
 
 
 def _name(db: str | None, table: str | None) -> str:

@@ -1,0 +1,169 @@
+"""Expressions written by the classes of Hive 2.3 and of Hive 4, read by the Java process, and answered as Hive 4 answers them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from hmsclient.genthrift.hive_metastore.ttypes import PartitionsByExprRequest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from handlers.expressions import ExpressionJvm
+from handlers.metastore import Metastore
+from handlers.structs import Database
+from state.partitions.calls import PartitionCalls
+from tests.builders.expressions import HiveWriter, call, column, constant
+from tests.builders.hive_tables import a_partition, a_table
+from tests.builders.partitions import DEFAULT, an_index
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from state.partitions.expressions import Expression
+
+
+COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]
+ROWS = [
+    ("1", "a", "2020-01-01"),
+    ("2", "ab", "2020-01-02"),
+    ("3", "it's", "2020-01-02"),
+    ("255", "b", "1969-12-31"),
+    (DEFAULT, "x_y", "2020-01-03"),
+    ("7", DEFAULT, DEFAULT),
+]
+NR, S, D = column("i", "int"), column("s"), column("d", "date")
+ONE, TWO = constant(1, "int"), constant(2, "int")
+DAY = constant("2020-01-02", "date")
+EXACT: dict[str, Expression] = {
+    "equal": call("OPEqual", NR, ONE),
+    "reversed": call("OPLessThan", ONE, NR),
+    "and": call("OPAnd", call("OPGreaterThan", NR, ONE), call("OPNotEqual", S, constant("it's"))),
+    "or": call("OPOr", call("OPEqual", NR, ONE), call("OPEqual", NR, TWO), call("OPEqual", S, constant("b"))),
+    "in": call("In", NR, ONE, TWO),
+    "not in": call("OPNot", call("In", NR, ONE, TWO)),
+    "between": call("Between", constant("false", "boolean"), NR, ONE, TWO),
+    "not between": call("Between", constant("true", "boolean"), NR, ONE, TWO),
+    "null": call("OPNull", NR),
+    "not null": call("OPNotNull", NR),
+    "date": call("OPEqualOrGreaterThan", D, DAY),
+    "text": call("OPEqualOrLessThan", S, constant("ab")),
+}
+NO_TEXT = set(EXACT) - {"and", "or", "text"}
+LARGER: dict[str, Expression] = {
+    "a conversion": call("OPEqual", call("ToDate", S), DAY),
+    "a class that is not on the list": call("OPEqual", call("Length", S), ONE),
+    "null constant": call("OPEqual", NR, constant(None, "int")),
+}
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[ExpressionJvm]:
+    jvm = ExpressionJvm()
+    yield jvm
+    jvm.close()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["Hive 2.3", "Hive 4"])
+def writer(request: pytest.FixtureRequest) -> Iterator[HiveWriter]:
+    with HiveWriter(is_hive4=request.param) as open_writer:
+        yield open_writer
+
+
+@pytest.mark.parametrize("name", [*EXACT, "like", "timestamp", "bigint"])
+def test_what_either_hive_writes_is_read_as_it_was_meant(
+    writer: HiveWriter, reader: ExpressionJvm, name: str
+) -> None:
+    more: dict[str, Expression] = {
+        "like": call("like", S, constant("a%")),
+        "timestamp": call(
+            "OPLessThan", column("t", "timestamp"), constant("2020-01-02 03:04:05.5", "timestamp")
+        ),
+        "bigint": call("OPEqual", column("b", "bigint"), constant(1 << 40, "bigint")),
+    }
+    expression = {**EXACT, **more}[name]
+    read = reader.read(writer.bytes_of(expression))
+    assert repr(read).replace(".500000000", ".5") == repr(expression)
+
+
+def test_only_classes_on_the_list_are_made(writer: HiveWriter, reader: ExpressionJvm) -> None:
+    assert reader.read(writer.bytes_of(LARGER["a class that is not on the list"])) is None
+    assert reader.read(writer.bytes_of(EXACT["equal"])) == EXACT["equal"]
+
+
+@pytest.mark.parametrize("data", [b"", b"foo", b"\x01\x00org.apache.hadoop.hive.ql.plan.", b"\xff" * 100])
+def test_bytes_that_are_no_expression_are_not_read(reader: ExpressionJvm, data: bytes) -> None:
+    before = reader.failures
+    assert reader.read(data) is None
+    assert reader.failures == before + 1
+
+
+def test_cut_off_and_changed_bytes_never_stop_the_reading(writer: HiveWriter, reader: ExpressionJvm) -> None:
+    whole = writer.bytes_of(EXACT["and"])
+    for at in range(0, len(whole), 7):
+        reader.read(whole[:at])
+        reader.read(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+    assert reader.read(whole) == EXACT["and"]
+
+
+def test_the_java_process_runs_as_nobody_where_we_are_root_and_may_write_no_file(
+    writer: HiveWriter, reader: ExpressionJvm
+) -> None:
+    assert reader.read(writer.bytes_of(EXACT["equal"])) is not None
+    pid = reader.pid
+    assert pid is not None
+    with open(f"/proc/{pid}/limits", encoding="ascii") as limits:  # noqa: PTH123 - no path of a file system
+        assert any(line.split()[:5] == ["Max", "file", "size", "0", "0"] for line in limits)
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 - likewise
+        uids = next(line.split()[1:] for line in status if line.startswith("Uid:"))
+    assert uids == ["65534" if os.geteuid() == 0 else str(os.geteuid())] * 4
+
+
+@pytest.fixture(scope="module")
+def theirs(target: ClusterEndpoints) -> Iterator[tuple[Any, str]]:
+    db = f"expressions_{uuid.uuid4().hex[:12]}"
+    host, port = target.metastore.removeprefix("thrift://").split(":")
+    transport = TBufferedTransport(TSocket(host, int(port)))
+    with Metastore(target.metastore) as client:
+        client.create_database(Database(name=db))
+        table = a_table(db, "p", partition_keys=[name for name, _ in COLUMNS], external=True)
+        for key, (_, declared) in zip(table.partitionKeys or [], COLUMNS, strict=True):
+            key.type = declared
+        client.create_table(table)
+        known = client.get_table(db, "p")
+        client.add_partitions(db, "p", [a_partition(known, *values) for values in ROWS])
+        transport.open()
+        yield ThriftHiveMetastore.Client(TBinaryProtocol(transport)), db
+        transport.close()
+        client.drop_database(db, cascade=True)
+
+
+@pytest.mark.parametrize("name", [*EXACT, *LARGER])
+def test_the_answer_is_that_of_hive_4_or_more_and_says_so(
+    theirs: tuple[Any, str], reader: ExpressionJvm, hive4: HiveWriter, name: str
+) -> None:
+    client, db = theirs
+    expression = hive4.bytes_of({**EXACT, **LARGER}[name])
+    calls = PartitionCalls(an_index(COLUMNS, ROWS), read=reader.read)
+    ours = calls.by_expr("sales", "events", expression)
+    found = client.get_partitions_by_expr(PartitionsByExprRequest(dbName=db, tblName="p", expr=expression))
+    answer = [tuple(partition.values) for partition in found.partitions]
+    assert ours.has_unknown == (name in LARGER)
+    if ours.has_unknown:
+        assert {partition.values for partition in ours.partitions} >= set(answer)
+    else:
+        # Hive takes the default partition of a text column for a text, or for NULL, depending on the constants.
+        without = [values for values in answer if values[1] != DEFAULT or name in NO_TEXT]
+        assert [partition.values for partition in ours.partitions] == without
+
+
+@pytest.fixture(scope="module")
+def hive4() -> Iterator[HiveWriter]:
+    with HiveWriter(is_hive4=True) as open_writer:
+        yield open_writer
