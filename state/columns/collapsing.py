@@ -51,15 +51,18 @@ class Moved:
 
 
 def collapse(
-    asked: Iterable[Asked], rules: FlatRules, fills: Mapping[KeyPath, float] | None = None
+    asked: Iterable[Asked],
+    rules: FlatRules,
+    fills: Mapping[KeyPath, float] | None = None,
+    live: Collection[KeyPath] = (),
 ) -> tuple[list[Group], list[Moved]]:
-    """Return the keys that stay and those that do not; ``fills`` as in ``demand_of``. One ``Asked`` per key comes in.
+    """Return the keys that stay and those that do not; ``fills`` and ``live`` as in ``demand_of``. One ``Asked`` per key comes in.
 
     No two keys that stay lie within each other, the whitelist aside.
     """
     by_key = {each.key: each for each in asked}
     free = [key for key in by_key if key not in rules.whitelist]
-    objects = _objects_by_shape(free, rules, fills)
+    objects = _objects_by_shape(free, rules, fills, live)
     outvoted = _outvoted(free, by_key, rules).difference(objects)
     for key in (*rules.whitelist, *(key for key in free if key not in outvoted)):
         objects.setdefault(key, "people ask for it as a whole")
@@ -79,22 +82,28 @@ def looks_generated(names: Collection[str]) -> bool:
 
 
 def _objects_by_shape(
-    keys: Iterable[KeyPath], rules: FlatRules, fills: Mapping[KeyPath, float] | None
+    keys: Iterable[KeyPath],
+    rules: FlatRules,
+    fills: Mapping[KeyPath, float] | None,
+    live: Collection[KeyPath],
 ) -> dict[KeyPath, str]:
     """Return the objects that are columns whoever asks, with the reason."""
     objects = {}
     members: dict[KeyPath, dict[str, float]] = defaultdict(dict)
+    """Of each object, the members that rows have brought, with the share of rows."""
     for key in keys:
         fill = 1.0 if fills is None else fills.get(key, 0.0)
         above = _above(key)
         if len(above) >= rules.depth_max:
             objects[above[rules.depth_max - 1]] = f"its members lie deeper than {rules.depth_max}"
         for at, parent in enumerate(above, 1):
+            seen, name = members[parent], key.members[at]
             if fill > 0.0:
-                name = key.members[at]
-                members[parent][name] = max(fill, members[parent].get(name, 0.0))
+                seen[name] = max(fill, seen.get(name, 0.0))
     for parent, filled in members.items():
         reason = _reason(filled, rules)
+        if not filled and parent in live:
+            reason = "it is a column, and no row has brought any of the members lately"
         if reason:
             objects.setdefault(parent, reason)
     return {key: reason for key, reason in objects.items() if not rules.skips(key)}

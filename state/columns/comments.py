@@ -36,7 +36,7 @@ VERSION_PARAMETER: Final = "tideline.schema_version"
 KEY_PARAMETER: Final = "tideline.key."
 FORMER_PARAMETER: Final = "tideline.former."
 _RESCUED_COMMENT: Final = '{"s":"reserved"}'
-_HOUR: Final = re.compile(r"\d{10}")
+_HOUR: Final = re.compile(r"[0-9]{10}")
 _TYPES: Final = {each.name.lower(): each for each in ColumnType if each is not ColumnType.NULL}
 _FIELDS: Final = frozenset("kdflts")
 

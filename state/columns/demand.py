@@ -91,10 +91,13 @@ def demand_of(
     """Return the demand that ``asked`` makes.
 
     ``fills`` holds the share of rows that bring each key, keys never seen left out; None where nothing has been looked at yet.
-    ``live`` holds the keys that have a column: of two that rank alike, the one with a column keeps it.
+    ``live`` holds the keys that have a column: of two that rank alike, the one with a column keeps it, and that no row has brought
+    such a key lately is no reason against it (a writer that starts anew has seen nothing; ``evolution`` tells silent ones).
     """
     whys: dict[KeyPath, Why] = {}
-    groups, moved = collapse(_unskipped(asked, rules, whys), rules, fills)
+    if fills is not None:
+        fills = dict.fromkeys(live, 1.0) | {key: fill for key, fill in fills.items() if fill > 0.0}
+    groups, moved = collapse(_unskipped(asked, rules, whys), rules, fills, live)
     whys |= {each.key: _told(each) for each in moved}
     wanted, unseen = _admitted(_ranked(groups, rules, frozenset(live)), rules, fills, whys)
     return Demand(tuple(wanted), tuple(unseen), whys)

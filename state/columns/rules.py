@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from state.columns.paths import DEPTH_MAX
 from state.columns.slots import SLOTS_MAX
 from state.columns.types import ColumnType
 from state.errors import ConfigError
@@ -82,6 +83,10 @@ class FlatRules:
         for name in ("fill_min", "parent_users_share_min", "misfit_share_max"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError("a rule of the flat table is a share from 0 to 1", rule=name)
+        if self.depth_max > DEPTH_MAX:
+            raise ConfigError(
+                "columns lie deeper than keys are read", depth_max=self.depth_max, limit=DEPTH_MAX
+            )
         if self.empty_days < self.retention_days:
             raise ConfigError(
                 "a slot would be used again while old partitions are kept",

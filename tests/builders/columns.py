@@ -1,0 +1,162 @@
+"""Keys, questions, observations and layouts of flat tables, in few words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from state.columns.asked import Asked
+from state.columns.observations import HourBook, KeySeen, KeyWindow, Observations
+from state.columns.paths import KeyPath
+from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
+from state.columns.types import NOTHING, ColumnType, Evidence, integers
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+T0 = 500_000 * HOUR_S
+"""An hour to begin at."""
+FLOATS = Evidence(has_floats=True)
+BOOLEANS = Evidence(has_booleans=True)
+TEXT = Evidence(has_text=True)
+
+
+def a_key(dotted: str) -> KeyPath:
+    return KeyPath(tuple(dotted.split(".")))
+
+
+def asked_by(dotted: str, users: Collection[str] = ("ann",), days: int = 1, count: int = 1) -> Asked:
+    return Asked(a_key(dotted), frozenset(users), days, count, first_s=T0, last_s=T0 + count)
+
+
+def a_window(
+    evidence: Evidence, values: int = 5_000, first_hour: int = T0, last_hour: int = T0, misfits: int = 0
+) -> KeyWindow:
+    seen = KeySeen(2 * values, values - misfits, misfits, evidence)
+    return KeyWindow(seen, first_hour, last_hour, seen.misfit_share)
+
+
+def a_slot(
+    index: int,
+    dotted: str,
+    column_type: ColumnType = ColumnType.STRING,
+    *,
+    state: SlotState = SlotState.LIVE,
+    hours: tuple[int, int] | None = (T0, T0),
+    name: str | None = None,
+) -> Slot:
+    first, last = hours or (None, None)
+    return Slot(
+        index, name or dotted.replace(".", "/").lower(), a_key(dotted), column_type, first, last, state
+    )
+
+
+def a_layout(*slots: Slot, version: int = 1) -> Layout:
+    reserved = Slot(0, RESCUED, None, ColumnType.STRING, state=SlotState.RESERVED)
+    layout = Layout(version, (reserved, *slots))
+    layout.check()
+    return layout
+
+
+def a_book(hours: Iterable[int], dotted: str, evidence: Evidence = TEXT, values: int = 10) -> HourBook:
+    seen = Observations(values, 0, {a_key(dotted): KeySeen(values, values, 0, evidence)})
+    return HourBook(dict.fromkeys(hours, seen))
+
+
+def evidences() -> st.SearchStrategy[Evidence]:
+    """Any evidence, most of its bounds near where types change."""
+    edges = [
+        0,
+        *(
+            sign * (1 << bits) + near
+            for bits in (7, 15, 31, 53, 63, 64)
+            for sign in (1, -1)
+            for near in (-1, 0, 1)
+        ),
+    ]
+    ints = st.one_of(st.sampled_from(edges), st.integers(-(10**25), 10**25))
+    ranges = st.one_of(st.just(NOTHING), st.tuples(ints, ints).map(lambda two: integers(min(two), max(two))))
+    flags = st.builds(
+        Evidence,
+        has_floats=st.booleans(),
+        has_booleans=st.booleans(),
+        has_text=st.booleans(),
+    )
+    return st.builds(Evidence.join, ranges, st.one_of(st.just(NOTHING), flags))
+
+
+def members() -> st.SearchStrategy[str]:
+    """Names of members: common ones, those that break something somewhere, and any text."""
+    odd = [
+        "a",
+        "A",
+        "b",
+        "a.b",
+        "a/b",
+        "/",
+        "a:b",
+        "a,b",
+        "`",
+        "\\",
+        "'",
+        '"',
+        "%2e",
+        "%",
+        "~1",
+        "a~1",
+        "\u0130",
+        "\u017f",
+        "s",
+        "\u0131",
+        "I",
+    ]
+    more = [
+        "*",
+        "*a",
+        "[0]",
+        "a[0]",
+        "\u03c2",
+        "\u03c3",
+        "\u03a3",
+        " ",
+        " a",
+        "a ",
+        "\t",
+        "\n",
+        "\x00",
+        "\ud800",
+        "\U0001f600",
+        "\u0435",
+        "\u212a",
+        "\u00e9",
+        "e\u0301",
+    ]
+    return st.one_of(st.sampled_from(odd + more), st.text(min_size=1, max_size=12))
+
+
+def keys() -> st.SearchStrategy[KeyPath]:
+    return st.lists(members(), min_size=1, max_size=4).map(lambda names: KeyPath(tuple(names)))
+
+
+def seens() -> st.SearchStrategy[KeySeen]:
+    def built(rows: int, nonnull: int, misfits: int, evidence: Evidence) -> KeySeen:
+        return KeySeen(rows + nonnull + misfits, nonnull, misfits, evidence)
+
+    counts = st.integers(0, 10**6)
+    return st.builds(built, counts, counts, counts, evidences())
+
+
+def observations() -> st.SearchStrategy[Observations]:
+    def built(rows: int, malformed: int, seen: dict[KeyPath, KeySeen]) -> Observations:
+        return Observations(rows + malformed, malformed, seen)
+
+    by_key = st.dictionaries(keys(), seens(), max_size=4)
+    return st.builds(built, st.integers(0, 10**6), st.integers(0, 10**6), by_key)
+
+
+def books() -> st.SearchStrategy[HourBook]:
+    hours = st.integers(0, 50).map(lambda hour: T0 + hour * HOUR_S)
+    return st.builds(HourBook, st.dictionaries(hours, observations(), max_size=4), st.integers(-1, 9))

@@ -1,0 +1,52 @@
+"""Two texts for one key are one key, and the text that stands for it reads back as it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from state.columns.paths import KeyPath
+from state.errors import BadInput
+from tests.builders.columns import a_key, keys
+
+
+@given(keys())
+def test_the_text_of_a_key_reads_back_as_the_key(key: KeyPath) -> None:
+    assert KeyPath.of_json_path(key.text) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "dotted"),
+    [
+        ("$.action.name", "action.name"),
+        ("$['action']['name']", "action.name"),
+        ('$["action"].name', "action.name"),
+        ("$.items[0].id", "items"),
+        ("$.items[*]", "items"),
+        ("$.items.*", "items"),
+        ("$.items[0:2].id", "items"),
+    ],
+)
+def test_all_ways_to_write_a_path_lead_to_one_key(text: str, dotted: str) -> None:
+    assert KeyPath.of_json_path(text) == a_key(dotted)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a.b", "$", "$.", "$..a", "$[0]", "$.*", "$['']", "$" + ".a" * 40, "$." + "a" * 2000]
+)
+def test_a_text_that_names_no_member_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        KeyPath.of_json_path(text)
+
+
+@pytest.mark.parametrize("member", ["*", "it's", " a"])
+def test_a_key_that_get_json_object_cannot_write_has_no_path_for_it(member: str) -> None:
+    assert KeyPath((member,)).json_path is None or "'" in member
+
+
+def test_a_key_is_within_itself_and_its_ancestors() -> None:
+    assert a_key("a.b").is_within(a_key("a"))
+    assert a_key("a.b").is_within(a_key("a.b"))
+    assert not a_key("ab").is_within(a_key("a"))
+    assert a_key("a").parent is None
+    assert a_key("a.b").parent == a_key("a")

@@ -1,0 +1,198 @@
+"""Evidence from texts agrees with what is in them, and no text, however hostile, stops it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.columns.observations import KeySeen
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
+from state.columns.sniffing import sniff
+from state.columns.types import NOTHING, ColumnType, Evidence, integers
+from tests.builders.columns import BOOLEANS, FLOATS, TEXT, a_key, members
+
+
+RULES = FlatRules()
+A = a_key("a")
+
+
+def evidence_of(value: str, rules: FlatRules = RULES) -> Evidence:
+    """The evidence of one row whose member a has ``value``, which is JSON text."""
+    found = sniff([f'{{"a":{value}}}'], rules)
+    assert not found.malformed
+    return found.keys[A].evidence if A in found.keys else NOTHING
+
+
+@pytest.mark.parametrize(
+    ("value", "evidence"),
+    [
+        ("1", integers(1, 1)),
+        ("-0", integers(0, 0)),
+        ("123456789012345678901", integers(123456789012345678901, 123456789012345678901)),
+        ("9" * 5_000, TEXT),
+        ("1.10", FLOATS),
+        ("1e5", FLOATS),
+        ("-0.0", FLOATS),
+        ("1e400", TEXT),
+        ("-1E400", TEXT),
+        ("true", BOOLEANS),
+        ('"7"', TEXT),
+        ('""', TEXT),
+        ('"true"', TEXT),
+        ('"a\tb"', TEXT),
+        ('"\\ud800"', TEXT),
+        ("[]", TEXT),
+        ("{}", TEXT),
+        ("null", NOTHING),
+        ("1}trailing{", integers(1, 1)),
+        ('1,"a":"x"', integers(1, 1)),
+        ('null,"a":2', integers(2, 2)),
+    ],
+)
+def test_a_value_gives_the_evidence_of_its_kind(value: str, evidence: Evidence) -> None:
+    assert evidence_of(value) == evidence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "nothing",
+        "[1]",
+        "7",
+        '"a"',
+        "null",
+        '{"a":NaN}',
+        '{"a":-Infinity}',
+        '{"a":01}',
+        '{"a":1,}',
+        "{a:1}",
+        '{"a":1',
+        '{"a":' * 100_000,
+        "[" * 1_000_000,
+        "\ufeff{}",
+    ],
+)
+def test_what_is_no_json_object_is_malformed(text: str) -> None:
+    found = sniff([text, '{"a":1}'], RULES)
+    assert (found.rows, found.malformed) == (2, 1)
+    assert found.keys == {A: KeySeen(2, 1, 0, integers(1, 1))}
+    found.check()
+
+
+def test_a_value_of_a_megabyte_is_text() -> None:
+    assert evidence_of('"' + "x" * (1 << 20) + '"') == TEXT
+
+
+def test_keys_that_cannot_be_named_are_left_out() -> None:
+    text = json.dumps({"": 1, "\ud800": 2, "x" * 2000: 3, "a": {"": {"b": 4}}})
+    assert set(sniff([text], RULES).keys) == {A}
+
+
+def test_a_flood_of_keys_is_cut_off_and_known_keys_go_on() -> None:
+    flood = json.dumps({f"k{n}": n for n in range(1_000)})
+    found = sniff([flood, flood], RULES, keys_max=10)
+    assert len(found.keys) == 10
+    assert all(seen.nonnull == 2 for seen in found.keys.values())
+
+
+def test_keys_deeper_than_the_rules_are_within_the_text_of_their_ancestor() -> None:
+    found = sniff(['{"a":{"b":{"c":1}}}'], FlatRules(depth_max=2))
+    assert set(found.keys) == {A, a_key("a.b")}
+
+
+def test_quoted_integers_count_as_integers_only_where_wished_and_canonical() -> None:
+    rules = FlatRules(numeric_strings=frozenset({A}))
+    assert evidence_of('"7"', rules) == integers(7, 7)
+    assert evidence_of('"-12"', rules) == integers(-12, -12)
+    for text in (
+        '"03097"',
+        '"+7"',
+        '"-0"',
+        '"1e5"',
+        '" 7"',
+        '"7\\n"',
+        '"\u0667"',
+        '""',
+        '"' + "9" * 50 + '"',
+    ):
+        assert evidence_of(text, rules) == TEXT
+    assert sniff(['{"b":"7"}'], rules).keys[a_key("b")].evidence == TEXT
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(members(), inner, max_size=3)),
+    max_leaves=8,
+)
+DOCUMENTS = st.dictionaries(members(), VALUES, max_size=4)
+
+
+@given(st.lists(DOCUMENTS, max_size=5))
+def test_every_key_has_the_evidence_that_a_naive_walk_finds(documents: list[dict[str, Any]]) -> None:
+    found = sniff(map(json.dumps, documents), RULES)
+    assert {key: (seen.nonnull, seen.evidence) for key, seen in found.keys.items()} == naive(documents)
+    found.check()
+
+
+@given(st.lists(DOCUMENTS, max_size=5), st.data())
+def test_chosen_keys_have_the_evidence_that_all_keys_have(
+    documents: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    every = sniff(map(json.dumps, documents), RULES)
+    chosen = data.draw(st.sets(st.sampled_from([*every.keys, a_key("no.such.key")])))
+    assert sniff(map(json.dumps, documents), RULES, chosen).keys == {
+        key: seen for key, seen in every.keys.items() if key in chosen
+    }
+
+
+def naive(documents: list[dict[str, Any]]) -> dict[KeyPath, tuple[int, Evidence]]:
+    found: dict[KeyPath, tuple[int, Evidence]] = {}
+
+    def walk(above: tuple[str, ...], value: Any) -> None:
+        if above and value is not None:
+            count, evidence = found.get(KeyPath(above), (0, NOTHING))
+            found[KeyPath(above)] = (count + 1, evidence.join(naive_evidence(value)))
+        for name, inner in value.items() if isinstance(value, dict) else ():
+            if name and is_unicode(name):
+                walk((*above, name), inner)
+
+    for document in documents:
+        walk((), document)
+    return found
+
+
+def is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def naive_evidence(value: Any) -> Evidence:
+    kinds = {
+        bool: BOOLEANS,
+        int: integers(value, value) if isinstance(value, int) else NOTHING,
+        float: FLOATS,
+    }
+    return kinds.get(type(value), TEXT)
+
+
+@given(st.text())
+def test_no_text_raises(text: str) -> None:
+    sniff([text, f'{{"a":{text}}}'], RULES).check()
+
+
+def test_types_follow_from_many_rows() -> None:
+    rows = ['{"a":1}', '{"a":300}', '{"a":null}', "{}", '{"a":2.5}']
+    assert sniff(rows[:4], RULES).keys[A].evidence.type is ColumnType.SMALLINT
+    assert sniff(rows, RULES).keys[A].evidence.type is ColumnType.DOUBLE

@@ -1,0 +1,80 @@
+"""Types follow from evidence in one way, whatever the order in which values are seen."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.columns.types import (
+    DOUBLE_EXACT_MAX,
+    NOTHING,
+    ColumnType,
+    Evidence,
+    fattest,
+    integers,
+    is_soft,
+    metastore_takes,
+)
+from tests.builders.columns import BOOLEANS, FLOATS, TEXT, evidences
+
+
+def test_the_join_of_types_is_a_semilattice() -> None:
+    for one, two, three in product(ColumnType, repeat=3):
+        assert one.join(two) is two.join(one)
+        assert one.join(one) is one
+        assert one.join(two).join(three) is one.join(two.join(three))
+        assert one.join(ColumnType.NULL) is one
+        assert one.join(ColumnType.STRING) is ColumnType.STRING
+
+
+@given(evidences(), evidences(), evidences())
+def test_the_join_of_evidence_is_a_semilattice(one: Evidence, two: Evidence, three: Evidence) -> None:
+    assert one.join(two) == two.join(one)
+    assert one.join(one) == one
+    assert one.join(two).join(three) == one.join(two.join(three))
+    assert one.join(NOTHING) == one
+    one.join(two).check()
+
+
+@given(evidences(), evidences())
+def test_more_evidence_never_narrows_the_type(one: Evidence, two: Evidence) -> None:
+    joined = one.join(two).type
+    assert one.type.join(joined) is joined
+    assert two.type.join(joined) is joined
+
+
+@given(st.lists(evidences(), max_size=6), st.randoms(use_true_random=False))
+def test_the_fattest_type_does_not_depend_on_the_order(each: list[Evidence], random: st.DataObject) -> None:
+    shuffled = list(each)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert fattest(shuffled) == fattest(each)
+
+
+def test_integers_take_the_narrowest_width_and_text_beyond_64_bits() -> None:
+    expected = {7: ColumnType.TINYINT, 15: ColumnType.SMALLINT, 31: ColumnType.INT, 63: ColumnType.BIGINT}
+    for bits, column_type in expected.items():
+        assert integers(-(1 << bits), (1 << bits) - 1).type is column_type
+        assert integers(0, 1 << bits).type is not column_type
+    assert integers(0, 1 << 63).type is ColumnType.STRING
+
+
+def test_integers_beside_fractions_are_doubles_only_while_exact() -> None:
+    assert integers(-DOUBLE_EXACT_MAX, DOUBLE_EXACT_MAX).join(FLOATS).type is ColumnType.DOUBLE
+    assert integers(0, DOUBLE_EXACT_MAX + 1).join(FLOATS).type is ColumnType.STRING
+
+
+def test_true_beside_anything_else_is_text() -> None:
+    assert BOOLEANS.type is ColumnType.BOOLEAN
+    for other in (integers(0, 1), FLOATS, TEXT):
+        assert BOOLEANS.join(other).type is ColumnType.STRING
+
+
+def test_soft_changes_are_among_those_the_metastore_takes() -> None:
+    for old, new in product(ColumnType, repeat=2):
+        if is_soft(old, new):
+            assert metastore_takes(old, new)
+    assert not metastore_takes(ColumnType.BOOLEAN, ColumnType.STRING)
+    assert not metastore_takes(ColumnType.BIGINT, ColumnType.INT)
+    assert metastore_takes(ColumnType.DOUBLE, ColumnType.STRING)
