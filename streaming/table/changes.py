@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.columns.types import ColumnType, is_soft
+from state.columns.types import is_soft, metastore_takes
 from state.errors import InvalidRequest
 
 
@@ -40,13 +40,8 @@ def check_successor(old: Layout, new: Layout, proven: Collection[int]) -> None:
         _check_slot(before, after, proven=before.index in proven)
 
 
-def may_become(old: ColumnType, new: ColumnType) -> bool:
-    """Whether the metastore lets a column of type ``old`` become ``new`` (without CASCADE, its default settings)."""
-    return old is new or (ColumnType.BOOLEAN not in {old, new} and old < new)
-
-
 def _check_slot(before: Slot, after: Slot, *, proven: bool) -> None:
-    if not may_become(before.type, after.type):
+    if not metastore_takes(before.type, after.type):
         _refuse("the metastore does not let a column's type change so", before, after)
     if not proven and not is_soft(before.type, after.type):
         _refuse("a type may become STRING only when the retained files are rewritten", before, after)

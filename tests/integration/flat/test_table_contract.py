@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,16 +12,19 @@ import pytest
 
 from state.columns.types import ColumnType
 from state.errors import AlreadyExists, Conflict, InvalidRequest, LimitExceeded, NotFound, StateLocked
+from streaming.table.hive import HiveCatalog
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import SKEW_S, WriterLease
 from streaming.table.parameters import LAYOUT_VERSION, STATISTICS, VERSION
+from streaming.table.stored import StoredTable
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from handlers.files.paths import Location
     from streaming.table.port import TableState
-    from streaming.table.stored import StoredTable
 
 
 COLUMNS = {
@@ -238,25 +242,19 @@ def test_parameters_of_others_stay_and_stale_copies_of_the_schema_go(
     assert "spark.sql.sources.schema" not in found
 
 
-def test_of_many_writers_exactly_one_wins_each_version(
-    state: TableState, flat: StoredTable, request: pytest.FixtureRequest
-) -> None:
-    rivals = [_rival(flat) for _ in range(3)]
+def test_of_many_writers_exactly_one_wins_each_version(state: TableState, flat: StoredTable) -> None:
     won: list[str] = []
 
-    def work(rival: StoredTable, name: str) -> None:
-        for n in range(4):
-            before = rival.read()
-            layout = with_keys(next_version(before.layout), {f"{name}{n}": ColumnType.STRING})
-            try:
-                rival.alter(before, layout)
-            except Conflict:
-                continue
-            won.append(f"{name}{n}")
+    def work(name: str) -> None:
+        with _rival(flat) as rival:
+            for n in range(4):
+                before = rival.read()
+                layout = with_keys(next_version(before.layout), {f"{name}{n}": ColumnType.STRING})
+                with suppress(Conflict):
+                    rival.alter(before, layout)
+                    won.append(f"{name}{n}")
 
-    threads = [
-        threading.Thread(target=work, args=(rival, f"w{number}_")) for number, rival in enumerate(rivals)
-    ]
+    threads = [threading.Thread(target=work, args=(f"w{number}_",)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -267,12 +265,13 @@ def test_of_many_writers_exactly_one_wins_each_version(
     assert {slot.name for slot in after.layout.slots[5:]} == set(won)
 
 
-def _rival(flat: StoredTable) -> StoredTable:
-    """The same table for another thread: a connection of its own, where there are connections."""
-    from streaming.table.hive import HiveCatalog
-    from streaming.table.stored import StoredTable
-
+@contextmanager
+def _rival(flat: StoredTable) -> Iterator[StoredTable]:
+    """The same table for another thread: over a connection of its own, where there are connections."""
     catalog = flat._catalog
-    if isinstance(catalog, HiveCatalog):
-        catalog = HiveCatalog(catalog._metastore.clone())
-    return StoredTable(catalog, flat.database, flat.name, flat._storage)
+    if not isinstance(catalog, HiveCatalog):
+        yield flat
+        return
+    client = catalog._metastore.clone()
+    yield StoredTable(HiveCatalog(client), flat.database, flat.name, flat._storage)
+    client.close()
