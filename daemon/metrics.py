@@ -22,6 +22,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from daemon.partition_metrics import PartitionMetrics
 from daemon.status_metrics import StatusCollector
 
 
@@ -64,6 +65,7 @@ class Metrics:
         self._make_projection_metrics()
         self._make_process_metrics()
         self._make_timeline_metrics()
+        self.partitions = PartitionMetrics(self.registry)
         self._types: set[str] = set()
         self._lock = threading.Lock()
         if status is not None:

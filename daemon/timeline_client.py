@@ -54,12 +54,17 @@ class RemoteTimelines:
         return self._get(f"/{quote(asked.name)}/cover", parameters)
 
     def _get(self, path: str, parameters: Mapping[str, str | None]) -> Answer:
-        query = urlencode({name: value for name, value in parameters.items() if value})
-        code, body = fetch(self._url, f"{_PATH}{path}{'?' if query else ''}{query}")
-        found = _json(self._url, body)
-        if code != 200:
-            raise remote_error(found)
-        return found
+        return get_json(self._url, _PATH + path, parameters)
+
+
+def get_json(url: str, path: str, parameters: Mapping[str, str | None]) -> Answer:
+    """Ask the daemon at ``url``; parameters without a value are left out. Raises its own error, Transient, MalformedEvent."""
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
+    found = _json(url, body)
+    if code != 200:
+        raise remote_error(found)
+    return found
 
 
 def _json(url: str, body: bytes) -> dict[str, Any]:

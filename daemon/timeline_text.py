@@ -31,7 +31,7 @@ def listing_text(answer: Answer) -> str:
         for one in row["timelines"]
         or [{"column": "-", "period": "-", "partitions": 0, "runs": 0, "latest": None}]
     ]
-    lines = _aligned(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
+    lines = aligned(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
     for source, told in answer["sources"].items():
         loading = f", {told['loading']} tables loading" if told["loading"] else ""
         lines.append(f"{source}: {told['tables']} tables, {told['runs']} runs{loading}, {as_of(told)}")
@@ -61,7 +61,7 @@ def latest_text(answer: Answer) -> str:
         (column, found["value"] if found else "-", found["period"] if found else "-")
         for column, found in answer["latest"].items()
     ]
-    return "\n".join([*_aligned(("column", "latest", "period"), rows), as_of(answer), *_problems(answer)])
+    return "\n".join([*aligned(("column", "latest", "period"), rows), as_of(answer), *_problems(answer)])
 
 
 def cover_text(answer: Answer) -> str:
@@ -74,7 +74,7 @@ def cover_text(answer: Answer) -> str:
         (run["table"], run["period"], run["first"], run["last"], str(run["count"]))
         for run in answer["runs"][:LINES_MAX]
     ]
-    lines += _aligned(("table", "period", "first", "last", "partitions"), rows)
+    lines += aligned(("table", "period", "first", "last", "partitions"), rows)
     lines += _more(answer["run_count"], "runs")
     lines += [f"missing {part['period']} {part['range']}" for part in answer["missing"][:LINES_MAX]]
     lines += _more(len(answer["missing"]), "missing ranges")
@@ -114,7 +114,8 @@ def _range(ends: Sequence[str]) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def _aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines of columns under their heads; none where there are no rows."""
     return list(_lines([head, *rows])) if rows else []
 
 

@@ -23,6 +23,12 @@ _COMMANDS: Final = {
     "bootstrap": ("daemon.cli.running", "bootstrap", "Make a policy's replica, once, before it is followed."),
     "config": ("daemon.cli.settings", "config", "Check, show and describe the configuration."),
     "dlq": ("daemon.cli.dlq", "dlq", "List, show and replay records that could not be used."),
+    "partitions": (
+        "daemon.cli.partitions",
+        "partitions",
+        "Ask the partition index, explain its answers, load and check it.",
+    ),
+    "keys": ("daemon.cli.keys", "keys", "Show which JSON keys people ask for, and decide about them."),
     "relay": ("daemon.cli.running", "relay", "Publish the sources' notification logs, and do nothing else."),
     "run": ("daemon.cli.running", "run", "Run the daemon: relays and projections."),
     "status": ("daemon.cli.status", "status", "Show how far everything is, and what does not run."),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from daemon.service.timeline_access import Access
+    from daemon.service.catalog_access import Access
 
 
 CHECK_ATTEMPTS: Final = 10
@@ -193,9 +193,9 @@ def check(
 
 def _access(config_path: Path | None, url: str | None) -> AbstractContextManager[Access]:
     from daemon.config import find_file, load_config
-    from daemon.service.timeline_access import timeline_access
+    from daemon.service.catalog_access import catalog_access
 
-    return timeline_access(load_config(find_file(config_path)), url)
+    return catalog_access(load_config(find_file(config_path)), url)
 
 
 def _sources(access: Access, tables: tuple[str, ...], source: str | None) -> list[tuple[str, str | None]]:

@@ -1,11 +1,11 @@
-"""The settings of timelines: which tables of a source have them, whether they are written back, and which tables make a fact."""
+"""The settings of catalogs: which tables of a source have timelines or are indexed, writing back, and which tables make a fact."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from daemon.config.fields import Name, as_list
@@ -18,6 +18,7 @@ from state.timelines.values import TimeRange
 
 _PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}")
 _TABLE: Final = re.compile(r"[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}")
+_HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _COLUMN: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
 
 
@@ -35,6 +36,12 @@ def _check_pattern(text: str) -> str:
 def _check_table(text: str) -> str:
     if not _TABLE.fullmatch(text):
         raise _refused("is no table: db.table in lower case is wanted")
+    return text
+
+
+def _check_hbase_table(text: str) -> str:
+    if not _HBASE_TABLE.fullmatch(text):
+        raise _refused("is no HBase table: letters, digits, '_', '-' and '.', a namespace before ':'")
     return text
 
 
@@ -73,6 +80,7 @@ Columns = Annotated[list[Annotated[str, AfterValidator(_check_column)]], BeforeV
 Periods = Annotated[list[Annotated[str, AfterValidator(_check_period)]], BeforeValidator(as_list)]
 FormName = Annotated[str, AfterValidator(_check_form)]
 TableName = Annotated[str, AfterValidator(_check_table)]
+HBaseTable = Annotated[str, AfterValidator(_check_hbase_table)]
 Moment = Annotated[str, AfterValidator(_check_moment)]
 
 
@@ -126,8 +134,44 @@ class PublishConfig(Section):
     )
 
 
+class HBaseConfig(Section):
+    """An HBase table, through a Thrift gateway (version 1, buffered transport)."""
+
+    host: str = Field(min_length=1, max_length=253, description="Host of the gateway.")
+    port: int = Field(default=9090, ge=1, le=65_535, description="Port of the gateway.")
+    table: HBaseTable = Field(
+        default="tideline",
+        description="Table that holds the index, [namespace:]name; made where it is missing. One table for one source.",
+    )
+    timeout_s: float = Field(default=30, gt=0, le=600, description="Time for one message.")
+
+
+class PartitionsConfig(Section):
+    """Which tables are in the partition index; none where the section is missing."""
+
+    tables: Patterns = Field(
+        default=["*.*"],
+        min_length=1,
+        max_length=1000,
+        description="Patterns of tables, db.table with '*', '?' or '[...]'; those without partition columns are left out.",
+    )
+    exclude: Patterns = Field(
+        default=[], max_length=1000, description="Patterns of tables that are not indexed after all."
+    )
+    store: Literal["sqlite", "hbase"] = Field(
+        default="sqlite", description="Where the index lives: the catalog's own file, or HBase."
+    )
+    hbase: HBaseConfig | None = Field(default=None, description="Wanted where the store is HBase.")
+
+    @model_validator(mode="after")
+    def _check_store(self) -> Self:
+        if (self.store == "hbase") != (self.hbase is not None):
+            raise _refused("store 'hbase' and the section 'hbase' go together")
+        return self
+
+
 class CatalogConfig(Section):
-    """Which tables of the source of this name have timelines."""
+    """Which tables of the source of this name have timelines, and which are in the partition index."""
 
     lens: bool = Field(
         default=True,
@@ -139,6 +183,9 @@ class CatalogConfig(Section):
     )
     publish: PublishConfig = Field(
         default=PublishConfig(), description="Writing timelines back into table properties."
+    )
+    partitions: PartitionsConfig | None = Field(
+        default=None, description="The partition index; not given: no table is indexed."
     )
 
 

@@ -1,7 +1,8 @@
-"""The routes: GET only, nothing that changes anything and no secrets; only timelines take parameters (``timelines``).
+"""The routes: GET only, nothing that changes anything and no secrets; timelines and partitions alone take parameters.
 
-Every answer is made from values that other threads have left ready, without locks that an apply loop could hold and without
-asking any other system, so that a probe is answered while the metastore is down. ``/livez`` speaks of heartbeats alone:
+Every answer but those about partitions is made from values that other threads have left ready, without locks that an apply loop could
+hold and without asking any other system, so that a probe is answered while the metastore is down. Partitions are read from
+their store by threads of their own, which may wait for a change that is being written. ``/livez`` speaks of heartbeats alone:
 restarting the process helps a loop that hangs, never a dependency that is away. ``/readyz`` says whether what is served is
 fresh.
 """
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.http.page import status_page
+from daemon.http.partitions import partition_routes
 from daemon.http.timelines import timeline_routes
 
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
+    from daemon.partitions import PartitionAnswers
     from daemon.status import DaemonStatus
     from daemon.timelines import TimelineAnswers
 
@@ -48,12 +51,15 @@ class Views:
     lag_ready_s: float
     timelines: TimelineAnswers | None = None
     """None where no catalog is configured."""
+    partitions: PartitionAnswers | None = None
+    """None where no table is indexed."""
 
 
 def build_app(views: Views) -> Starlette:
     """Return the application."""
     routes = _Routes(views)
     timelines = [] if views.timelines is None else timeline_routes(views.timelines, _HEADERS)
+    partitions = [] if views.partitions is None else partition_routes(views.partitions, _HEADERS)
     return Starlette(
         routes=[
             Route("/", routes.page, methods=["GET"]),
@@ -62,6 +68,7 @@ def build_app(views: Views) -> Starlette:
             Route("/metrics", routes.metrics, methods=["GET"]),
             Route("/api/v1/status", routes.status, methods=["GET"]),
             *timelines,
+            *partitions,
         ],
     )
 

@@ -1,18 +1,22 @@
-"""From a catalog's settings to the projection that keeps a source's timelines."""
+"""From a catalog's settings to the projection that keeps a source's timelines and its partition index."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.consumer import follow
 from daemon.metrics import CatalogMeasures
+from daemon.partition_metrics import PartitionMeasures
+from daemon.partitions import PartitionView
 from daemon.projection import ProjectionStatus
 from daemon.reporting import ProjectionPart
 from daemon.requests import Inbox
+from daemon.service.catalog_rules import facts_of, rules_of
 from daemon.service.late import Late
 from daemon.service.measured import measured_metastore
+from daemon.service.partitions import REQUESTS, PartitionDesk, partition_follower
 from daemon.service.readers import topic_reader
 from daemon.service.sources import STORE_VERSION, state_file
 from daemon.service.timelines import Desk
@@ -20,24 +24,20 @@ from daemon.supervisor import Job
 from daemon.timelines import Known, TimelineView
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.publishing import Publisher
-from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.timelines import TimelineFollower
 from state.store.sqlite import SqliteStore
-from state.timelines.facts import Fact, StorageTable
-from state.timelines.grains import TIME_END_S, TIME_START_S
-from state.timelines.periods import UpdatePeriod
 from state.timelines.projection import each, run_total
-from state.timelines.values import TimeRange
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from daemon.config import CatalogConfig, Config, FactConfig
+    from daemon.config import Config
     from daemon.consumer import ReaderStatus
     from daemon.lifeline import Lifeline
     from daemon.metrics import Metrics
+    from daemon.partitions import KnownPartitions
     from handlers.events import Event
     from handlers.metastore import Metastore
     from state.positions import Position
@@ -62,41 +62,19 @@ def requests_directory(config: Config, source: str) -> Path:
     return config.state.dir / "requests" / f"catalog-{source}"
 
 
-def rules_of(catalog: CatalogConfig) -> Rules:
-    """Return the rules as handlers know them."""
-    rules = tuple(
-        Rule(
-            tuple(rule.tables),
-            tuple(rule.columns),
-            tuple(UpdatePeriod.named(period, iso_weeks=rule.iso_weeks) for period in rule.periods),
-            rule.iso_weeks,
-            rule.form,
-            rule.jump_max,
-        )
-        for rule in catalog.rules.values()
-    )
-    return Rules(rules, catalog.lens, tuple(catalog.exclude))
+@dataclass(frozen=True, slots=True)
+class CatalogParts:
+    """The loop of a source's catalog, what it tells, and the views that answer from it."""
+
+    job: Job
+    part: ProjectionPart
+    timelines: TimelineView
+    partitions: PartitionView | None
+    """None where no table is to be indexed."""
 
 
-def facts_of(config: Config, source: str) -> dict[str, Fact]:
-    """Return the facts of a source by name."""
-    return {name: _fact(name, fact) for name, fact in config.facts.items() if fact.source == source}
-
-
-def _fact(name: str, fact: FactConfig) -> Fact:
-    tables = [
-        StorageTable(
-            table,
-            TIME_START_S if window.start is None else TimeRange.parse(window.start, window.start).start_s,
-            TIME_END_S if window.end is None else TimeRange.parse(window.end, window.end).start_s,
-        )
-        for table, window in fact.tables.items()
-    ]
-    return Fact(name, tuple(tables))
-
-
-def build_catalog(config: Config, source: str, metrics: Metrics) -> tuple[Job, ProjectionPart, TimelineView]:
-    """Return the loop of a source's catalog, what it tells, and the view that answers from it; opens nothing yet."""
+def build_catalog(config: Config, source: str, metrics: Metrics) -> CatalogParts:
+    """Return the parts of a source's catalog; opens nothing yet."""
     projection = projection_name(source)
     late = Late(lambda: _Catalog(config, source, metrics))
     idle = ProjectionStatus(projection, source, "starting", None, None)
@@ -106,10 +84,14 @@ def build_catalog(config: Config, source: str, metrics: Metrics) -> tuple[Job, P
         status=lambda: late.built.status if late.built is not None else idle,
         counts=lambda: late.built.counts() if late.built is not None else None,
     )
-    view = TimelineView(
+    timelines = TimelineView(
         source, facts_of(config, source), lambda: late.built.known() if late.built is not None else None
     )
-    return Job(projection, late.run), part, view
+    partitions = PartitionView(
+        source, lambda: late.built.known_partitions() if late.built is not None else None
+    )
+    indexes = config.catalog[source].partitions is not None
+    return CatalogParts(Job(projection, late.run), part, timelines, partitions if indexes else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +103,11 @@ class OpenCatalog:
     follower: TimelineFollower
     projection: CatalogProjection
     desk: Desk
+    partitions: PartitionDesk
+
+    def do(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what is asked of timelines or partitions; raises BadInput where it is neither, and what it raises."""
+        return (self.partitions if request.get("do") in REQUESTS else self.desk).do(request)
 
     def known(self) -> Known:
         """Return what answers are made from; for any thread."""
@@ -135,18 +122,21 @@ def open_catalog(config: Config, source: str, measures: CatalogMeasures, metrics
     follower = TimelineFollower(rules_of(settings), measures, publishes=settings.publish.enabled)
     metastore = measured_metastore(metrics, source)(config.sources[source].metastore)
     publisher = _publisher(config, source, metastore, follower, metrics)
+    indexed = partition_follower(settings)
     store = SqliteStore(catalog_file(config, source), schema_version=STORE_VERSION)
     projection = CatalogProjection(
         source_name=source,
         source=metastore,
         store=store,
-        followers=[follower],
+        followers=[follower, indexed],
         observer=measures,
         publisher=publisher,
     )
     written = metastore if publisher is None else publisher.metastore
     desk = Desk(store, metastore, written, projection, follower, publisher, measures.drifted)
-    return OpenCatalog(store, metastore, follower, projection, desk)
+    told = PartitionMeasures(metrics.partitions, projection.name)
+    partitions = PartitionDesk(metastore, projection, indexed, told)
+    return OpenCatalog(store, metastore, follower, projection, desk, partitions)
 
 
 def _publisher(
@@ -177,7 +167,7 @@ class _Served:
 
     def __init__(self, opened: OpenCatalog, inbox: Inbox) -> None:
         self._projection = opened.projection
-        self._desk = opened.desk
+        self._do = opened.do
         self._inbox = inbox
         self.name = opened.projection.name
         self.source = opened.projection.source
@@ -190,13 +180,13 @@ class _Served:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply, then serve."""
         position = self._projection.apply(events)
-        self._inbox.serve(self._desk.do)
+        self._inbox.serve(self._do)
         return position
 
     def settle(self) -> None:
         """Settle, then serve."""
         self._projection.settle()
-        self._inbox.serve(self._desk.do)
+        self._inbox.serve(self._do)
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables."""
@@ -234,6 +224,10 @@ class _Catalog:
         """What answers are made from, None before the state is read; for any thread."""
         return None if self.status.position is None else self._opened.known()
 
+    def known_partitions(self) -> KnownPartitions | None:
+        """What answers about partitions are made from, None before the state is read; for any thread."""
+        return None if self.status.position is None else self._opened.partitions.known()
+
     def counts(self) -> ReaderStatus:
         """What the reader has met."""
         return self._reader.status
@@ -251,4 +245,5 @@ class _Catalog:
         self._measures.counted(
             sum(1 for _ in each(known.timelines)), run_total(known.timelines), len(known.waiting)
         )
+        self._opened.partitions.count()
         self._counted_s = time.monotonic()

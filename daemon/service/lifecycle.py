@@ -19,6 +19,7 @@ from daemon.http.server import HttpServer, write_atomically
 from daemon.lock import state_lock
 from daemon.logs import LogSettings, configure_logs
 from daemon.metrics import Metrics
+from daemon.partitions import PartitionAnswers
 from daemon.reporting import ProjectionPart, Reporter, SourcePart
 from daemon.service.catalog import build_catalog
 from daemon.service.replicas import build_replication
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config import Config
+    from daemon.partitions import PartitionView
     from daemon.status import DaemonStatus
     from daemon.timelines import TimelineView
 
@@ -52,6 +54,7 @@ class Parts:
     sources: tuple[SourcePart, ...]
     projections: tuple[ProjectionPart, ...]
     timelines: tuple[TimelineView, ...] = ()
+    partitions: tuple[PartitionView, ...] = ()
 
 
 def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts:
@@ -66,13 +69,14 @@ def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts
     jobs = (
         *(job for job, _ in sources),
         *(job for job, _ in replicas),
-        *(job for job, _, _ in catalogs),
+        *(catalog.job for catalog in catalogs),
     )
     return Parts(
         jobs,
         tuple(part for _, part in sources),
-        (*(part for _, part in replicas), *(part for _, part, _ in catalogs)),
-        tuple(view for _, _, view in catalogs),
+        (*(part for _, part in replicas), *(catalog.part for catalog in catalogs)),
+        tuple(catalog.timelines for catalog in catalogs),
+        tuple(catalog.partitions for catalog in catalogs if catalog.partitions is not None),
     )
 
 
@@ -102,9 +106,13 @@ class _Daemon:
             measures=metrics,
         )
         self._reporter = Reporter(self._supervisor, parts.sources, parts.projections)
-        answers = TimelineAnswers(parts.timelines, self._newest) if parts.timelines else None
         views = Views(
-            self._status, self._supervisor.stuck, metrics.registry, config.http.lag_ready_s, answers
+            self._status,
+            self._supervisor.stuck,
+            metrics.registry,
+            config.http.lag_ready_s,
+            TimelineAnswers(parts.timelines, self._newest) if parts.timelines else None,
+            PartitionAnswers(parts.partitions, self._newest) if parts.partitions else None,
         )
         self._http = HttpServer(build_app(views), config.http.host, config.http.port)
         self._written = _StatusFile(config.state.dir / STATUS_FILE)

@@ -106,6 +106,9 @@ class Follower(Protocol):
     def changing(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Give a change within the catalog's transaction; where it has a store of its own, the end of the block commits there."""
 
+    def close(self) -> None:
+        """Release what it holds of its own."""
+
 
 @contextmanager
 def changing(

@@ -7,6 +7,7 @@ before stay whole until then, events reach what is staged meanwhile, and a crash
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.catalog.index_records import STAGED, IndexRecord, IndexRecords, columns_of, location_of
@@ -16,7 +17,6 @@ from state.errors import MalformedEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from handlers.catalog.seen import PartitionSeen, Spec, TableSeen
     from handlers.structs import Partition
@@ -33,9 +33,9 @@ class PartitionFollowerChange:
         own: Transaction,
         index: IndexChange,
         wants: Callable[[TableSeen], bool],
-        show: Callable[[AbstractSet[str], AbstractSet[str]], None],
+        show: Callable[[Mapping[str, int | None]], None],
     ) -> None:
-        """Change ``index`` through ``own``; ``txn`` is the catalog's, perhaps the same. ``show`` takes what went and what came."""
+        """Change ``index`` through ``own``; ``txn`` is the catalog's, perhaps the same. ``show`` takes ``IndexRecords.shown``."""
         self._own = own
         self._is_apart = own is not txn
         self._index = index
@@ -64,8 +64,10 @@ class PartitionFollowerChange:
         target = self._target(table.name)
         if target is None or not self._is_of(target, table):
             self.unsure.add(table.name)
-        elif (record := self._record_of(table)) != self._records.get(target):
-            self._records.save(target, record)
+        elif (known := self._records.get(target)) is not None:
+            record = replace(self._record_of(table), count=known.count)
+            if record != known:
+                self._records.save(target, record)
 
     def renamed(self, old: str, table: TableSeen) -> None:
         """Carry the partitions over; where directories moved, or write ids may have, the table is loaded again too."""
@@ -120,7 +122,10 @@ class PartitionFollowerChange:
         """Drop it."""
         target = self._target(name)
         if target is not None:
-            self._index.drop(target, self._values(target, spec))
+            values = self._values(target, spec)
+            if self._index.payload(target, values) is not None:
+                self._index.drop(target, values)
+                self._records.count(target, -1)
 
     def begin(self, table: TableSeen) -> None:
         """Stage it, empty."""
@@ -140,15 +145,20 @@ class PartitionFollowerChange:
 
     def finish(self, table: TableSeen) -> None:
         """Put what is staged in the table's place."""
+        staged = self._records.get(table.name + STAGED)
+        assert staged is not None, table.name
         self._index.rename(table.name + STAGED, table.name)
         self._records.remove(table.name + STAGED)
-        self._records.save(table.name, self._record_of(table))
+        self._records.save(table.name, replace(self._record_of(table), count=staged.count))
 
     def publish(self) -> None:
         """Show the index."""
         self._index.publish()
-        come = {name for name in self._records.changed if self._records.get(name) is not None}
-        self._show(self._records.changed - come, come)
+        self._show(self._records.shown())
+
+    def flush(self) -> None:
+        """Write what is told once for each table: the last thing in the transaction."""
+        self._records.flush()
 
     def _target(self, name: str) -> str | None:
         """Return where the partitions of a table go: to what is staged while it is under load."""
@@ -161,7 +171,9 @@ class PartitionFollowerChange:
         if seen.partition is None:
             raise MalformedEvent("a partition is known by its name alone", table=target, spec=dict(seen.spec))
         partition = settled(seen.partition, is_new=seen.is_new)
+        is_known = self._index.payload(target, partition.values) is not None
         self._index.add(target, partition.values, self._packed(target, partition))
+        self._records.count(target, 0 if is_known else 1)
 
     def _packed(self, target: str, partition: Partition) -> bytes:
         record = self._records.get(target)

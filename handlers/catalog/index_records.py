@@ -6,8 +6,8 @@ not believed. A table under load has one of its own, under its name with ``STAGE
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -17,8 +17,6 @@ from state.store import prefix_end
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from handlers.catalog.seen import TableSeen
     from state.store import Reader, Transaction
 
@@ -36,6 +34,8 @@ class IndexRecord:
     dictionary: str
     columns: str
     location: str
+    count: int = 0
+    """Its partitions."""
 
     @staticmethod
     def of(table: TableSeen, dictionary: bytes) -> IndexRecord:
@@ -44,13 +44,12 @@ class IndexRecord:
 
 
 class IndexRecords:
-    """The records as one transaction sees and changes them."""
+    """The records as one transaction sees and changes them; written by ``flush``."""
 
     def __init__(self, txn: Transaction) -> None:
         self._txn = txn
         self._known: dict[str, IndexRecord | None] = {}
-        self.changed: set[str] = set()
-        """Tables whose record came or went, not counting those under load."""
+        self._changed: set[str] = set()
 
     def get(self, name: str) -> IndexRecord | None:
         """Return a table's record; raise StateCorrupt where it cannot be read."""
@@ -60,25 +59,41 @@ class IndexRecords:
         return self._known[name]
 
     def save(self, name: str, record: IndexRecord) -> None:
-        """Write a table's record."""
-        self._set(name, record)
-        self._txn.put(_key(name), orjson.dumps(asdict(record)))
+        """Change a table's record."""
+        self._known[name] = record
+        self._changed.add(name)
 
     def remove(self, name: str) -> None:
         """Remove a table's record; an absent one is no error."""
         if self.get(name) is not None:
-            self._set(name, None)
-            self._txn.delete(_key(name))
+            self._known[name] = None
+            self._changed.add(name)
 
-    def _set(self, name: str, record: IndexRecord | None) -> None:
-        self._known[name] = record
-        if not name.endswith(STAGED):
-            self.changed.add(name)
+    def count(self, name: str, more: int) -> None:
+        """A table has ``more`` partitions than before."""
+        record = self.get(name)
+        if record is not None and more:
+            self.save(name, replace(record, count=record.count + more))
+
+    def flush(self) -> None:
+        """Write what changed: the last thing in the transaction."""
+        for name in self._changed:
+            record = self._known[name]
+            if record is None:
+                self._txn.delete(_key(name))
+            else:
+                self._txn.put(_key(name), orjson.dumps(asdict(record)))
+
+    def shown(self) -> dict[str, int | None]:
+        """Return the tables that changed with their partitions, None for one that is gone; those under load are left out."""
+        found = {name: self._known[name] for name in self._changed if not name.endswith(STAGED)}
+        return {name: None if record is None else record.count for name, record in found.items()}
 
 
-def recorded(reader: Reader) -> set[str]:
-    """Return the names of all tables that have a record, those under load left out."""
-    return {key[len(_RECORDS) :].decode() for key in reader.scan_keys(_RECORDS, prefix_end(_RECORDS))}
+def recorded(reader: Reader) -> dict[str, int]:
+    """Return all tables that have a record with their numbers of partitions, those under load left out."""
+    found = reader.scan(_RECORDS, prefix_end(_RECORDS))
+    return {key[len(_RECORDS) :].decode(): _read(value).count for key, value in found}
 
 
 def columns_of(table: TableSeen) -> str:
@@ -100,7 +115,7 @@ def _key(name: str) -> bytes:
 
 def _read(value: bytes) -> IndexRecord:
     try:
-        fields: Mapping[str, str] = orjson.loads(value)
+        fields: dict[str, Any] = orjson.loads(value)
         return IndexRecord(**fields)
     except (TypeError, orjson.JSONDecodeError) as error:
         raise StateCorrupt("a table of the partition index cannot be read", value=value[:80]) from error

@@ -17,8 +17,7 @@ from state.partitions.index import PartitionIndex
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from handlers.catalog.rules import PartitionRules
@@ -38,8 +37,8 @@ class PartitionFollower:
         self._own = store
         self._packer: Packer
         self._lock = threading.RLock()
-        self.indexed: frozenset[str] = frozenset()
-        """The tables that can be asked about; replaced whole, for any thread."""
+        self.indexed: Mapping[str, int] = {}
+        """The tables that can be asked about, with their numbers of partitions; replaced whole, for any thread."""
 
     @property
     def rules_text(self) -> str:
@@ -54,9 +53,13 @@ class PartitionFollower:
     def open(self, reader: Reader) -> None:
         """Read which tables there are."""
         with self._lock:
+            if self._own is not None:
+                with self._own.transaction():
+                    pass  # what was cut off in a store that is far away takes effect with the next transaction: before we read
             self.index = PartitionIndex(self._own or reader)
             self._packer = Packer(self._own or reader)
-            self.indexed = frozenset(recorded(reader).intersection(self.index.tables()))
+            tables = set(self.index.tables())
+            self.indexed = {name: count for name, count in recorded(reader).items() if name in tables}
 
     def wants(self, table: TableSeen) -> bool:
         """Whether the rules say so."""
@@ -74,7 +77,9 @@ class PartitionFollower:
     def changing(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:
         """Give a change; the index's own store commits at the end of the block, before the catalog's."""
         with nullcontext(txn) if self._own is None else self._own.transaction() as own:
-            yield PartitionFollowerChange(txn, own, self.index.change(own), self.wants, self._show)
+            change = PartitionFollowerChange(txn, own, self.index.change(own), self.wants, self._show)
+            yield change
+            change.flush()
 
     def whole(self, name: str, found: IndexedPartition) -> Partition:
         """Return what the metastore would send for a partition of the table ``name``; raise StateCorrupt."""
@@ -84,9 +89,11 @@ class PartitionFollower:
     def check(self) -> None:
         """Assert that the index is whole, and that every partition can be read."""
         self.index.check()
-        assert self.indexed <= set(self.index.tables()), self.indexed
+        assert self.indexed.keys() <= set(self.index.tables()), self.indexed
         for name in self.indexed:
-            for found in self.index.partitions(self.index.prepare(name, "")):
+            partitions = self.index.partitions(self.index.prepare(name, ""))
+            assert len(partitions) == self.indexed[name], name
+            for found in partitions:
                 assert tuple(self.whole(name, found).values) == found.values, found
 
     def close(self) -> None:
@@ -94,5 +101,6 @@ class PartitionFollower:
         if self._own is not None:
             self._own.close()
 
-    def _show(self, gone: AbstractSet[str], come: AbstractSet[str]) -> None:
-        self.indexed = (self.indexed - gone) | come
+    def _show(self, changed: Mapping[str, int | None]) -> None:
+        merged: dict[str, int | None] = {**self.indexed, **changed}
+        self.indexed = {name: count for name, count in merged.items() if count is not None}

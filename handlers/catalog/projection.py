@@ -155,6 +155,8 @@ class CatalogProjection:
         if self._publisher is not None:
             self._publisher.close()
         self._source.close()
+        for follower in self._followers:
+            follower.close()
         self._store.close()
 
     def _load_for(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ For any thread: each answer is of one moment, between two transactions of the ca
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class ServingObserver(Protocol):
     """Receives what answers cost; implementations are thread-safe and never raise."""
 
-    def answered(self, call: str, costs: Mapping[str, int], matched: int) -> None:
+    def answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
         """A question was answered with so many partitions; ``costs`` are the differences of the index's ``counts``."""
 
 
@@ -97,6 +98,7 @@ class ServedPartitions:
 
     @contextmanager
     def _asked(self, call: str, db: str | None, table: str | None) -> Iterator[_Asked]:
+        started = time.perf_counter()
         with self._follower.guarded():
             index = self._follower.index
             name = f"{db}.{table}".lower()
@@ -107,7 +109,7 @@ class ServedPartitions:
             yield asked
             costs = index.counts - before
         if self._observer is not None:
-            self._observer.answered(call, costs, asked.matched)
+            self._observer.answered(call, time.perf_counter() - started, costs, asked.matched)
 
 
 class _Asked:

@@ -88,6 +88,9 @@ class TimelineFollower:
         """Give a change in the catalog's transaction."""
         return nullcontext(self.change(txn))
 
+    def close(self) -> None:
+        """Nothing: it has no store of its own."""
+
     def change(self, txn: Transaction) -> TimelineFollowerChange:
         """Start a change."""
         return TimelineFollowerChange(txn, self, self._observer)

@@ -130,6 +130,10 @@ class WatchList:
         """Return (table, reason) of one that waits, or None."""
         return next(iter(self._loads.items()), None)
 
+    def under_load(self) -> Mapping[str, Begun]:
+        """Return how far each table is that is being loaded in pieces: a copy, for other threads too."""
+        return dict(self._begun)
+
     def waiting(self) -> Mapping[str, str]:
         """Return a view of all that wait, with the reason; other threads look up and count, but do not iterate."""
         return MappingProxyType(self._loads)

@@ -32,7 +32,7 @@ from state.store import RemoteReader, prefix_end
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from state.partitions.records import IndexedTable
     from state.partitions.types import PartitionColumn
@@ -152,6 +152,15 @@ class PartitionIndex:
             IndexedPartition(name.decode(errors="surrogatepass"), *content)
             for (name, _), content in zip(found, contents, strict=True)
             if content is not None
+        ]
+
+    def get_each(self, table: str, values: Sequence[Sequence[str]]) -> list[IndexedPartition | None]:
+        """Return the partitions with these values, None where there is none. Raises NotFound, BadPartitionValue."""
+        known = self.table(table)
+        contents = records.get_each(self._reader, known, [known.form.row(one) for one in values])
+        return [
+            None if content is None else IndexedPartition(known.form.name(one), *content)
+            for one, content in zip(values, contents, strict=True)
         ]
 
     def explain(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:

@@ -133,7 +133,7 @@ def test_tables_that_are_dropped_and_made_again_with_other_types(
     assert served.count_by_filter(database, "one", "dt < date '2015-01-05'") == 0
     hive.run(f"DROP DATABASE {database} CASCADE")
     catalog.follow()
-    assert catalog.partitions.indexed == frozenset()
+    assert catalog.partitions.indexed == {}
 
 
 def test_random_changes_through_the_metastore_client(

@@ -323,7 +323,7 @@ def test_an_index_that_was_left_is_not_believed_when_it_is_followed_again(source
     left = Indexed(source, PartitionRules(), store=indexed.store)
     source.drop("a", DAYS[0], "x")
     left.follow()
-    assert left.follower.indexed == frozenset()
+    assert left.follower.indexed == {}
     again = Indexed(source, store=indexed.store, own=own)
     again.follow()
     assert again.held() == expected(source)
@@ -335,7 +335,7 @@ def test_tables_that_the_rules_leave_out_are_not_indexed(source: ModelSource) ->
     source.create("tmp_b")
     indexed = Indexed(source, PartitionRules((f"{DB}.*",), ("*.tmp_*",)))
     indexed.follow()
-    assert indexed.follower.indexed == {f"{DB}.a"}
+    assert indexed.follower.indexed == {f"{DB}.a": 6}
 
 
 def test_a_payload_without_its_dictionary_is_corrupt(source: ModelSource) -> None:

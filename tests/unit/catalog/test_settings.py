@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config import Config, read_config
-from daemon.service.catalog import facts_of, rules_of
+from daemon.service.catalog_rules import facts_of, rules_of
 from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.seen import TableSeen, partition_named
 from state.errors import MalformedEvent

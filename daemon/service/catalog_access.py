@@ -1,4 +1,4 @@
-"""Timelines for the command line: of the running daemon where there is one, else of the state files that it left.
+"""Timelines and partitions for the command line: of the running daemon where there is one, else of the state files that it left.
 
 A state file belongs to one process at a time, so a live daemon is asked: over HTTP for answers, by a request file for changes
 (``daemon.requests``). Without a daemon the files are opened here, under the lock of the state directory.
@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from daemon.asking import fetch, running_daemon
 from daemon.lock import state_lock
 from daemon.metrics import CatalogMeasures, Metrics
+from daemon.partition_client import RemotePartitions
+from daemon.partitions import PartitionAnswers, PartitionView
 from daemon.requests import ask
-from daemon.service.catalog import facts_of, open_catalog, projection_name, requests_directory
+from daemon.service.catalog import open_catalog, projection_name, requests_directory
+from daemon.service.catalog_rules import facts_of
 from daemon.timeline_client import RemoteTimelines
 from daemon.timelines import TABLES_MAX, TimelineAnswers, TimelineView
 from state.errors import ConfigError, NotFound, TidelineError, Transient
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from daemon.config import Config
+    from daemon.partitions import FilterQuestion
     from daemon.service.catalog import OpenCatalog
     from daemon.timelines import Answer, CoverQuestion
 
@@ -48,6 +52,27 @@ class Timelines(Protocol):
         """Return what covers a range."""
 
 
+class Partitions(Protocol):
+    """What can be asked of either."""
+
+    def listing(self, *, source: str | None = None, prefix: str = "", limit: int = TABLES_MAX) -> Answer:
+        """Return the tables of the index."""
+
+    def filter(self, asked: FilterQuestion) -> Answer:
+        """Return the partitions that match."""
+
+    def count(self, asked: FilterQuestion) -> Answer:
+        """Return how many partitions match."""
+
+    def explain(self, asked: FilterQuestion) -> Answer:
+        """Return how a filter is answered."""
+
+    def names_ps(
+        self, table: str, values: Sequence[str], most: int | None = None, *, source: str | None = None
+    ) -> Answer:
+        """Return the names of partitions with these values."""
+
+
 class Access:
     """Answers, and a way to have something done to a table of a source."""
 
@@ -55,11 +80,13 @@ class Access:
         self,
         config: Config,
         answers: Timelines,
+        partitions: Partitions,
         do: Callable[[str, dict[str, Any]], dict[str, Any]],
         *,
         live: bool,
     ) -> None:
         self.answers = answers
+        self.partitions = partitions
         self.live = live
         self._config = config
         self._do = do
@@ -77,8 +104,8 @@ class Access:
 
 
 @contextmanager
-def timeline_access(config: Config, url: str | None = None) -> Iterator[Access]:
-    """Give access to the timelines of ``config``'s daemon, or to those at ``url``.
+def catalog_access(config: Config, url: str | None = None) -> Iterator[Access]:
+    """Give access to the timelines and partitions of ``config``'s daemon, or to those at ``url``.
 
     Raises ConfigError where no catalog is configured, StateLocked where a daemon holds the state but does not answer.
     """
@@ -86,13 +113,15 @@ def timeline_access(config: Config, url: str | None = None) -> Iterator[Access]:
         raise ConfigError("no catalog is configured", hint="Add a source to 'catalog'.", key="catalog")
     address = url or _answering(config)
     if address is not None:
-        yield Access(config, RemoteTimelines(address), lambda s, r: _asked(config, s, r), live=True)
+        remote = (RemoteTimelines(address), RemotePartitions(address))
+        yield Access(config, *remote, lambda s, r: _asked(config, s, r), live=True)
         return
     with state_lock(config.state.dir), ExitStack() as stack:
         opened = {source: _opened(config, source, stack) for source in config.catalog}
         views = [_view(config, source, catalog) for source, catalog in opened.items()]
         newest = cache(lambda source: _newest(opened[source]))
-        yield Access(config, TimelineAnswers(views, newest), lambda s, r: _done(opened, s, r), live=False)
+        local = (TimelineAnswers(views, newest), PartitionAnswers(_indexes(opened, config), newest))
+        yield Access(config, *local, lambda s, r: _done(opened, s, r), live=False)
 
 
 def _answering(config: Config) -> str | None:
@@ -119,6 +148,15 @@ def _view(config: Config, source: str, catalog: OpenCatalog) -> TimelineView:
     return TimelineView(source, facts_of(config, source), lambda: known)
 
 
+def _indexes(opened: dict[str, OpenCatalog], config: Config) -> list[PartitionView]:
+    """Return the indexes that are configured, of the state that ``_view`` has read."""
+    return [
+        PartitionView(source, catalog.partitions.known)
+        for source, catalog in opened.items()
+        if config.catalog[source].partitions is not None
+    ]
+
+
 def _newest(catalog: OpenCatalog) -> int | None:
     try:
         return catalog.source.current_event_id()
@@ -141,4 +179,4 @@ def _done(opened: dict[str, OpenCatalog], source: str, request: dict[str, Any]) 
     catalog = opened.get(source)
     if catalog is None or not catalog.projection.recall():
         raise NotFound("the source was never followed", source=source, hint="Start the daemon once.")
-    return catalog.desk.do(request)
+    return catalog.do(request)

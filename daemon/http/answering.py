@@ -1,0 +1,107 @@
+"""Questions over HTTP: parameters with limits, answers and errors as JSON.
+
+A question that cannot be answered is ``{"code", "message", "hint", "context"}`` with 400, 404, or 503 where it may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.responses import Response
+
+from daemon.requests import failure
+from state.errors import BadInput, NotFound, Refused, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Mapping
+
+    from starlette.requests import Request
+
+
+PARAMETER_CHARACTERS_MAX: Final = 512
+LONG_PARAMETER_CHARACTERS_MAX: Final = 8_000
+"""For parameters that are longer by nature; a request's head has 16 KiB."""
+Parameters = dict[str, str]
+AnswerTo = Callable[[str, Parameters], dict[str, Any]]
+"""The answer to a question about a name, with parameters."""
+
+
+def at_once(
+    allowed: Iterable[str], answer: AnswerTo, headers: Mapping[str, str]
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint for answers from memory, which never wait: no thread is taken for them."""
+    known = frozenset(allowed)
+
+    async def endpoint(request: Request) -> Response:  # noqa: RUF029 - answered from memory, so it never waits
+        return _response(request, known, frozenset(), answer, headers)
+
+    return endpoint
+
+
+def in_a_thread(
+    allowed: Iterable[str], long: Iterable[str], answer: AnswerTo, headers: Mapping[str, str]
+) -> Callable[[Request], Response]:
+    """Return an endpoint for answers that read a store: a thread of the server's pool waits for them, nobody else does.
+
+    ``long`` are parameters with room for more text.
+    """
+    known, roomy = frozenset(allowed).union(long), frozenset(long)
+
+    def endpoint(request: Request) -> Response:
+        return _response(request, known, roomy, answer, headers)
+
+    return endpoint
+
+
+def flag(given: Parameters, name: str) -> bool:
+    """Return a parameter that is true or false; raise BadInput for other texts."""
+    value = given.get(name, "false").lower()
+    if value not in {"true", "false"}:
+        raise BadInput("true or false is wanted", parameter=name, value=value)
+    return value == "true"
+
+
+def number(given: Parameters, name: str, most: int) -> int | None:
+    """Return a parameter that is a number from 0 to ``most``, None where it is not given; raise BadInput."""
+    value = given.get(name)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= most):
+        raise BadInput(f"no such {name}", **{name: value}, hint=f"A number up to {most} is wanted.")
+    return int(value)
+
+
+def _response(
+    request: Request,
+    known: frozenset[str],
+    roomy: frozenset[str],
+    answer: AnswerTo,
+    headers: Mapping[str, str],
+) -> Response:
+    try:
+        given = _parameters(request, known, roomy)
+        body, code = answer(request.path_params.get("name", "").lower(), given), 200
+    except TidelineError as error:
+        body, code = failure(error), _status(error)
+    content = orjson.dumps(body, default=str)
+    return Response(content, code, {**headers, "content-type": "application/json"})
+
+
+def _parameters(request: Request, known: frozenset[str], roomy: frozenset[str]) -> Parameters:
+    given = dict(request.query_params)
+    for name, value in given.items():
+        if name not in known:
+            raise BadInput("no such parameter", parameter=name[:100], known=sorted(known))
+        limit = LONG_PARAMETER_CHARACTERS_MAX if name in roomy else PARAMETER_CHARACTERS_MAX
+        if len(value) > limit:
+            raise BadInput("a parameter is too long", parameter=name, limit=limit)
+    return given
+
+
+def _status(error: TidelineError) -> int:
+    if isinstance(error, NotFound):
+        return 404
+    return 400 if isinstance(error, BadInput | Refused) else 503
