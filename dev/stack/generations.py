@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 LOCKS = {"2.3": "hive2", "3.1": "hive3"}
 _METASTORE = "org.apache.hadoop.hive.metastore"
+_LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 
 
 class OldMetastore(Component):
-    """A metastore of generation "2.3" or "3.1" with its notification log."""
+    """A metastore of generation "2.3" or "3.1", with its notification log unless that is not wanted.
 
-    def __init__(self, directory: Path, generation: str) -> None:
+    Derby takes 32 KB of an event: without the log, partitions can be added by the thousand.
+    """
+
+    def __init__(self, directory: Path, generation: str, *, has_log: bool = True) -> None:
         super().__init__(f"hive-{generation}", directory)
+        self.has_log = has_log
         self.jars = read_lock(LOCKS[generation])
         self.port = free_port()
         self.conf = self.directory / "conf"
@@ -66,10 +71,11 @@ class OldMetastore(Component):
             "event.db.notification.api.auth": "false",
             "warehouse.dir": f"file:{self.directory}/warehouse",
             "client.capability.check": "false",  # test mode would ask for a capability that no client has
-            "transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
             # Hive's own lives in the compiler's jar; partition filters are not asked here
             "expression.proxy": f"{_METASTORE}.DefaultPartitionExpressionProxy",
         }
+        if self.has_log:
+            both["transactional.event.listeners"] = _LISTENER
         named = {
             f"{prefix}.{key}": value
             for key, value in both.items()

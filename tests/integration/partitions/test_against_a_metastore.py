@@ -7,40 +7,26 @@ from __future__ import annotations
 
 import itertools
 import random
-import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hypothesis import HealthCheck, given, settings
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
 
-from handlers.metastore import Metastore
-from handlers.structs import Database
 from state.errors import BadFilter
-from state.partitions.calls import PartitionCalls
-from tests.builders.hive_tables import a_partition, a_table
-from tests.builders.partitions import DATE, DEFAULT, INT, STRING, an_index, conditions
+from tests.builders.both_sides import TEXTS, both_sides
+from tests.builders.partitions import DATE, DEFAULT, INT, STRING, conditions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.both_sides import BothSides
     from tests.builders.partitions import Condition
 
 
-COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]
-# No 007 and no value with a wildcard beside a look-alike: what Hive 4 makes of those has tests of its own.
-TEXTS = [
-    ["0", "7", "-1", "255", "256", "511", "2147483647", DEFAULT],
-    ["a", "b", "ab", "A", "it's", "50%", "日", DEFAULT],
-    ["2020-06-17", "2020-06-18", "1969-12-31", "1970-01-01", DEFAULT],
-]
 EQUAL = [
     "",
     "i = 7",
@@ -90,51 +76,11 @@ REFUSED = [
 REFUSED_HERE_ONLY = ["i = 10.5", "i = 7 junk", "i > 0 && s = 'a'", "d = 'x'"]
 
 
-class BothSides:
-    """A metastore and an index with the same partitions."""
-
-    def __init__(self, thrift: Any, db: str, rows: Sequence[tuple[str, ...]]) -> None:
-        self._thrift = thrift
-        self._db = db
-        self._calls = PartitionCalls(an_index(COLUMNS, rows))
-
-    def theirs(self, text: str, most: int = -1) -> list[tuple[str, ...]]:
-        return [
-            tuple(found.values) for found in self._thrift.get_partitions_by_filter(self._db, "p", text, most)
-        ]
-
-    def ours(self, text: str, most: int = -1) -> list[tuple[str, ...]]:
-        return [found.values for found in self._calls.by_filter("sales", "events", text, most)]
-
-    def names_ps(self, values: Sequence[str]) -> tuple[list[str], list[str]]:
-        theirs = self._thrift.get_partition_names_ps(self._db, "p", values, -1)
-        return sorted(theirs), sorted(self._calls.names_ps("sales", "events", values))
-
-
-def both_sides(target: ClusterEndpoints, rows: Sequence[tuple[str, ...]]) -> Iterator[BothSides]:
-    db = f"partitions_{uuid.uuid4().hex[:12]}"
-    host, port = target.metastore.removeprefix("thrift://").split(":")
-    transport = TBufferedTransport(TSocket(host, int(port)))
-    with Metastore(target.metastore) as client:
-        client.create_database(Database(name=db))
-        table = a_table(db, "p", partition_keys=[name for name, _ in COLUMNS], external=True)
-        for key, (_, declared) in zip(table.partitionKeys or [], COLUMNS, strict=True):
-            key.type = declared
-        client.create_table(table)
-        known = client.get_table(db, "p")
-        client.add_partitions(db, "p", [a_partition(known, *values) for values in rows])
-        transport.open()
-        try:
-            yield BothSides(ThriftHiveMetastore.Client(TBinaryProtocol(transport)), db, rows)
-        finally:
-            transport.close()
-            client.drop_database(db, cascade=True)
-
-
 @pytest.fixture(scope="module")
 def both(target: ClusterEndpoints) -> Iterator[BothSides]:
     draw = random.Random(9452)  # noqa: S311 - the same partitions in every run
-    yield from both_sides(target, draw.sample(list(itertools.product(*TEXTS)), 60))
+    with both_sides(target.metastore, draw.sample(list(itertools.product(*TEXTS)), 60)) as sides:
+        yield sides
 
 
 @pytest.mark.parametrize("text", EQUAL)
@@ -190,7 +136,7 @@ def test_both_answer_any_filter_the_same(both: BothSides, condition: Condition) 
 
 
 def test_a_number_is_a_number_here_and_a_text_in_hive_4(target: ClusterEndpoints) -> None:
-    for both in both_sides(target, [("007", "xzy", "2020-06-17"), ("7", "x_y", "2020-06-17")]):
+    with both_sides(target.metastore, [("007", "xzy", "2020-06-17"), ("7", "x_y", "2020-06-17")]) as both:
         assert both.theirs("i = 7") == [("7", "x_y", "2020-06-17")]
         assert len(both.ours("i = 7")) == 2
         assert both.theirs("s != 'x_y'") == []

@@ -1,0 +1,75 @@
+"""A metastore and an index with the same partitions, to ask both the same."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from handlers.metastore import Metastore
+from handlers.structs import Database
+from state.partitions.calls import PartitionCalls
+from state.partitions.dialect import HIVE_4, Dialect
+from tests.builders.hive_tables import a_partition, a_table
+from tests.builders.partitions import DEFAULT, an_index
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]
+# No 007 and no value with a wildcard beside a look-alike: what Hive makes of those has tests of its own.
+TEXTS = [
+    ["0", "7", "-1", "255", "256", "511", "2147483647", DEFAULT],
+    ["a", "b", "ab", "A", "it's", "50%", "日", DEFAULT],
+    ["2020-06-17", "2020-06-18", "1969-12-31", "1970-01-01", DEFAULT],
+]
+
+
+class BothSides:
+    """What both answer, as the values of partitions."""
+
+    def __init__(self, thrift: Any, db: str, rows: Sequence[tuple[str, ...]], dialect: Dialect) -> None:
+        self._thrift = thrift
+        self._db = db
+        self._calls = PartitionCalls(an_index(COLUMNS, rows), dialect)
+
+    def theirs(self, text: str, most: int = -1) -> list[tuple[str, ...]]:
+        return [
+            tuple(found.values) for found in self._thrift.get_partitions_by_filter(self._db, "p", text, most)
+        ]
+
+    def ours(self, text: str, most: int = -1) -> list[tuple[str, ...]]:
+        return [found.values for found in self._calls.by_filter("sales", "events", text, most)]
+
+    def names_ps(self, values: Sequence[str]) -> tuple[list[str], list[str]]:
+        theirs = self._thrift.get_partition_names_ps(self._db, "p", values, -1)
+        return sorted(theirs), sorted(self._calls.names_ps("sales", "events", values))
+
+
+@contextmanager
+def both_sides(uri: str, rows: Sequence[tuple[str, ...]], dialect: Dialect = HIVE_4) -> Iterator[BothSides]:
+    """Fill a table of a metastore, and an index that speaks its dialect."""
+    db = f"partitions_{uuid.uuid4().hex[:12]}"
+    host, port = uri.removeprefix("thrift://").split(":")
+    transport = TBufferedTransport(TSocket(host, int(port)))
+    with Metastore(uri) as client:
+        client.create_database(Database(name=db))
+        table = a_table(db, "p", partition_keys=[name for name, _ in COLUMNS], external=True)
+        for key, (_, declared) in zip(table.partitionKeys or [], COLUMNS, strict=True):
+            key.type = declared
+        client.create_table(table)
+        known = client.get_table(db, "p")
+        client.add_partitions(db, "p", [a_partition(known, *values) for values in rows])
+        transport.open()
+        try:
+            yield BothSides(ThriftHiveMetastore.Client(TBinaryProtocol(transport)), db, rows, dialect)
+        finally:
+            transport.close()
+            client.drop_database(db, cascade=True)
