@@ -13,9 +13,10 @@ import click
 from dev.stack import preflight as checks
 from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, read_endpoints
-from dev.stack.errors import StackError
+from dev.stack.errors import Missing, StackError
 from dev.stack.harness import harness_jar
 from dev.stack.jars import Jar, cache_dir, fetch, missing, read_lock
+from dev.stack.npm import WEBHOOKS, fetched
 from dev.stack.pin import pin
 from dev.stack.process import running_pid
 from dev.stack.reaper import stop_all
@@ -46,7 +47,7 @@ def preflight(directory: Path, ports: tuple[int, ...], *, quiet: bool) -> None:
 
 @cli.command("fetch")
 def fetch_command() -> None:
-    """Bring the pinned jars into the cache and compile our Java."""
+    """Bring the pinned jars and the corpus of events into the cache and compile our Java."""
     fetch_all()
 
 
@@ -106,13 +107,17 @@ def status(directory: Path) -> None:
 
 
 def fetch_all() -> None:
-    """Every jar of every lock, and the harness; quiet when all is there."""
+    """Every jar of every lock, the harness and the corpus of events; quiet when all is there."""
     jars = [jar for name in checks.LOCK_NAMES for jar in read_lock(name)]
     if wanted := missing(jars):
         began, counter = time.monotonic(), _Counter(len(wanted))
         fetch(wanted, repository_root(), progress=counter.add)
         click.echo(f"{counter.told()} in {time.monotonic() - began:.1f} s, kept in {cache_dir()}", err=True)
     harness_jar()
+    try:
+        fetched(WEBHOOKS)
+    except Missing as missed:
+        click.echo(f"without the corpus of events: {missed}", err=True)
 
 
 class _Counter:
