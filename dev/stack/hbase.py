@@ -179,6 +179,8 @@ def _properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
         "hbase.thrift.info.port": "-1",
         "hbase.regionserver.handler.count": "5",
         "hbase.hregion.memstore.flush.size": str(32 << 20),
+        # Tests make many small tables; otherwise each of them takes 2 MB for its first row.
+        "hbase.hregion.memstore.mslab.enabled": "false",
     }
 
 

@@ -9,7 +9,6 @@ All of it carries versions, so doing it twice is doing it once: what was written
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
@@ -33,27 +32,22 @@ def log(gateway: Gateway, writes: Writes) -> None:
     """Write a transaction as one row; when this returns it will take effect, whatever happens."""
     data = writes.to_bytes()
     parts = (data[at : at + CELL_BYTES_MAX] for at in range(0, len(data), CELL_BYTES_MAX))
-    cells = {b"%s:%d" % (layout.OWN_FAMILY, number): part for number, part in enumerate(parts)}
+    cells = {layout.numbered_cell(number): part for number, part in enumerate(parts)}
     gateway.put({layout.WRITES_ROW: cells}, writes.version)
 
 
 def logged(gateway: Gateway) -> Writes | None:
     """Return the transaction that has not taken effect wholly, None where there is none; raises StateCorrupt."""
-    found = gateway.rows([layout.WRITES_ROW], [layout.OWN_FAMILY]).get(layout.WRITES_ROW)
+    found = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if found is None:
         return None
-    names = (b"%s:%d" % (layout.OWN_FAMILY, number) for number in count())
-    parts = []
-    for name in names:
-        if name not in found.cells:
-            break
-        parts.append(found.cells[name])
-    return Writes.from_bytes(b"".join(parts))
+    names = map(layout.numbered_cell, range(len(found.cells)))
+    return Writes.from_bytes(b"".join(found.cells.get(name, b"") for name in names))
 
 
 def forget(gateway: Gateway, writes: Writes) -> None:
     """Remove the row of a transaction that has taken effect."""
-    gateway.delete([layout.WRITES_ROW], writes.version, layout.OWN_FAMILY)
+    gateway.delete([layout.WRITES_ROW], writes.version)
 
 
 def apply(gateway: Gateway, writes: Writes) -> None:

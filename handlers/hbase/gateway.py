@@ -91,11 +91,11 @@ class Gateway:
         for some in _chunks_by_size(rows.items()):
             self._ask(partial(_send, version=version, rows=some))
 
-    def delete(self, rows: Iterable[bytes], version: int, family: bytes = FAMILY) -> None:
-        """Remove what rows have in a family, up to and with a version."""
+    def delete(self, rows: Iterable[bytes], version: int) -> None:
+        """Remove rows as far as they are not newer than a version."""
         for some in _chunks(list(rows), ROWS_MAX):
             removed = [(row, None) for row in some]
-            self._ask(partial(_send, version=version, rows=removed, family=family))
+            self._ask(partial(_send, version=version, rows=removed))
 
     def add(self, row: bytes, column: bytes, amount: int) -> int:
         """Add to a counter and return the sum; where the answer is lost it may have been added twice."""
@@ -171,14 +171,12 @@ def _found(row: bytes, stored: Mapping[bytes, tuple[bytes, int]]) -> Found:
     return Found(row, cells, max(version for _, version in stored.values()))
 
 
-def _send(
-    table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]], family: bytes = FAMILY
-) -> None:
-    """Send one message of writes; None removes a row's cells of the family."""
+def _send(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]]) -> None:
+    """Send one message of writes; None removes a row's cells."""
     batch = table.batch(timestamp=version)
     for row, cells in rows:
         if cells is None:
-            batch.delete(row, columns=[family])
+            batch.delete(row, columns=[FAMILY])
         else:
             batch.put(row, cells)
     batch.send()

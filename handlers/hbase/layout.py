@@ -3,8 +3,8 @@
 One HBase row per entry, in one column family; its row key is the entry's key behind one byte, because HBase knows no empty
 row key and because the room's own two rows stand before all others::
 
-    00 versions   s:next        the last version drawn (a counter)
-    00 writes     s:0, s:1 ..   a transaction that is taking effect (``writes``)
+    00 versions   p:next        the last version drawn (a counter)
+    00 writes     p:0, p:1 ..   a transaction that is taking effect (``writes``)
     01 <key>      p:v           the value
                   p:0 .. p:n-1  of a partition's row only: its fields, for HBase's filters
 
@@ -26,14 +26,12 @@ from state.partitions.records import Kind, kind_of
 
 FAMILY: Final = b"p"
 VALUE: Final = b"p:v"
-OWN_FAMILY: Final = b"s"
-NEXT_VERSION: Final = b"s:next"
+NEXT_VERSION: Final = b"p:next"
 VERSIONS_ROW: Final = b"\x00versions"
 WRITES_ROW: Final = b"\x00writes"
 FAMILIES: Final = {
     # The interface's defaults switch off what makes single rows fast to find.
-    name.decode(): {"max_versions": 1, "bloom_filter_type": "ROW", "block_cache_enabled": True}
-    for name in (FAMILY, OWN_FAMILY)
+    FAMILY.decode(): {"max_versions": 1, "bloom_filter_type": "ROW", "block_cache_enabled": True}
 }
 _ENTRIES: Final = b"\x01"
 _BEHIND_ENTRIES: Final = b"\x02"
@@ -56,19 +54,19 @@ def row_range(start: bytes, end: bytes | None) -> tuple[bytes, bytes]:
     return row_key(start), _BEHIND_ENTRIES if end is None else row_key(end)
 
 
-def field_cell(column: int) -> bytes:
-    """Return the name of the cell with one field of a partition's row."""
-    return FAMILY + b":%d" % column
+def numbered_cell(number: int) -> bytes:
+    """Return the name of the cell with one field of a partition's row, or with one part of a transaction."""
+    return FAMILY + b":%d" % number
 
 
 def cells(key: bytes, value: bytes) -> Cells:
     """Return the cells of an entry."""
     if kind_of(key) is not Kind.ROW:
         return {VALUE: value}
-    fields = {field_cell(column): keys.field(key, column) for column in range(key[-1])}
+    fields = {numbered_cell(column): keys.field(key, column) for column in range(key[-1])}
     return {VALUE: value, **fields}
 
 
 def smallest_cell(key: bytes) -> bytes:
     """Return the name of the smallest cell that every entry of this kind has: what tells that it is there."""
-    return field_cell(0) if kind_of(key) is Kind.ROW else VALUE
+    return numbered_cell(0) if kind_of(key) is Kind.ROW else VALUE

@@ -91,7 +91,7 @@ class HBaseStore:
 
     def scan_matching(self, start: bytes, end: bytes | None, bound: Bound) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end``, without some that ``bound`` excludes."""
-        cells = [layout.field_cell(column) for column in sorted(filters.columns_of(bound))]
+        cells = [layout.numbered_cell(column) for column in sorted(filters.columns_of(bound))]
         found = self._scanned(start, end, cells, filters.keys_matching(bound))
         return (layout.entry_key(each.row) for each in found)
 

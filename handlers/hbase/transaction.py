@@ -2,7 +2,7 @@
 
 Long transactions cannot be kept whole. What makes them long are rows and postings, which mean the same whenever they are
 written; so above a limit those go out early, in the same order, and everything else waits for the commit. A transaction of
-at most ``SPILL_ENTRIES`` and ``SPILL_BYTES`` is all or nothing; of a longer one that fails or is killed rows and postings may
+at most ``SPILL_ENTRIES`` and ``SPILL_BYTES`` of them is all or nothing; of a longer one that fails or is killed rows and postings may
 stay, ahead of the position, until the same events come again.
 
 A cleared range is kept as a range with a version: it takes away what was there before and spares what was put since. So a
@@ -60,7 +60,7 @@ class HBaseTransaction:
         self._next_version = next_version
         self._version = next_version()
         self._own: SortedDict = SortedDict()  # None: deleted
-        self._own_bytes = 0
+        self._early_count = self._early_bytes = 0
         self._cleared: list[Cleared] = []
         self._ended = False
 
@@ -117,8 +117,11 @@ class HBaseTransaction:
     def _set(self, key: bytes, value: bytes | None) -> None:
         assert not self._ended, "the transaction is over"
         self._own[key] = value
-        self._own_bytes += len(key) + len(value or b"")
-        if len(self._own) >= SPILL_ENTRIES or self._own_bytes >= SPILL_BYTES:
+        if kind_of(key) is Kind.OTHER:
+            return
+        self._early_count += 1
+        self._early_bytes += len(key) + len(value or b"")
+        if self._early_count >= SPILL_ENTRIES or self._early_bytes >= SPILL_BYTES:
             self._spill()
 
     def _spill(self) -> None:
@@ -131,7 +134,7 @@ class HBaseTransaction:
             delete_kind(self._store.gateway, writes, kind)
         for key in early:
             del self._own[key]
-        self._own_bytes = 0
+        self._early_count = self._early_bytes = 0
         self._version = self._next_version()
         failpoint("hbase-spilled")
 

@@ -11,8 +11,9 @@ one range::
 A row is a key of ``keys``. A posting holds the whole row behind its field: it answers for the names and for every other
 column by itself, and behind one value of its column the table's own order goes on.
 
-A store that cannot write several entries at once writes them in the order of ``Kind`` and removes them in the reverse order:
-then whatever a crash leaves, every row has its postings, and every table that is known has a number that nobody else gets.
+A store that cannot write several entries at once writes them in the order of ``Kind`` and removes them in the reverse order,
+and so does this module, because such a store may write a long transaction in pieces: then whatever a crash leaves, every row
+has its postings, and every table that is known has a number that nobody else gets.
 """
 
 from __future__ import annotations
@@ -120,9 +121,9 @@ def put(txn: Transaction, table: IndexedTable, values: Sequence[str], payload: b
     """Write a partition with its postings; a known one gets the new payload."""
     fields = table.form.fields(values)
     row = table.form.row(values, fields)
-    txn.put(table.rows + row, _value(values, payload))
     for posting in _postings(table, fields, row):
         txn.put(posting, b"")
+    txn.put(table.rows + row, _value(values, payload))
 
 
 def delete(txn: Transaction, table: IndexedTable, values: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ def test_the_next_transaction_first_ends_the_one_that_was_cut_off() -> None:
 
 def test_a_transaction_on_disk_that_cannot_be_read_is_corrupt_state() -> None:
     server = FakeHBase()
-    server.gateway().put({layout.WRITES_ROW: {b"s:0": b"\x00" * 8 + b"?"}}, 1)
+    server.gateway().put({layout.WRITES_ROW: {b"p:0": b"\x00" * 8 + b"?"}}, 1)
     with pytest.raises(StateCorrupt):
         server.store()
 

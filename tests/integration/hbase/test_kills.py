@@ -1,0 +1,126 @@
+"""Killed anywhere, the index on HBase is never short of a row or a posting, answers rightly, and ends as if nothing had been."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.hbase.store import HBaseStore, open_store
+from state.partitions import records
+from state.partitions.index import PartitionIndex
+from state.partitions.repair import Repaired, repair
+from tests.crash.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.process import BaseProcess
+
+
+HOST = "127.0.0.1"
+RANDOM_KILLS = 12
+# A server that has imported everything forks the programs: each costs a hundredth of a second.
+PROGRAMS = multiprocessing.get_context("forkserver")
+PROGRAMS.set_forkserver_preload(["tests.crash.hbase_index", "happybase"])
+
+
+@pytest.fixture
+def watching(hbase_port: int, table: str) -> Iterator[HBaseStore]:
+    """A reader that was there before the program, and ends nothing for it."""
+    with closing(open_store(HOST, hbase_port, table)) as store:
+        yield store
+
+
+def started(*arguments: object) -> BaseProcess:
+    program = PROGRAMS.Process(target=run, args=arguments, daemon=True)
+    program.start()
+    return program
+
+
+def exit_code(program: BaseProcess) -> int:
+    program.join(60)
+    assert program.exitcode is not None, "the program hangs"
+    return program.exitcode
+
+
+def partitions(index: PartitionIndex, text: str = "") -> Partitions:
+    return {
+        each.values: each.payload
+        for table in index.tables()
+        for each in index.partitions(index.prepare(table, text))
+    }
+
+
+def expect_right_answers(store: HBaseStore) -> None:
+    """Before anybody puts anything right: all that is in both neighbouring states is there, and no more than in one of them."""
+    step = int(store.get(MARK) or b"0")
+    before, after = set(expected(step)), set(expected(min(step + 1, STEPS)))
+    index = PartitionIndex(store)
+    assert len(index.tables()) <= 2  # the old and the new name of one table
+    for name in index.tables():
+        found = {each.values for each in index.partitions(index.prepare(name, ""))}
+        assert before & after <= found <= before | after | set(expected(max(step - 1, 0)))
+        hour = {each.values for each in index.partitions(index.prepare(name, "hr = 2"))}
+        assert hour == {values for values in found if values[1] == "2"}
+        for row in store.scan_keys(index.table(name).rows, index.table(name).rows + b"\xff"):
+            postings = records.postings_of(index.table(name), row)
+            assert store.existing(postings) == set(postings), "a row has all its postings"
+
+
+def expect_whole(port: int, table: str) -> tuple[int, Repaired]:
+    """Open as the next program does: the state of a step, but for rows of a load that was under way."""
+    with closing(open_store(HOST, port, table)) as store:
+        step = int(store.get(MARK) or b"0")
+        found = repair(store)
+        index = PartitionIndex(store)
+        index.check()
+        store.check()
+        there = partitions(index)
+        assert expected(step).keys() <= there.keys() <= expected(step).keys() | expected(step + 1).keys()
+        assert index.tables() in ([], [table_of(step)])
+        assert found.missing == 0
+        return step, found
+
+
+POINTS = [
+    "hbase-spilled",
+    "hbase-logged",
+    *(f"hbase-put-{kind.name.lower()}" for kind in records.Kind),
+    *(f"hbase-deleted-{kind.name.lower()}" for kind in records.Kind),
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_any_point_it_goes_on_and_ends_as_if_nothing_had_been(
+    point: str, hbase_port: int, table: str, watching: HBaseStore
+) -> None:
+    kills = 0
+    while exit_code(started(hbase_port, table, f"{point}:2")) == -9:
+        kills += 1
+        expect_right_answers(watching)
+        expect_whole(hbase_port, table)
+        assert kills <= STEPS * 2
+    assert kills
+    step, found = expect_whole(hbase_port, table)
+    assert (step, found) == (STEPS, Repaired())
+    assert partitions(PartitionIndex(watching)) == expected(STEPS)
+
+
+def test_killed_at_any_moment_it_goes_on_and_ends_as_if_nothing_had_been(
+    hbase_port: int, table: str, watching: HBaseStore
+) -> None:
+    moments = random.Random(7)  # noqa: S311 - moments, not secrets
+    for _ in range(RANDOM_KILLS):
+        program = started(hbase_port, table)
+        program.join(moments.uniform(0.02, 0.3))
+        program.kill()
+        exit_code(program)
+        expect_right_answers(watching)
+        expect_whole(hbase_port, table)
+    assert exit_code(started(hbase_port, table)) == 0
+    assert expect_whole(hbase_port, table) == (STEPS, Repaired())
+    assert partitions(PartitionIndex(watching)) == expected(STEPS)

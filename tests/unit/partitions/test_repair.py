@@ -1,0 +1,49 @@
+"""Repair: whatever was put into the store or taken from it by hand, afterwards the check holds and every row is still there."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.partitions import records
+from state.partitions.repair import Repaired, repair
+from state.store.memory import MemoryStore
+from tests.builders.partitions import TABLE, an_index
+
+
+COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]
+ROWS = [(ds, hr, "x") for ds in "abc" for hr in ("1", "2")]
+
+
+def test_an_index_that_is_right_is_left_alone() -> None:
+    store = MemoryStore()
+    an_index(COLUMNS, ROWS, store)
+    before = dict(store.scan(b"", None))
+    assert repair(store) == Repaired()
+    assert dict(store.scan(b"", None)) == before
+
+
+@given(st.sets(st.sampled_from(ROWS)), st.sets(st.integers(0, 11)), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_after_any_damage_the_check_holds_and_no_row_is_gone(
+    without_row: set[tuple[str, str, str]], without_posting: set[int], strange: int
+) -> None:
+    store = MemoryStore()
+    index = an_index(COLUMNS, ROWS, store)
+    table = index.table(TABLE)
+    postings = list(store.scan_keys(*records.posting_range(table)))
+    with store.transaction() as txn:
+        for values in without_row:
+            txn.delete(table.rows + table.form.row(values))
+        for at in without_posting:
+            txn.delete(postings[at])
+        for number in range(strange):
+            txn.put(b"px/p/" + (90 + number).to_bytes(8) + b"row", b"")
+            txn.put(b"px/c/" + (90 + number).to_bytes(8) + b"posting", b"")
+    found = repair(store)
+    index.check()
+    left = set(ROWS) - without_row
+    assert {each.values for each in index.partitions(index.prepare(TABLE, ""))} == left
+    assert found.strange == 2 * strange
+    assert found.superfluous + found.missing <= len(postings)
+    assert repair(store) == Repaired()
