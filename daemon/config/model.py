@@ -24,6 +24,8 @@ from daemon.config.fields import (
     ThriftUris,
     Topic,
 )
+from daemon.config.flat import FlatConfig
+from daemon.config.keylog import KeylogConfig
 from daemon.config.section import Section
 
 
@@ -245,9 +247,15 @@ class Config(Section):
     policies: dict[Name, PolicyConfig] = Field(
         default={}, max_length=256, description="What is replicated where, by name."
     )
-    catalog: dict[Name, CatalogConfig] = Field(default={}, max_length=64, description="Timelines, by source.")
+    catalog: dict[Name, CatalogConfig] = Field(
+        default={}, max_length=64, description="Timelines and partition indexes, by source."
+    )
     facts: dict[Name, FactConfig] = Field(
         default={}, max_length=10_000, description="Tables that are covered together, by name."
+    )
+    flat: dict[Name, FlatConfig] = Field(default={}, max_length=64, description="Flat event tables, by name.")
+    keylog: KeylogConfig = Field(
+        default=KeylogConfig(), description="Where it is recorded who asked for which key."
     )
     kafka: KafkaConfig | None = Field(
         default=None, description="The broker; wanted as soon as there is a source."
@@ -263,5 +271,6 @@ class Config(Section):
     def secrets(self) -> tuple[str, ...]:
         """Return every secret's text, for the logs to leave out."""
         found = [*self.kafka.secrets.values()] if self.kafka else []
+        found += [self.keylog.password] if self.keylog.password else []
         found += [secret for scheme in self.files.secrets.values() for secret in scheme.values()]
         return tuple(secret.get_secret_value() for secret in found)

@@ -21,7 +21,7 @@ from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rules
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection
 
@@ -56,6 +56,12 @@ class Rule:
         """The key or pattern as people write it."""
         return self.subject.text if isinstance(self.subject, KeyPath) else self.subject
 
+    def replaces(self, other: Rule) -> bool:
+        """Whether ``other``, of the same flat table, goes when this one is set: the same one, or one that says the opposite."""
+        return self.text == other.text and (
+            self.kind is other.kind or RuleKind.SKIP in {self.kind, other.kind}
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
@@ -87,8 +93,8 @@ def set_rule(log: KeyLog, rule: Rule) -> None:
     newest: dict[str, Merge] = dict.fromkeys(("type", "set_by", "set_at"), _newer)
 
     def work(connection: Connection) -> None:
-        opposites = {RuleKind.ALWAYS: [RuleKind.SKIP], RuleKind.PIN: [RuleKind.SKIP]}
-        for kind in opposites.get(rule.kind, [RuleKind.ALWAYS, RuleKind.PIN]):
+        opposites = [RuleKind.ALWAYS, RuleKind.PIN] if rule.kind is RuleKind.SKIP else [RuleKind.SKIP]
+        for kind in opposites:
             connection.execute(_deletion(rule.flat_table, kind, rule.text))
         upsert(connection, rules, [row], newest)
 
@@ -112,7 +118,12 @@ def rules_of(log: KeyLog, flat_table: str) -> list[Rule]:
 
 def decisions(log: KeyLog, flat_table: str) -> Decisions:
     """Return what ``rules_of`` says, sorted out by kind."""
-    found = rules_of(log, flat_table)
+    return sorted_out(rules_of(log, flat_table))
+
+
+def sorted_out(given: Iterable[Rule]) -> Decisions:
+    """Return the rules of one flat table by their kinds."""
+    found = list(given)
     keys = [(rule, rule.subject) for rule in found if isinstance(rule.subject, KeyPath)]
     return Decisions(
         always=frozenset(key for rule, key in keys if rule.kind is RuleKind.ALWAYS),

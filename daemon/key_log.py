@@ -1,0 +1,50 @@
+"""The key log as configured: its address, and opening it where the packages for it are installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from daemon.config import Config
+    from daemon.config.flat import FlatConfig
+    from streaming.keylog.log import KeyLog
+
+
+def key_log_url(config: Config) -> str:
+    """Return the address of the key log, without its password."""
+    return config.keylog.url or f"sqlite:///{config.state.dir}/keylog.db"
+
+
+def open_key_log(config: Config) -> KeyLog:
+    """Open the key log and bring its schema up to date; the caller closes it.
+
+    Raises ConfigError where the packages are missing or the address is wrong, and what ``KeyLog.open`` raises.
+    """
+    try:
+        from streaming.keylog.log import KeyLog
+    except ImportError as error:
+        raise ConfigError(
+            "the key log needs packages that are not installed",
+            package=error.name,
+            hint="Install them: pip install 'tideline[flat]'.",
+        ) from error
+    password = config.keylog.password
+    return KeyLog.open(
+        key_log_url(config), password=None if password is None else password.get_secret_value()
+    )
+
+
+def flat_config(config: Config, name: str) -> FlatConfig:
+    """Return the flat table of that name, or with that ``db.table``; raise ConfigError where there is none."""
+    for entry, flat in config.flat.items():
+        if name in {entry, flat.table}:
+            return flat
+    raise ConfigError(
+        "there is no such flat table",
+        name=name,
+        known=sorted(flat.table for flat in config.flat.values()) or None,
+        hint="Flat tables are listed under 'flat' in the configuration.",
+    )
