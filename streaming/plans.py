@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from state.columns.comments import columns_of, layout_of, parameters_of
+from state.columns.observations import HourBook
+from state.columns.observed_json import book_of_text, book_text
 from state.errors import StateCorrupt
 from streaming.watermark import Watermark
 
@@ -45,7 +47,9 @@ class BatchPlan:
     """Before this batch."""
     now_s: int
     textual: frozenset[int] = frozenset()
-    """Slots on their way to STRING: their files hold texts already (``streaming.rewrite``)."""
+    """Slots on their way to STRING: their files hold texts already (``streaming.hardening``)."""
+    sampled: HourBook = field(default_factory=HourBook)
+    """What a sample of the batch held of keys without a column."""
 
     def to_json(self) -> dict[str, object]:
         """Return a form for a JSON file."""
@@ -55,6 +59,7 @@ class BatchPlan:
             "watermark": self.watermark.to_json(),
             "now": self.now_s,
             "textual": sorted(self.textual),
+            "sampled": book_text(self.sampled),
         }
 
     @classmethod
@@ -98,8 +103,8 @@ class StagedBatch:
     """Rows by what became of them, bytes of JSON, and misfits."""
     watermark: Watermark
     """After this batch."""
-    observed: Mapping[str, object] = field(default_factory=dict)
-    """What was seen of the keys, in ``observations``' own form."""
+    observed: HourBook = field(default_factory=HourBook)
+    """What was seen of the keys, by hour."""
     done: bool = False
 
     def to_json(self) -> dict[str, object]:
@@ -114,7 +119,7 @@ class StagedBatch:
             },
             "counts": dict(self.counts),
             "watermark": self.watermark.to_json(),
-            "observed": dict(self.observed),
+            "observed": book_text(self.observed),
             "done": self.done,
         }
 
@@ -132,7 +137,7 @@ class StagedBatch:
             },
             counts=form["counts"],
             watermark=Watermark.of_json(form["watermark"]),
-            observed=form["observed"],
+            observed=book_of_text(form["observed"]),
             done=form["done"],
         )
 
@@ -194,6 +199,13 @@ class BatchRecords:
 
     def _write(self, batch: int, kind: str, form: Mapping[str, object]) -> None:
         self._storage.write(self._path(batch, kind), json.dumps(form, separators=(",", ":")))
+
+
+def same_columns(one: Layout, other: Layout) -> bool:
+    """Whether files written by one layout are files of the other: same keys, names and types in the same slots."""
+    return [(slot.key, slot.name, slot.type, slot.state) for slot in one.slots] == [
+        (slot.key, slot.name, slot.type, slot.state) for slot in other.slots
+    ]
 
 
 def layout_form(layout: Layout) -> dict[str, object]:

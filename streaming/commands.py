@@ -1,0 +1,80 @@
+"""What people and the daemon run: the stream, and what is done to a table by hand while its stream is stopped.
+
+Each function starts a Spark session of its own and ends it, so each is for a process of its own. Errors are those of Tideline.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from state.errors import TidelineError
+from streaming.progress import silent, started_event, stopped_event
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from streaming.assembly import Assembly
+    from streaming.driver import Driver
+    from streaming.evolving import Outlook
+    from streaming.maintenance import Upkeep
+    from streaming.progress import Progressing
+    from streaming.settings import FlatSettings
+
+
+def run(
+    settings: FlatSettings,
+    progress: Progressing = silent,
+    *,
+    once: bool = False,
+    when_ready: Callable[[Driver], None] | None = None,
+) -> None:
+    """Read the stream into its table until it is stopped, or with ``once`` what is there now.
+
+    ``when_ready`` is given the driver as soon as it can be stopped. The last event tells how the run ended.
+    """
+    from streaming.driver import Driver
+
+    try:
+        with _session(settings) as parts:
+            driver = Driver(parts, progress)
+            if when_ready is not None:
+                when_ready(driver)
+            progress(started_event(settings.name, parts.spark.sparkContext.applicationId))
+            driver.run(once=once)
+    except TidelineError as error:
+        progress(stopped_event(error))
+        raise
+    progress(stopped_event(None))
+
+
+def seal(settings: FlatSettings) -> Upkeep:
+    """Do all that is due to the table: finish a batch, widen, seal, drop, delete; return what was done."""
+    with _session(settings) as parts:
+        return parts.maintenance.run(everything=True)
+
+
+def plan(settings: FlatSettings) -> Outlook:
+    """Return what would become of the table, and why. Changes nothing (the table is created where it is missing)."""
+    from streaming.evolving import now_hour, outlook
+
+    with _session(settings) as parts:
+        stream = parts.stream
+        book, last = stream.book.load(), stream.records.last()
+        reached = None if last is None else last.watermark.reached_s
+        state, questions = stream.table.read(), stream.asking.questions()
+        return outlook(state, questions, book, stream.table.partitions(), now_hour(book, reached))
+
+
+@contextmanager
+def _session(settings: FlatSettings) -> Iterator[Assembly]:
+    from streaming.assembly import assembled
+    from streaming.session import start
+
+    settings.check()
+    spark = start(settings.spark, name=f"tideline {settings.name}")
+    try:
+        yield assembled(settings, spark)
+    finally:
+        spark.stop()

@@ -1,0 +1,133 @@
+"""The driver of one flat table: the process that reads the stream, for as long as it runs.
+
+Between two batches it keeps the table (``streaming.maintenance``): at the beginning of the next batch, or while the source is
+silent. Both are Spark's and this process' threads in turn, under one lock, because a table has one writer.
+
+Progress goes out as values, one after every batch; whoever started the driver makes metrics of them. An error ends the run and is
+raised as what it is, not as Spark's account of it: the supervisor decides whether to start again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from handlers.failpoints import failpoint
+from state.errors import TidelineError, Transient
+from streaming.progress import batch_event, upkeep_event
+from streaming.source import offsets_of
+
+
+if TYPE_CHECKING:
+    from streaming.assembly import Assembly
+    from streaming.maintenance import Upkeep
+    from streaming.plans import StagedBatch
+    from streaming.progress import Progressing
+    from streaming.topics import Topic
+
+
+IDLE_S: Final = 1.0
+"""How often a silent stream is looked after."""
+
+
+class Driver:
+    """One run of a table's stream."""
+
+    def __init__(self, assembly: Assembly, progress: Progressing) -> None:
+        self._parts = assembly
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._error: TidelineError | None = None
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Ask the run to end after the batch at hand; may be called from a signal handler."""
+        self._stopping.set()
+
+    def run(self, *, once: bool) -> None:
+        """Read the stream until ``stop``; with ``once`` only what is there now.
+
+        Raises TopicReplaced, StateLocked, Conflict, Inconsistent and others that need people, Transient what may pass.
+        """
+        parts = self._parts
+        with self._lock:
+            parts.stream.lease.hold()
+            parts.check_topic()
+            self._keep()
+        query = self._start(once=once)
+        try:
+            while not self._ended(query):
+                if self._stopping.is_set():
+                    break
+                self._look_after(query)
+        finally:
+            query.stop()
+        if self._error is not None:
+            raise self._error
+        with self._lock:
+            self._keep()
+
+    def _start(self, *, once: bool) -> Any:
+        settings = self._parts.settings
+        writer = self._parts.source().writeStream.foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", settings.checkpoint).queryName(settings.name)
+        seconds = f"{settings.trigger_s:g} seconds"
+        return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=seconds)).start()
+
+    def _batch(self, raw: Any, batch: int) -> None:
+        """Spark calls this for each batch, in a thread of its own."""
+        parts, started = self._parts, time.monotonic()
+        try:
+            with self._lock:
+                upkeep = self._keep()
+                topic = parts.check_topic()
+                kept = time.monotonic()
+                done = parts.runner.run(raw, batch, parts.origin(batch))
+                event = batch_event(
+                    done,
+                    parts.stream.table.read().layout,
+                    _lag(done, topic),
+                    upkeep,
+                    upkeep_s=kept - started,
+                    batch_s=time.monotonic() - kept,
+                )
+                self._progress(event)
+        except TidelineError as error:
+            self._error = error
+            raise
+        failpoint("flat.batch")
+
+    def _keep(self) -> Upkeep:
+        upkeep = self._parts.maintenance.run()
+        failpoint("flat.kept")
+        return upkeep
+
+    def _ended(self, query: Any) -> bool:
+        from pyspark.errors import PySparkException
+
+        try:
+            return bool(query.awaitTermination(IDLE_S))
+        except PySparkException as error:
+            if self._error is None:
+                raise Transient("Spark ended the stream", reason=str(error)[:2000]) from error
+            return True
+
+    def _look_after(self, query: Any) -> None:
+        """Keep the table while no batch is at hand."""
+        if query.status["isTriggerActive"] or not self._lock.acquire(blocking=False):
+            return
+        try:
+            upkeep = self._keep()
+        finally:
+            self._lock.release()
+        if upkeep.sealed or upkeep.dropped or upkeep.deleted:
+            self._progress(upkeep_event(upkeep))
+
+
+def _lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:
+    """How many records of each partition are behind the batch."""
+    if topic is None:
+        return {}
+    offsets = offsets_of(done.origin, topic.name)
+    return {part: end - offsets.get(part, 0) for part, end in topic.ends.items()}

@@ -1,0 +1,153 @@
+"""The table before a batch: what people ask, what was seen and what partitions hold become the layout of the batch.
+
+The decision is ``state.columns.evolution``; here its inputs are gathered and its outcome is put into the metastore, by
+compare-and-set. A slot is given to another key only after every retained file was looked at: the counts in partition
+parameters say where to expect nothing, the files' own statistics prove it, because Hive would show what is left under the new
+name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from handlers.failpoints import failpoint
+from state.columns.demand import demand_of
+from state.columns.evolution import ChangeKind, Evolution, Retained, decide
+from state.columns.slots import HOUR_S, SlotState
+from state.errors import BadInput
+from streaming.fills import counts_of
+from streaming.parameters import FLAT_BYTES, RAW_BYTES, VALUES
+from streaming.table.parameters import ROWS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from state.columns.demand import Demand
+    from state.columns.observations import HourBook, KeyWindow
+    from state.columns.paths import KeyPath
+    from state.columns.slots import Slot
+    from streaming.questions import Questions
+    from streaming.table.port import FlatTable, HourPartition, TableState
+
+
+KEYS_SHOWN_MAX: Final = 5_000
+
+
+class Files(Protocol):
+    """Who can look into the files of partitions."""
+
+    def filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
+        """Return which of ``slots`` hold a value in some file of ``partitions``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A decision with what it came from, for ``plan``, the page and the log."""
+
+    demand: Demand
+    evolution: Evolution
+
+    def document(
+        self, state: TableState, book: HourBook, partitions: Sequence[HourPartition]
+    ) -> dict[str, object]:
+        """Return what people see of the table: its columns, how they are filled, and why other keys are none."""
+        window = book.window()
+        whys = (self.demand.whys or {}).values()
+        return {
+            "columns": [_column(slot, window) for slot in state.layout.slots],
+            "partitions": len(partitions),
+            "rows": sum(int(each.parameters.get(ROWS, 0)) for each in partitions),
+            "raw_bytes": sum(int(each.parameters.get(RAW_BYTES, 0)) for each in partitions),
+            "flat_bytes": sum(int(each.parameters.get(FLAT_BYTES, 0)) for each in partitions),
+            "keys": [
+                {"key": why.key.text, "verdict": why.verdict.value, "reason": why.reason, "rank": why.rank}
+                for why in sorted(whys, key=lambda why: why.key)[:KEYS_SHOWN_MAX]
+            ],
+            "waiting": [
+                {"key": str(change.key), "kind": change.kind.value, "reason": change.reason}
+                for change in self.evolution.of(ChangeKind.WAIT, ChangeKind.HARDEN)[:KEYS_SHOWN_MAX]
+            ],
+        }
+
+
+def unsettled(questions: Questions, state: TableState) -> list[KeyPath]:
+    """Return the keys that are asked for and have no column: those that a sample has to be searched for."""
+    live = {slot.key for slot in state.layout.slots if slot.state is SlotState.LIVE}
+    keys = {
+        each.key for each in questions.asked if not questions.rules.skips(each.key)
+    } | questions.rules.whitelist
+    return sorted(keys - live)
+
+
+def outlook(
+    state: TableState,
+    questions: Questions,
+    book: HourBook,
+    partitions: Sequence[HourPartition],
+    now_hour: int,
+) -> Outlook:
+    """Return what would become of the table. Changes nothing."""
+    window = book.window()
+    fills = {key: each.total.fill for key, each in window.items()} if book.hours else None
+    live = {slot.key for slot in state.layout.live if slot.key is not None}
+    demand = demand_of(questions.asked, questions.rules, fills, live)
+    evolution = decide(
+        state.layout, demand, window, retained(partitions), now_hour, questions.rules, state.columns.names
+    )
+    return Outlook(demand, evolution)
+
+
+def now_hour(book: HourBook, reached_s: int | None) -> int:
+    """Return the hour that is being written: the watermark's, or before there is one the newest that was seen."""
+    moment = max(book.hours, default=0) if reached_s is None else reached_s
+    return moment - moment % HOUR_S
+
+
+def evolve(table: FlatTable, state: TableState, evolution: Evolution, files: Files) -> TableState:
+    """Alter the table as decided and return it; Conflict where somebody else altered it meanwhile.
+
+    Where a slot that was to be used again turns out to hold a value after all, nothing is altered: the counts were wrong, and
+    the next decision is made on corrected ones.
+    """
+    if not evolution.alters:
+        return state
+    reused = {change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None}
+    if reused and files.filled(table.partitions(), reused):
+        return state
+    failpoint("flat.evolve")
+    altered = table.alter(state, evolution.layout, proven=reused)
+    failpoint("flat.evolved")
+    return altered
+
+
+def retained(partitions: Sequence[HourPartition]) -> Retained:
+    """Return what partitions hold by their parameters."""
+    return Retained.of(_counts(partition) for partition in partitions)
+
+
+def _column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object]:
+    seen = window.get(slot.key) if slot.key is not None else None
+    return {
+        "index": slot.index,
+        "name": slot.name,
+        "key": None if slot.key is None else slot.key.text,
+        "type": slot.type.hive,
+        "state": slot.state.value,
+        "first_seen_hour": slot.first_seen_hour,
+        "last_seen_hour": slot.last_seen_hour,
+        "fill": None if seen is None else round(seen.total.fill, 6),
+        "misfits": 0 if seen is None else seen.total.misfits,
+        "former": slot.former_name,
+    }
+
+
+def _counts(partition: HourPartition) -> dict[int, int] | None:
+    text = partition.parameters.get(VALUES)
+    if text is None:
+        return None
+    try:
+        return dict(enumerate(counts_of(text)))
+    except BadInput:
+        return None

@@ -1,0 +1,116 @@
+"""Who asks for which keys, and what people decided: the stream's view of the key log.
+
+The key log is a database beside everything else, so its absence must not stop the stream: while it does not answer, the last
+answer counts, and before the first one only the configured rules do. Snapshots that cannot be told are told with the next batch.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from state.columns.asked import Asked
+    from state.columns.evolution import Change
+    from state.columns.rules import FlatRules
+    from streaming.settings import FlatSettings
+
+
+REFRESH_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What is asked, under the rules as configured and as decided by people since."""
+
+    asked: Sequence[Asked]
+    rules: FlatRules
+
+
+class Asking(Protocol):
+    """Where questions come from and the table's state is told."""
+
+    def questions(self) -> Questions:
+        """Return what is asked at present; never raises for a database that is away."""
+
+    def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
+        """Tell people how the table stands, and what led to its version."""
+
+
+class NobodyAsks:
+    """No key log: the rules' whitelist alone."""
+
+    def __init__(self, rules: FlatRules) -> None:
+        self._rules = rules
+
+    def questions(self) -> Questions:
+        """Return the configured rules."""
+        return Questions((), self._rules)
+
+    def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
+        """Nobody listens."""
+
+
+class KeyLogAsks:
+    """The key log in a database."""
+
+    def __init__(self, settings: FlatSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        from streaming.keylog.log import KeyLog
+
+        self._settings = settings
+        self._clock = clock
+        self._log = KeyLog.open(settings.keylog_url)
+        self._read_at: float | None = None
+        self._last = Questions((), settings.rules)
+
+    def questions(self) -> Questions:
+        """Return what is asked, read anew once a minute."""
+        if self._read_at is None or self._clock() - self._read_at >= REFRESH_S:
+            self._read_at = self._clock()
+            try:
+                self._last = self._read()
+            except TidelineError:
+                return self._last  # the stream goes on with what it knew
+        return self._last
+
+    def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
+        """Store the snapshot."""
+        from streaming.keylog.snapshots import FlatChange, FlatTable, save_table
+
+        now_s = int(time.time())
+        table = FlatTable(self._settings.name, version, now_s, document)
+        history = [
+            FlatChange(
+                version, n, now_s, change.kind.value, change.index, str(change.key or ""), change.reason
+            )
+            for n, change in enumerate(changes)
+        ]
+        try:
+            save_table(self._log, table, history)
+        except TidelineError:
+            return  # a page that is a batch old is no reason to stop
+
+    def _read(self) -> Questions:
+        from streaming.keylog.asked import asked_keys
+        from streaming.keylog.rules import decisions
+
+        rules = self._settings.rules
+        decided = decisions(self._log, self._settings.name)
+        rules = replace(
+            rules,
+            whitelist=rules.whitelist | decided.always,
+            skip=(*rules.skip, *decided.skip),
+            pins={**rules.pins, **decided.pins},
+        )
+        return Questions(asked_keys(self._log, self._settings.raw_table, rules.asked_days), rules)
+
+
+def asking(settings: FlatSettings) -> Asking:
+    """Return where this table's questions come from."""
+    return KeyLogAsks(settings) if settings.keylog_url else NobodyAsks(settings.rules)

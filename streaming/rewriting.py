@@ -1,0 +1,205 @@
+"""An hour written anew: compaction, widening and backfill are all this, with other rows.
+
+The new files go to the next version of the hour's directory, which nobody reads, so a crash leaves nothing but a directory that the
+next attempt overwrites. They are counted against the old ones; then one call of the metastore switches the partition, and a
+query sees all of the old or all of the new. The old directory is deleted later, when no query can still be reading it.
+
+While rows are in our hands, those in ``_rescued`` are split once more: with columns that became wider since, their values fit.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from handlers.failpoints import failpoint
+from state.columns.slots import RESCUED, SlotState
+from state.errors import Inconsistent
+from streaming.fills import text_of
+from streaming.observing import folded
+from streaming.parameters import FLAT_BYTES, HARDENING, REPLACED, VALUES
+from streaming.schema import quoted
+from streaming.split import split
+from streaming.table.hours import version_directory, version_of
+from streaming.table.nonnull import counted, data_files
+from streaming.table.parameters import ROWS, SEALED
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from handlers.files.paths import Location
+    from state.columns.slots import Layout
+    from streaming.looking import Looking
+    from streaming.observing import FileCounts
+    from streaming.settings import FlatSettings
+    from streaming.storage import Storage
+    from streaming.table.deletions import Deletions
+    from streaming.table.port import FlatTable, HourPartition, TableState
+
+
+_OLD: Final = "_tideline_old_{}"
+
+
+def textual_slots(state: TableState) -> frozenset[int]:
+    """Return the slots on their way to STRING: every file is written with their texts, and without names."""
+    text = state.parameters.get(HARDENING)
+    return frozenset(json.loads(text)["slots"]) if text else frozenset()
+
+
+def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
+    """Return every slot as a file has it, as SQL over columns of the slots' names.
+
+    A file with slots on their way to STRING names no column: readers then match by position, and Spark pushes no filter into
+    it, so it reads right under the old type and under the new one (with names, Spark's reader fails on a pushed filter as
+    soon as the file's type and the table's are of two families, reference: spark-4.0.md §2).
+    """
+    if not textual:
+        return [quoted(slot.name) for slot in layout.slots]
+    return [
+        f"{_as_text(quoted(slot.name), slot.index, textual)} AS {quoted(f'_col{slot.index}')}"
+        for slot in layout.slots
+    ]
+
+
+def again_split(rows: Any, layout: Layout) -> Any:
+    """Return ``rows`` (all slots by name) with those in ``_rescued`` split once more.
+
+    Slots without a key keep what they hold.
+    """
+    from pyspark.sql import functions
+
+    empty = [slot for slot in layout.slots if slot.state is SlotState.EMPTY]
+    rescued = functions.col(RESCUED).isNotNull()
+    old = [f"{quoted(slot.name)} AS {_OLD.format(slot.index)}" for slot in empty]
+    texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *old)
+    fresh = split(texts, layout, keep=[_OLD.format(slot.index) for slot in empty])
+    columns = [
+        f"{_OLD.format(slot.index)} AS {quoted(slot.name)}"
+        if slot.state is SlotState.EMPTY
+        else quoted(slot.name)
+        for slot in layout.slots
+    ]
+    return rows.filter(~rescued).unionByName(fresh.selectExpr(*columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """Writes hours of one table anew. The caller holds the writer's lease, and no batch is half published."""
+
+    spark: Any
+    settings: FlatSettings
+    table: FlatTable
+    storage: Storage
+    deletions: Deletions
+    looking: Looking
+    clock: Callable[[], float]
+
+    def rewrite(
+        self, partition: HourPartition, state: TableState, *, sealed: bool, replaced_by: Any = None
+    ) -> HourPartition:
+        """Write the hour anew and switch it. ``replaced_by`` are its rows where they come from elsewhere (a backfill).
+
+        Raises Inconsistent where the new files do not hold as many rows and values as the old; the hour is as it was then.
+        """
+        files = self.looking.files(str(partition.location))
+        if not files:
+            return self.table.set_hour_parameters(partition.hour, {SEALED: "true" if sealed else None})
+        place = self._next(partition)
+        old = folded(self.looking.counts(files))
+        rows = self.read(files, state.layout) if replaced_by is None else replaced_by
+        self._write(rows if replaced_by is not None else self._resplit(rows, old, state), state, place, files)
+        failpoint("flat.rewritten")
+        new_files = self.looking.files(str(place))
+        new = folded(self.looking.counts(new_files))
+        _check(partition, old, new, state.layout)
+        return self._switch(partition, state, place, new, sealed=sealed)
+
+    def read(self, files: Sequence[str], layout: Layout) -> Any:
+        """Return the rows of these files, all slots by name."""
+        schema = ", ".join(f"{quoted(slot.name)} {slot.type.hive}" for slot in layout.slots)
+        return self.spark.read.schema(schema).orc(list(files))
+
+    def note_replaced(self, partitions: Sequence[HourPartition]) -> None:
+        """Have replaced directories deleted later; repeats what a crash kept from being noted."""
+        for partition in partitions:
+            old = partition.parameters.get(REPLACED)
+            if old is None:
+                continue
+            due_s = self.clock() + self.settings.sealing.old_files_s
+            self.deletions.note(partition.location.parent.child(old), due_s, "replaced")
+            self.table.set_hour_parameters(partition.hour, {REPLACED: None})
+
+    def _resplit(self, rows: Any, old: FileCounts, state: TableState) -> Any:
+        return again_split(rows, state.layout) if old.nonnull and old.nonnull[0] else rows
+
+    def _next(self, partition: HourPartition) -> Location:
+        version = version_of(partition.location)
+        if version is None:
+            raise Inconsistent(
+                "a partition's directory is none of Tideline's", location=str(partition.location)
+            )
+        place = version_directory(partition.location.parent, version + 1)
+        self.storage.remove(str(place))
+        return place
+
+    def _write(self, rows: Any, state: TableState, place: Location, files: Sequence[str]) -> None:
+        size = self._size(files[0].rpartition("/")[0])
+        count = max(1, -(-size // self.settings.sealing.file_bytes))
+        columns = slot_columns(state.layout, textual_slots(state))
+        writer = rows.selectExpr(*columns).coalesce(count).write.mode("overwrite")
+        writer.option("compression", self.settings.compression).orc(str(place))
+
+    def _switch(
+        self,
+        partition: HourPartition,
+        state: TableState,
+        place: Location,
+        counts: FileCounts,
+        *,
+        sealed: bool,
+    ) -> HourPartition:
+        failpoint("flat.switch")
+        switched = self.table.switch_hour(
+            partition.hour,
+            place,
+            {
+                ROWS: str(counts.rows),
+                VALUES: text_of(counts.nonnull),
+                **counted(state.version, counts.nonnull, data_files(self.storage, str(place))),
+                FLAT_BYTES: str(self._size(str(place))),
+                SEALED: "true" if sealed else None,
+                REPLACED: partition.location.name,
+            },
+        )
+        failpoint("flat.switched")
+        self.note_replaced([switched])
+        failpoint("flat.replaced")
+        return switched
+
+    def _size(self, directory: str) -> int:
+        return sum(found.size_bytes for found in self.storage.list(directory) if found.name.endswith(".orc"))
+
+
+def _check(partition: HourPartition, old: FileCounts, new: FileCounts, layout: Layout) -> None:
+    """Raise Inconsistent unless every row and every value is there, and no more rows are rescued than before."""
+    names = [slot.name for slot in layout.slots]
+    lost = [
+        names[slot]
+        for slot, count in enumerate(old.nonnull)
+        if slot > 0 and count > (new.nonnull[slot] if slot < len(new.nonnull) else 0)
+    ]
+    if old.rows != new.rows or lost or new.nonnull[:1] > old.nonnull[:1]:
+        raise Inconsistent(
+            "an hour written anew would not hold what it held",
+            hour=partition.hour,
+            rows=old.rows,
+            new_rows=new.rows,
+            columns=lost[:20],
+            hint="The hour was left as it is; its new directory is beside it.",
+        )
+
+
+def _as_text(name: str, index: int, textual: frozenset[int]) -> str:
+    return f"CAST({name} AS STRING)" if index in textual else name
