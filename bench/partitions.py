@@ -2,7 +2,8 @@
 
 A table of (ds date, hr int, region string) with 24 hours of 20 regions a day: 480 partitions a day. Times are processor times.
 A million partitions in
-memory, ten million in SQLite (2.8 GB of disk, some minutes); ``--quick`` takes a hundred thousand of each.
+memory, ten million in SQLite (2.8 GB of disk, some minutes); ``--quick`` takes a hundred thousand of each. The same filters to
+a real metastore are in ``partitions_metastore``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.partitions_metastore import beside_a_metastore
 from bench.report import Row, main, median_s, row
 from state.partitions.index import PartitionIndex
 from state.store.memory import MemoryStore
@@ -33,6 +35,7 @@ COLUMNS = [("ds", "date"), ("hr", "int"), ("region", "string")]
 FIRST = dt.date(2020, 1, 1)
 ROWS_A_DAY = 480
 BATCH_DAYS = 40
+SMALL_DAYS = 10_000 // ROWS_A_DAY
 
 
 def cases(quick: bool) -> Iterator[Row]:
@@ -40,6 +43,8 @@ def cases(quick: bool) -> Iterator[Row]:
     index = filled(MemoryStore(), days)
     yield from ranges(index, days)
     yield from others(index, days)
+    yield slope("memory_480_slope", index, filled(MemoryStore(), SMALL_DAYS), days)
+    yield from beside_a_metastore(quick)
     # In a process of its own: its memory is measured, and this one's is full of the index above.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         yield from alone.submit(sqlite, days if quick else days * 10).result()
@@ -78,15 +83,27 @@ def others(index: PartitionIndex, days: int) -> Iterator[Row]:
 def sqlite(days: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder, "index.db"), schema_version=1, durable=False)
+        small = SqliteStore(Path(folder, "small.db"), schema_version=1, durable=False)
         try:
-            own_s = counted_s(filled(store, days), f"ds = '{day(days // 2)}'", ROWS_A_DAY)
+            index = filled(store, days)
+            own_s = counted_s(index, f"ds = '{day(days // 2)}'", ROWS_A_DAY)
+            slopes = slope("sqlite_480_slope", index, filled(small, SMALL_DAYS), days)
         finally:
             store.close()
+            small.close()
     resident_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return [
         row("sqlite_10m_480", own_s * 1e3, "ms", at_most=2),
         row("sqlite_10m_rss", resident_mb, "MB", at_most=200),
+        slopes,
     ]
+
+
+def slope(case: str, large: PartitionIndex, small: PartitionIndex, days: int) -> Row:
+    """How many times longer the same 480 rows take in a table many times larger than 10,000 partitions."""
+    text = f"ds = '{day(SMALL_DAYS // 2)}'"
+    ratio = counted_s(large, text, ROWS_A_DAY) / counted_s(small, text, ROWS_A_DAY)
+    return row(f"{case}_{days // SMALL_DAYS}x", ratio, "times", at_most=2)
 
 
 def counted_s(index: PartitionIndex, text: str, expected: int) -> float:
