@@ -70,10 +70,7 @@ def log_text(answer: Answer) -> str:
 
 
 def _headline(answer: Answer) -> str:
-    asked = sum(1 for row in answer["keys"] if row["users"])
-    said = (
-        f"{answer['table']}: {asked} keys of {answer['raw_table']} asked for in {answer['asked_days']} days"
-    )
+    said = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} asked for in {answer['asked_days']} days"
     if answer["told_by"] == "driver":
         driver = _moment(answer["driver_at_s"])
         return f"{said}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"

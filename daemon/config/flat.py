@@ -102,6 +102,12 @@ class FlatRulesConfig(Section):
         le=1,
         description="Share of an hour's values that did not fit, above which partitions are rewritten for a wider type.",
     )
+    refresh_hours: int = Field(
+        default=RULES.refresh_hours,
+        ge=1,
+        le=8_760,
+        description="How stale the hours in column comments may become before they alone are worth an alteration.",
+    )
     int_width: Literal["narrow", "bigint"] = Field(
         default=RULES.int_width.value, description="Whether integers are as narrow as they can be."
     )

@@ -13,7 +13,7 @@ from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
 from daemon.config.model import Config
 from daemon.config.problem import Problem
-from daemon.secrecy import names_secret
+from daemon.secrecy import Redactor, names_secret
 from state.errors import ConfigError
 
 
@@ -118,5 +118,5 @@ def _shown(key: Key, detail: ErrorDetails) -> str | None:
     value = detail["input"]
     if isinstance(value, dict | list):
         return None
-    text = str(value)
+    text = Redactor().text(str(value))  # an address may hold a password, allowed or not
     return text if len(text) <= VALUE_CHARACTERS_MAX else f"{text[:VALUE_CHARACTERS_MAX]}…"

@@ -1,0 +1,193 @@
+"""``tideline keys``: what people are told about the keys of a flat table, and what they decide."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.cli import call
+from daemon.config import read_config
+from daemon.config.flat import FlatConfig, FlatRulesConfig
+from daemon.keys import decide, key_answer
+from daemon.keys_text import keys_text
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
+from state.errors import ConfigError
+from streaming.keylog.snapshots import FlatTable, save_table
+from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, opened
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from streaming.keylog.log import KeyLog
+
+CONFIG = """\
+state: {{dir: {directory}}}
+flat:
+  web:
+    table: web.events_flat
+    raw_table: web.raw_events
+    rules: {{whitelist: [epoch], skip: ["$.debug.*"], pins: {{user.id: bigint}}}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(CONFIG.format(directory=tmp_path))
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[KeyLog]:
+    with opened(f"sqlite:///{tmp_path}/keylog.db") as opened_log:
+        opened_log.record(
+            [
+                *(ask("action.name", user=user, days_ago=day) for user in ("ann", "bob") for day in range(3)),
+                *(ask(f"action.exp.exp_{n}", user="ann") for n in range(12)),
+                ask("debug.trace", count=1_000),
+                ask("old.key", days_ago=100),
+            ],
+            source="history",
+            position="p",
+        )
+        yield opened_log
+
+
+def flat(**rules: Any) -> FlatConfig:
+    return FlatConfig(table=FLAT, raw_table=RAW, rules=FlatRulesConfig(**rules))
+
+
+def by_key(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["key"]: row for row in answer["keys"]}
+
+
+def driver_told(log: KeyLog, *, at_s: int = NOW_S) -> None:
+    document = {
+        "columns": [
+            {"key": None, "name": "_rescued", "type": "string", "state": "reserved"},
+            {"key": "$.action.name", "name": "action/name", "type": "string", "state": "live", "fill": 0.5},
+            {"key": "$.gone", "name": "gone", "type": "int", "state": "empty"},
+        ],
+        "keys": [
+            {"key": "$.action.name", "verdict": "wanted", "reason": "rank 1: 2 users on 3 days", "rank": 1},
+            {"key": "$.action.exp", "verdict": "wanted", "reason": "rank 2: 1 user", "rank": 2},
+            {"key": "$.old.key", "verdict": "unseen", "reason": "no row has brought it", "rank": None},
+        ],
+        "waiting": [{"key": "$.action.exp", "kind": "wait", "reason": "12 of 1000 values"}],
+    }
+    save_table(log, FlatTable(FLAT, 3, at_s, document))
+
+
+def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:
+    answer = key_answer(log, flat(whitelist=["epoch"], skip=["$.debug.*"]))
+    rows = by_key(answer)
+    assert (answer["told_by"], answer["asked"]) == ("rules", 14)
+    assert [row["key"] for row in answer["keys"][:3]] == ["$.epoch", "$.action.name", "$.action.exp"]
+    assert rows["$.action.exp"]["users"] == ["ann"]
+    assert len(rows["$.action.exp"]["serves"]) == 12
+    assert rows["$.action.exp.exp_3"]["verdict"] == "collapsed"
+    assert rows["$.action.exp.exp_3"]["into"] == "$.action.exp"
+    assert rows["$.debug.trace"]["verdict"] == "skipped"
+    assert rows["$.old.key"]["verdict"] == "not asked"
+    assert "last asked for on" in rows["$.old.key"]["reason"]
+
+
+def test_the_driver_s_own_reasons_come_first(log: KeyLog) -> None:
+    driver_told(log)
+    rows = by_key(key_answer(log, flat()))
+    assert rows["$.action.name"]["column"] == "action/name"
+    assert rows["$.action.name"]["fill"] == 0.5
+    assert (rows["$.action.exp"]["verdict"], rows["$.action.exp"]["reason"]) == (
+        "waiting",
+        "12 of 1000 values",
+    )
+    assert rows["$.old.key"]["verdict"] == "unseen"
+    assert "$.gone" not in rows
+
+
+def test_a_decision_after_the_driver_s_word_is_told_at_once(log: KeyLog) -> None:
+    driver_told(log, at_s=NOW_S - 1)
+    decide(log, flat(), "skip", "$.action.*", None, "ann", remove=False)
+    answer = key_answer(log, flat())
+    assert answer["told_by"] == "rules"
+    assert by_key(answer)["$.action.name"]["verdict"] == "skipped"
+    assert by_key(answer)["$.action.name"]["column"] == "action/name"
+    assert "decided since" in keys_text(answer, why=True, limit=10)
+
+
+def test_a_decision_that_cannot_be_is_not_stored(log: KeyLog) -> None:
+    tight = flat(columns_max=1, whitelist=["epoch"])
+    with pytest.raises(ConfigError):
+        decide(log, tight, "always", KeyPath(("other",)), None, "ann", remove=False)
+    assert by_key(key_answer(log, tight))["$.epoch"]["verdict"] == "whitelisted"
+
+
+def test_keys_are_shown_without_control_characters_and_within_a_limit(log: KeyLog) -> None:
+    log.record([ask(user="eve\x1b[31m")], source="s", position=None)
+    log.record([replace(ask(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
+    text = keys_text(key_answer(log, flat()), why=True, limit=5)
+    assert "\x1b" not in text
+    assert "more keys: --limit, or --json" in text
+
+
+def test_the_commands_work_on_the_configured_database(
+    config: Path, log: KeyLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str, code: int = 0) -> str:
+        assert call(["keys", *arguments, "-c", str(config)]) == code
+        told = capsys.readouterr()
+        return told.out + told.err
+
+    assert "debug.trace" not in run("list", "web")
+    assert "a pattern of the skip list" in run("list", "web", "--why")
+    assert json.loads(run("list", FLAT, "--json"))["table"] == FLAT
+    assert "decided" in run("pin", "web", "action.name", "string")
+    assert "decided" in run("whitelist", "web", "$.session")
+    assert "decided" in run("skip", "web", "$.action.exp*")
+    rules = run("rules", "web")
+    assert "configuration" in rules
+    assert "$.session" in rules
+    assert "taken back" in run("unpin", "web", "action.name")
+    assert "no decision of yours" in run("whitelist", "web", "nothing", "--remove")
+    assert "ann" in run("log", "--key", "action.name", "--days", "3650")
+    assert json.loads(run("log", "--user", "nobody", "--json"))["entries"] == []
+    assert "would be deleted" in run("forget", "--dry-run", "--days", "1")
+    assert "no such flat table" in run("list", "nope", code=1)
+
+
+def test_the_section_has_every_rule_with_its_default() -> None:
+    assert FlatRulesConfig().values() == FlatRules()
+    assert set(FlatRulesConfig.model_fields) == set(FlatRules.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("keylog: {url: 'mysql://u:hunter2@db/keys'}", "holds a password"),
+        ("keylog: {url: 'oracle://db/keys'}", "is no address of a key log"),
+        ("flat: {web: {table: a.b, raw_table: a.c, rules: {empty_days: 1}}}", "used again"),
+        ("flat: {web: {table: a.b, raw_table: a.c, rules: {whitelist: ['$']}}}", "is no key"),
+        ("flat: {web: {table: a.b, raw_table: a.c, rules: {pins: {k: text}}}}", "input should be"),
+    ],
+)
+def test_settings_that_cannot_be_are_told(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(text)
+    (problem,) = read_config(path, {}).problems
+    assert reason in problem.reason
+    assert "hunter2" not in str(problem)
+
+
+def test_the_password_is_a_secret_that_logs_leave_out(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2-hunter2\n")
+    path = tmp_path / "tideline.yaml"
+    path.write_text(f"keylog: {{url: 'postgresql://u@db/keys', password: {{file: {tmp_path}/secret}}}}")
+    loaded = read_config(path, {}).config
+    assert loaded is not None
+    assert loaded.secrets() == ("hunter2-hunter2",)
