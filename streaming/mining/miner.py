@@ -1,0 +1,103 @@
+"""The one who mines: a quick look, the memory of fingerprints, then parser, next parser, scanner.
+
+Most texts of a query log are nobody's of ours or have been seen before, and neither costs a parse. What is remembered is bounded;
+a forgotten fingerprint is read again with the same outcome.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from streaming.mining.calls import calls_of
+from streaming.mining.fingerprint import fingerprint
+from streaming.mining.plans import plan_keys
+from streaming.mining.scanner import Scan
+from streaming.mining.tables import Tables
+from streaming.mining.tokens import nesting
+from streaming.mining.values import NOTHING, Form, MinedKeys, Parser, Unresolved
+
+
+if TYPE_CHECKING:
+    from streaming.mining.values import MiningRules, QueryText
+
+
+_DIALECTS: Final = {Form.SQL: (Parser.HIVE, Parser.DATABRICKS), Form.TRINO: (Parser.TRINO,), Form.PLAN: ()}
+_SHORT_CHARS: Final = 2_000
+"""Too short for operators without brackets (NOT NOT …) to exhaust a stack."""
+_STRINGS_DEEP: Final = 2
+"""Code in a string in code is read; deeper is nobody's query."""
+
+
+class Miner:
+    """Mines texts. Not thread-safe."""
+
+    def __init__(self, rules: MiningRules) -> None:
+        self.rules = rules
+        self._calls = calls_of(rules.functions)
+        self._tables = Tables(rules, self._calls)
+        self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
+
+    def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
+        """Return the text's fingerprint and what it asks for; "" as the fingerprint of a text that asks for nothing."""
+        if len(query.text) > self.rules.text_chars:
+            is_ours = self._tables.may_ask(query.text[: self.rules.text_chars])
+            return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if is_ours else NOTHING
+        if not self._tables.may_ask(query.text):
+            return "", NOTHING
+        mark = fingerprint(query.text, query.form, self._calls)
+        known = self._known.get((mark, query.database))
+        if known is None:
+            known = self.read(query.text, query.form, query.database)
+            self._known[mark, query.database] = known
+            if len(self._known) > self.rules.remembered:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end((mark, query.database))
+        return mark, known
+
+    def read(self, text: str, form: Form, database: str | None) -> MinedKeys:
+        """Read one text, whatever was seen before."""
+        if form is Form.PLAN:
+            return plan_keys(text, self._tables, self._calls)
+        here = (database or self.rules.default_database).lower()
+        found = self._parsed(text, form, here)
+        return found if found is not None else self._scanned(text, form, here, _STRINGS_DEEP)
+
+    def _parsed(self, text: str, form: Form, database: str) -> MinedKeys | None:
+        """Return what the first parser that takes the text makes of it; None where none does."""
+        may_be_deep = len(text) > _SHORT_CHARS or text.count("(") > self.rules.nesting
+        is_deep = may_be_deep and nesting(text) > self.rules.nesting
+        if is_deep or len(text) > self.rules.parsed_chars:
+            return None
+        from streaming.mining.statements import NotParsed, Walk, parsed
+
+        for parser in _DIALECTS[form]:
+            try:
+                return Walk(self._tables, self._calls, database).run(
+                    parsed(text, parser.value, self._calls), parser
+                )
+            except (NotParsed, RecursionError):
+                continue
+        return None
+
+    def _scanned(self, text: str, form: Form, database: str, deep: int) -> MinedKeys:
+        """Scan a text, then what its strings hold: SQL inside a program, or inside SQL that no parser takes."""
+        scan = Scan.of(text, self._tables, self._calls, database, is_trino=form is Form.TRINO)
+        found = [scan.run(Parser.SCANNER)]
+        inside = [inner for inner in scan.strings() if self._tables.may_ask(inner)] if deep else []
+        found.extend(
+            self._parsed(inner, form, database) or self._scanned(inner, form, database, deep - 1)
+            for inner in inside
+        )
+        return _joined(found)
+
+
+def _joined(found: list[MinedKeys]) -> MinedKeys:
+    if len(found) == 1:
+        return found[0]
+    keys = {(table.name, key): (table, key) for each in found for table, key in each.keys}
+    unresolved: Counter[Unresolved] = Counter()
+    for each in found:
+        unresolved.update(each.unresolved)
+    return MinedKeys(tuple(keys[name] for name in sorted(keys)), unresolved, Parser.SCANNER)

@@ -1,0 +1,260 @@
+"""Keys out of Spark's physical plans, which event logs hold for every query, SQL or DataFrame.
+
+A plan is better than a statement in one way: attributes carry an id (``json#7``) that is unique in the plan, so nothing has to be
+resolved by name. It is worse in another: literals have lost their quotes (``get_json_object(json#7, $.http.path)``), so where a key
+ends is told by brackets and commas alone. Functions without built-in plan text of their own are read by their name.
+
+Read are the formatted mode (the default of ``spark.sql.ui.explainMode``) and the tree of the simple one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from streaming.mining.calls import read_path
+from streaming.mining.lineage import Lineage
+from streaming.mining.values import MinedKeys, Parser, Unresolved
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streaming.mining.calls import Call
+    from streaming.mining.lineage import Schema, Value
+    from streaming.mining.tables import Tables
+    from streaming.mining.values import RawTable
+
+
+_SCAN: Final = re.compile(
+    r"^\(\d+\) (?:Batch)?Scan[ \w]*? (?P<table>[\w.`]*)(?: \(\d+\))? *\n(?P<section>(?:[^\n]+\n?)*)",
+    re.MULTILINE,
+)
+_TREE_SCAN: Final = re.compile(
+    r"(?:File|Batch)?Scan \w* ?(?P<table>[\w.`]*) ?\[(?P<output>[^\]\n]*)\](?P<section>[^\n]*)"
+)
+_OUTPUT: Final = re.compile(r"^Output \[\d+\]: \[(.*)\]$", re.MULTILINE)
+_LOCATION: Final = re.compile(r"Location: \w+ ?(?:\(\d+ paths\))? ?\[([^\],\s]+)")
+_ATTRIBUTE: Final = re.compile(r"([\w`]+)#(\d+)")
+_ALIAS: Final = re.compile(r" AS [^\n]*?#(\d+)L?")
+_AFTER_TUPLE: Final = re.compile(r", (?:true|false), \[([^\]\n]*)\]")
+_FIELD: Final = re.compile(r"\.(\w+)")
+_PARSE_JSON: Final = re.compile(r"static_?invoke\(VariantExpressionEvalUtils\.parseJson\(", re.IGNORECASE)
+_CAST: Final = re.compile(r"cast\(", re.IGNORECASE)
+_TYPE: Final = re.compile(r"\b(?:StructField|StructType|ArrayType|MapType)\(|\w+Type\b")
+_STRUCT_FIELD: Final = re.compile(r"StructField\(([^,()]+),")
+_DEPTH_MAX: Final = 64
+
+
+def plan_keys(text: str, tables: Tables, calls: Mapping[str, Call]) -> MinedKeys:
+    """Return the keys that a plan takes out of raw columns."""
+    return _Plan(text, tables, calls).run()
+
+
+@dataclass(slots=True)
+class _Plan:
+    text: str
+    tables: Tables
+    calls: Mapping[str, Call]
+    lineage: Lineage = field(default_factory=Lineage)
+    _raw: dict[str, RawTable] = field(default_factory=dict)
+    """Ids of raw columns."""
+    _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """For each id that a call defines: where the call begins, and which of its keys it is."""
+    _taken: dict[int, tuple[list[Value], int]] = field(default_factory=dict)
+    _depth: int = 0
+
+    def run(self) -> MinedKeys:
+        """Read scans, then what is defined, then what is used."""
+        self._find_scans()
+        if not self._raw:
+            return MinedKeys(parser=Parser.PLAN)
+        names = sorted((*map(re.escape, self.calls), _PARSE_JSON.pattern), key=len, reverse=True)
+        word = re.compile(rf"\b(?:{'|'.join(names)})(?:\(|(?<=\())", re.IGNORECASE)
+        places = [found.start() for found in word.finditer(self.text)]
+        outermost = self._outermost(places)
+        for at in outermost:
+            self._define(at)
+        for at in outermost:
+            self._at_call(at)
+        for found in _ATTRIBUTE.finditer(self.text):
+            if found[2] in self._defined and _FIELD.match(self.text, found.end()):
+                self._fields(self._attribute(found[2]), found.end())
+        return self.lineage.result(Parser.PLAN)
+
+    # -- scans
+
+    def _find_scans(self) -> None:
+        for found in _SCAN.finditer(self.text):
+            output = _OUTPUT.search(found["section"])
+            self._note_scan(found["table"], output[1] if output else "", found["section"])
+        for found in _TREE_SCAN.finditer(self.text):
+            self._note_scan(found["table"], found["output"], found["section"])
+
+    def _note_scan(self, name: str, output: str, section: str) -> None:
+        table = self._table(name, section)
+        if table is None:
+            return
+        for column, number in _ATTRIBUTE.findall(output):
+            if column.strip("`").lower() == table.json_column:
+                self._raw[number] = table
+
+    def _table(self, name: str, section: str) -> RawTable | None:
+        parts = name.replace("`", "").lower().split(".")
+        if len(parts) > 1:
+            found = self.tables.raw(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
+            if found is not None:
+                return found[0]
+        place = _LOCATION.search(section)
+        return self.tables.at(place[1]) if place else None
+
+    # -- calls
+
+    def _outermost(self, places: list[int]) -> list[int]:
+        """Leave out what stands inside another call, and attributes that are named after one."""
+        found, reached = [], 0
+        for at in places:
+            if at < reached:
+                continue
+            end = self._closing(self.text.index("(", at))
+            if self.text[end : end + 1] != "#":
+                found.append(at)
+                alias = _ALIAS.match(self.text, self._postfix(end))
+                reached = alias.end() if alias else end
+            else:
+                reached = end
+        return found
+
+    def _define(self, at: int) -> None:
+        end = self._closing(self.text.index("(", at))
+        many = _AFTER_TUPLE.match(self.text, end)
+        if many is not None:
+            for which, (_, number) in enumerate(_ATTRIBUTE.findall(many[1])):
+                self._defined.setdefault(number, (at, which))
+            return
+        alias = _ALIAS.match(self.text, self._postfix(end))
+        if alias is not None:
+            self._defined.setdefault(alias[1], (at, 0))
+
+    def _at_call(self, at: int) -> tuple[list[Value], int]:
+        """Return what the call at ``at`` takes out, and the place behind it."""
+        if at in self._taken:
+            return self._taken[at]
+        opening = self.text.index("(", at)
+        end = self._closing(opening)
+        self._taken[at] = ([()], end)
+        if _PARSE_JSON.match(self.text, at):
+            inner = self.text.index("parseJson(", at) + len("parseJson")
+            document = self._argument(*self._arguments(inner, self._closing(inner))[0])
+            values = [self.lineage.parsed(document, None)]
+        else:
+            values = self._of_call(self.calls[self.text[at:opening].lower()], self._arguments(opening, end))
+        values = [self._fields(value, end)[0] for value in values]
+        self._taken[at] = (values, self._postfix(end))
+        return self._taken[at]
+
+    def _of_call(self, call: Call, arguments: list[tuple[int, int]]) -> list[Value]:
+        if call.style is None:
+            types = [each for each in arguments if _TYPE.match(self.text, each[0])]
+            rest = [each for each in arguments if each not in types]
+            document = self._argument(*rest[0]) if rest else ()
+            return [self.lineage.parsed(document, self._schema(types))]
+        if len(arguments) <= call.document + 1:
+            return [()]
+        document = self._argument(*arguments[call.document])
+        wanted = arguments[call.document + 1 :]
+        style = call.style
+        paths = [self.text[start:end] for start, end in (wanted if call.takes_many else wanted[:1])]
+        return [
+            self.lineage.below(
+                document, Unresolved.PATH if _ATTRIBUTE.search(path) else read_path(path, style)
+            )
+            for path in paths
+        ]
+
+    def _argument(self, start: int, end: int) -> Value:
+        """Return what a document is: an attribute, a call, either with fields behind it, or a cast of one."""
+        if self._depth > _DEPTH_MAX:
+            return None
+        self._depth += 1
+        try:
+            return self._followed(start, end)
+        finally:
+            self._depth -= 1
+
+    def _followed(self, start: int, end: int) -> Value:
+        if _CAST.match(self.text, start):
+            inside = self.text.rfind(" as ", start, end)
+            return self._argument(start + len("cast("), inside) if inside > 0 else None
+        attribute = _ATTRIBUTE.match(self.text, start)
+        if attribute is not None:
+            value, reached = self._fields(self._attribute(attribute[2]), attribute.end())
+            return value if reached == end else None
+        name = self.text[start:end].partition("(")[0].lower()
+        if name in self.calls or _PARSE_JSON.match(self.text, start):
+            values, reached = self._at_call(start)
+            return values[0] if reached == end and len(values) == 1 else None
+        # What broadcast and exchange arguments call input[0, …] stands in the plan once more, with its attribute.
+        return () if self.text.startswith("input[", start) else self._opaque(start, end)
+
+    def _opaque(self, start: int, end: int) -> Value:
+        """An expression over a raw column cannot be followed; any other is not ours."""
+        numbers = {number for _, number in _ATTRIBUTE.findall(self.text, start, end)}
+        return None if numbers & (set(self._raw) | set(self._defined)) else ()
+
+    def _attribute(self, number: str) -> Value:
+        if number in self._raw:
+            return (self.lineage.root(self._raw[number]),)
+        if number not in self._defined:
+            return ()
+        at, which = self._defined[number]
+        values = self._at_call(at)[0]
+        return values[which] if which < len(values) else ()
+
+    def _fields(self, value: Value, at: int) -> tuple[Value, int]:
+        while (found := _FIELD.match(self.text, at)) is not None:
+            value, at = self.lineage.fields(value, [found[1]]), found.end()
+        return value, at
+
+    def _postfix(self, at: int) -> int:
+        while (found := _FIELD.match(self.text, at)) is not None:
+            at = found.end()
+        return at
+
+    def _schema(self, types: list[tuple[int, int]]) -> Schema | None:
+        names = [_STRUCT_FIELD.match(self.text, start) for start, _ in types]
+        return {name[1]: None for name in names if name is not None} or None
+
+    # -- text
+
+    def _closing(self, opening: int) -> int:
+        """Return the place after the bracket that closes the one at ``opening``, at the line's end at the latest."""
+        depth, at, limit = 0, opening, self.text.find("\n", opening)
+        limit = len(self.text) if limit < 0 else limit
+        while at < limit:
+            letter = self.text[at]
+            if letter in "([":
+                depth += 1
+                if self.text[at + 1 : at + 2] == "'":
+                    quoted = self.text.find("']", at + 2, limit)
+                    at = quoted if quoted > 0 else at
+            elif letter in ")]":
+                depth -= 1
+                if depth == 0:
+                    return at + 1
+            at += 1
+        return limit
+
+    def _arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
+        """Return where each argument begins and ends; they are separated by ``", "``."""
+        found, start, at, inner = [], opening + 1, opening + 1, end - 1
+        while at < inner:
+            if self.text[at] in "([":
+                at = self._closing(at)
+            elif self.text.startswith(", ", at):
+                found.append((start, at))
+                start = at = at + 2
+            else:
+                at += 1
+        return [*found, (start, inner)]
