@@ -159,6 +159,10 @@ class HourBook:
                     folded[key] = _extended(folded.get(key), hour, seen)
         return folded
 
+    def fills(self) -> dict[KeyPath, float]:
+        """Return the share of rows that bring each key, as ``demand_of`` asks for it."""
+        return {key: window.total.fill for key, window in self.window().items()}
+
     def check(self) -> None:
         """Assert whole hours and counts that can be true."""
         for hour, observations in self.hours.items():

@@ -1,0 +1,166 @@
+"""A flat table as its readers see it: hours with files of columns, read by position (Hive) and by name (Spark).
+
+It writes rows as the splitter does, keeps what every file holds, and asks after each step whether any reader would see a value
+under another key, or a type that it cannot read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from state.columns.evolution import Retained, decide, harden
+from state.columns.observations import HourBook, KeySeen, Observations
+from state.columns.slots import HOUR_S, Layout, Slot
+from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, is_soft
+from tests.builders.columns import BOOLEANS, FLOATS, T0, TEXT
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from state.columns.demand import Demand
+    from state.columns.evolution import Evolution
+    from state.columns.paths import KeyPath
+    from state.columns.rules import FlatRules
+
+
+Value = int | float | str
+"""A bool, an int, a float or a text."""
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """One column of one file."""
+
+    name: str
+    type: ColumnType
+    key: KeyPath | None
+    values: tuple[Value, ...]
+
+
+@dataclass
+class FlatWorld:
+    """The table, its hours, and what was observed."""
+
+    rules: FlatRules
+    layout: Layout = field(default_factory=Layout.new)
+    now_hour: int = T0
+    files: dict[int, list[list[FileColumn]]] = field(default_factory=dict)
+    """By hour; every file's columns in slot order."""
+    book: HourBook = field(default_factory=HourBook)
+    rescued: int = 0
+
+    def write(self, hour: int, rows: Mapping[KeyPath, tuple[Value, ...]], times: int) -> None:
+        """Write one file of an hour and observe it, as one batch."""
+        count = max((len(values) for values in rows.values()), default=0) * times
+        columns, seen = [], {}
+        for slot in self.layout.slots:
+            values = rows.get(slot.key, ()) if slot.key is not None and slot in self.layout.live else ()
+            fitting = tuple(value for value in values if fits(value, slot.type))
+            self.rescued += len(values) - len(fitting)
+            columns.append(FileColumn(slot.name, slot.type, slot.key if fitting else None, fitting))
+        for key, values in rows.items():
+            column = self.layout.by_key.get(key)
+            bad = 0 if column is None else sum(not fits(value, column.type) for value in values)
+            good = len(values) - bad
+            seen[key] = KeySeen(count, good * times, bad * times, evidence_of(values))
+        self.files.setdefault(hour, []).append(columns)
+        observed = {hour: Observations(count, 0, seen)}
+        self.book = self.book.with_batch(self.book.batch + 1, observed)
+
+    def pass_hours(self, hours: int) -> None:
+        """Let time pass: partitions beyond the retention are dropped."""
+        self.now_hour += hours * HOUR_S
+        oldest = self.oldest_hour
+        self.files = {hour: files for hour, files in self.files.items() if hour >= oldest}
+        self.book = self.book.since(oldest)
+
+    @property
+    def oldest_hour(self) -> int:
+        return self.now_hour - self.rules.retention_days * 24 * HOUR_S
+
+    @property
+    def retained(self) -> Retained:
+        """The counts, as footers give them."""
+        return Retained.of(
+            {
+                index: sum(len(file[index].values) for file in files if index < len(file))
+                for index in range(len(self.layout.slots))
+            }
+            for files in self.files.values()
+        )
+
+    def decide(self, demand: Demand) -> Evolution:
+        return decide(
+            self.layout, demand, self.book.window(), self.retained, self.now_hour, self.rules, ["hh"]
+        )
+
+    def rewrite(self, index: int) -> None:
+        """Write every file anew with that slot as text, then flip its type."""
+        for files in self.files.values():
+            for file in files:
+                if index < len(file):
+                    old = file[index]
+                    file[index] = FileColumn(old.name, ColumnType.STRING, old.key, old.values)
+        self.layout = harden(self.layout, index)
+
+    def check_readers(self) -> None:
+        """Assert that no reader sees a value under another key, loses one, or meets a type it cannot filter."""
+        for files in self.files.values():
+            for file in files:
+                for index, column in enumerate(file):
+                    check_by_position(self.layout.slots[index], column)
+                    check_by_name(self.layout, column)
+
+
+def check_by_position(slot: Slot, column: FileColumn) -> None:
+    """Hive: the file's n-th column is the table's."""
+    if column.values:
+        assert slot.key == column.key, (slot, column)
+        check_lossless(slot, column)
+
+
+def check_by_name(layout: Layout, column: FileColumn) -> None:
+    """Spark: the file's column of the table's name; filters fail where numbers became text, values or not."""
+    for slot in layout.slots:
+        if slot.name == column.name:
+            assert is_soft(column.type, slot.type), (slot, column)
+            if column.values:
+                assert slot.key == column.key, (slot, column)
+                check_lossless(slot, column)
+
+
+def check_lossless(slot: Slot, column: FileColumn) -> None:
+    if slot.type is ColumnType.DOUBLE:
+        assert all(isinstance(v, float) or abs(int(v)) <= DOUBLE_EXACT_MAX for v in column.values), (
+            slot,
+            column,
+        )
+
+
+def fits(value: Value, column_type: ColumnType) -> bool:
+    """Whether a column takes a value, as the splitter decides it."""
+    if column_type is ColumnType.STRING:
+        return True
+    if isinstance(value, bool):
+        return column_type is ColumnType.BOOLEAN
+    if isinstance(value, int):
+        if column_type is ColumnType.DOUBLE:
+            return abs(value) <= DOUBLE_EXACT_MAX
+        needed = integers(value, value).type
+        return column_type.is_integer and needed <= column_type
+    return isinstance(value, float) and column_type is ColumnType.DOUBLE
+
+
+def evidence_of(values: Iterable[Value]) -> Evidence:
+    """What a sniffer finds in values."""
+    evidence = NOTHING
+    for value in values:
+        if isinstance(value, bool):
+            evidence = evidence.join(BOOLEANS)
+        elif isinstance(value, int):
+            evidence = evidence.join(integers(value, value))
+        else:
+            evidence = evidence.join(FLOATS if isinstance(value, float) else TEXT)
+    return evidence
