@@ -16,17 +16,17 @@ The rules (json-splitting.md §3.4-3.6 and §6, flat-tables-hive4.md §0-§2):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from state.columns.changes import TASKS, Change, ChangeKind, Evolution, Retained
 from state.columns.names import column_name
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
-from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, is_soft, metastore_takes
+from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, is_soft, metastore_takes, reused_type
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from state.columns.demand import Demand
     from state.columns.observations import KeyWindow
@@ -34,74 +34,7 @@ if TYPE_CHECKING:
     from state.columns.rules import FlatRules
 
 
-class ChangeKind(StrEnum):
-    """What happens to a slot, or to a key without one."""
-
-    APPEND = "append"
-    REUSE = "reuse"
-    REVIVE = "revive"
-    WIDEN = "widen"
-    RETIRE = "retire"
-    REFRESH = "refresh"
-    """Only the hours in comments change."""
-    HARDEN = "harden"
-    """A task: retained partitions have to be rewritten before the slot can become text."""
-    WAIT = "wait"
-    """The key gets no column yet, or its column not the type."""
-
-
-TASKS: Final = frozenset({ChangeKind.HARDEN, ChangeKind.WAIT})
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One step, as ``plan`` shows it and the history keeps it."""
-
-    kind: ChangeKind
-    reason: str
-    key: KeyPath | None = None
-    index: int | None = None
-    type: ColumnType | None = None
-    """The type that the slot gets."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retained:
-    """What the kept partitions hold, by the counts that were written with them."""
-
-    partitions: int = 0
-    unknown: int = 0
-    """Partitions without counts: no slot is known to be empty while there is one."""
-    filled: frozenset[int] = frozenset()
-    """Slots with a value in some partition."""
-
-    @classmethod
-    def of(cls, counts: Iterable[Mapping[int, int] | None]) -> Retained:
-        """Fold each partition's non-NULL values by slot, slots without left out; None where a partition has no counts."""
-        every = list(counts)
-        filled = (index for each in every if each is not None for index, count in each.items() if count)
-        return cls(len(every), every.count(None), frozenset(filled))
-
-    def is_empty(self, index: int) -> bool:
-        """Whether no kept partition holds a value in this slot."""
-        return not self.unknown and index not in self.filled
-
-
-@dataclass(frozen=True, slots=True)
-class Evolution:
-    """The layout that follows, and every step to it; tasks and waits are in ``changes`` too but alter nothing."""
-
-    layout: Layout
-    changes: tuple[Change, ...]
-
-    @property
-    def alters(self) -> bool:
-        """Whether the table has to be altered."""
-        return any(change.kind not in TASKS for change in self.changes)
-
-    def of(self, *kinds: ChangeKind) -> tuple[Change, ...]:
-        """The changes of these kinds, in order."""
-        return tuple(change for change in self.changes if change.kind in kinds)
+__all__ = ["Change", "ChangeKind", "Evolution", "Retained", "decide", "harden"]
 
 
 def decide(
@@ -205,7 +138,7 @@ class _Step:
             self._wait(key, f"{needed.hive} so far, after {window.total.values} values")
         elif (free := self._best_free(needed, is_pinned=key in self._rules.pins)) is not None:
             self._free = [each for each in self._free if each.index != free.index]
-            slot = self._slot(free.index, key, _reused_type(free.type, needed), free.name)
+            slot = self._slot(free.index, key, reused_type(free.type, needed), free.name)
             self._put(ChangeKind.REUSE, slot, f"the slot of {free.key} has been empty for long")
         elif len(self._layout.slots) < SLOTS_MAX:
             slot = self._slot(len(self._layout.slots), key, needed, None)
@@ -224,7 +157,13 @@ class _Step:
         return has_full_hour or window.total.values >= self._rules.probation_values
 
     def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
-        fitting = [slot for slot in self._free if _fits(slot.type, needed, is_pinned=is_pinned)]
+        """The free slot whose type is nearest; wider integers will do, but not where people chose the width."""
+        reused = [(slot, reused_type(slot.type, needed)) for slot in self._free]
+        fitting = [
+            slot
+            for slot, new in reused
+            if metastore_takes(slot.type, new) and (new is needed or not is_pinned)
+        ]
         return min(fitting, key=lambda slot: (slot.type is not needed, slot.type, slot.index), default=None)
 
     def _is_free(self, slot: Slot) -> bool:
@@ -321,16 +260,6 @@ class _Step:
     def _wait(self, key: KeyPath, reason: str, slot: Slot | None = None) -> None:
         index = None if slot is None else slot.index
         self._changes.append(Change(ChangeKind.WAIT, reason, key, index))
-
-
-def _reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
-    return old.join(needed) if old.is_integer and needed.is_integer else needed
-
-
-def _fits(old: ColumnType, needed: ColumnType, *, is_pinned: bool) -> bool:
-    """Whether a slot of ``old`` can become one for ``needed``: wider integers will do, but not where people chose the width."""
-    reused = _reused_type(old, needed)
-    return metastore_takes(old, reused) and (reused is needed or not is_pinned)
 
 
 def _shown(window: KeyWindow) -> str:

@@ -156,6 +156,11 @@ def metastore_takes(old: ColumnType, new: ColumnType) -> bool:
     return old.is_numeric and (new is ColumnType.STRING or (new.is_numeric and old < new))
 
 
+def reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
+    """Return the type that an empty column of ``old`` gets for values of ``needed``: among integers, the wider of both."""
+    return old.join(needed) if old.is_integer and needed.is_integer else needed
+
+
 def _either(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
