@@ -54,6 +54,13 @@ _UPDATE_PARTITION: Final = Call(
 _UPDATE_PARTITION_BEFORE_4: Final = Call(
     "update_partition_column_statistics", {"stats_obj": ColumnStatistics}, bool, _REFUSALS, changes=True
 )
+_DELETE_OF_PARTITION: Final = Call(
+    "delete_partition_column_statistics",
+    {"db_name": str, "tbl_name": str, "part_name": str, "col_name": str, "engine": str},
+    bool,
+    (NoSuchObjectException, MetaException, InvalidObjectException, InvalidInputException),
+    changes=True,
+)
 _SET_MANY: Final = Call(
     "set_aggr_stats_for", {"request": SetPartitionsStatsRequest}, bool, _REFUSALS, changes=True
 )
@@ -87,6 +94,10 @@ class StatisticsCalls(Caller):
     ) -> None:
         """Set the statistics of some columns of one partition; raise NotFound for a missing one."""
         self._update(_UPDATE_PARTITION, _UPDATE_PARTITION_BEFORE_4, statistics, write_id, valid_write_ids)
+
+    def delete_partition_statistics(self, db: str, table: str, partition_name: str, column: str) -> None:
+        """Delete the statistics of one column of a partition; raise NotFound. Without a column 4.2 says yes and deletes none."""
+        self._invoke(_DELETE_OF_PARTITION, db, table, partition_name, column, _ENGINE)
 
     def set_partition_statistics(
         self,

@@ -7,9 +7,10 @@ alone ("The table has been modified", reference: flat-tables-hive4.md §6). Stat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from state.errors import Conflict, InvalidRequest
+from state.errors import Conflict, InvalidRequest, NotFound
 from streaming.table.stored import StoredTable
 
 
@@ -63,9 +64,11 @@ class HiveCatalog:
         """Return the names of all partitions."""
         return self._metastore.partition_names(db, table)
 
-    def get_partitions(self, db: str, table: str, names: Sequence[str]) -> list[Partition]:
+    def get_partitions(
+        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
+    ) -> list[Partition]:
         """Return those that exist."""
-        return self._metastore.get_partitions(db, table, names)
+        return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
 
     def add_partition(self, partition: Partition) -> None:
         """Add it where it is missing."""
@@ -78,6 +81,15 @@ class HiveCatalog:
         self._metastore.alter_partitions(
             partition.dbName, partition.tableName, [partition], environment=_UNCOUNTED
         )
+
+    def forget_statistics(self, partition: Partition, name: str) -> None:
+        """Delete them one by one: the metastore keeps them over an alteration, and has no call for all."""
+        db, table = partition.dbName, partition.tableName
+        columns = [column.name for column in partition.sd.cols or []]
+        found = self._metastore.partition_statistics(db, table, [name], columns)
+        for each in found.get(name, ()):
+            with suppress(NotFound):
+                self._metastore.delete_partition_statistics(db, table, name, each.colName)
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
         """Drop those that exist."""

@@ -86,8 +86,13 @@ class FlatTable(Protocol):
     def hours(self) -> Sequence[int]:
         """Return the hours that have a partition, in order. Cheap: only names travel."""
 
-    def partitions(self, hours: Sequence[int] | None = None) -> Sequence[HourPartition]:
-        """Return the partitions of ``hours`` (None: all) that exist, in order; Inconsistent where two share a location."""
+    def partitions(
+        self, hours: Sequence[int] | None = None, *, with_columns: bool = False
+    ) -> Sequence[HourPartition]:
+        """Return the partitions of ``hours`` (None: all) that exist, in order; Inconsistent where two share a location.
+
+        Their columns may be missing unless asked for: 100 partitions of 1,500 columns take a second with them.
+        """
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
@@ -98,6 +103,8 @@ class FlatTable(Protocol):
         self, hour: int, location: Location, parameters: Mapping[str, str | None]
     ) -> HourPartition:
         """Point the hour to another directory, change parameters and remove statistics, in one call of the metastore.
+
+        (Statistics of columns, should somebody have computed them, go in a call before: without them nobody is misled.)
 
         The directory is another version below the hour's own and holds files directly, else InvalidRequest (Hive reads a
         missing directory, and one whose files lie deeper, as 0 rows without an error).

@@ -11,7 +11,7 @@ and writing does the same for all sessions of this process; it is *not* safe to 
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from handlers.structs import EnvironmentContext, Partition, Struct, Table, tjson
@@ -96,8 +96,11 @@ class SparkCatalog:
         with _LOCK, _errors("listPartitionNames"):
             return list(self._client.listPartitionNames(db, table, _ALL))
 
-    def get_partitions(self, db: str, table: str, names: Sequence[str]) -> list[Partition]:
-        """Return those that exist."""
+    def get_partitions(
+        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
+    ) -> list[Partition]:
+        """Return those that exist, always with their columns."""
+        del with_columns
         with _LOCK, _errors("getPartitionsByNames"):
             found = self._client.getPartitionsByNames(db, table, self._list(names))
             return [self._python(Partition, each) for each in found]
@@ -115,6 +118,11 @@ class SparkCatalog:
                 partition.dbName, partition.tableName, self._java(partition), self._uncounted
             )
             self._refresh(partition.dbName, partition.tableName)
+
+    def forget_statistics(self, partition: Partition, name: str) -> None:
+        """Delete them."""
+        with _LOCK, suppress(NotFound), _errors("deletePartitionColumnStatistics"):
+            self._client.deletePartitionColumnStatistics(partition.dbName, partition.tableName, name, None)
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
         """Drop those that exist."""

@@ -57,14 +57,19 @@ class Catalog(Protocol):
     def partition_names(self, db: str, table: str) -> list[str]:
         """Return the names of all partitions."""
 
-    def get_partitions(self, db: str, table: str, names: Sequence[str]) -> list[Partition]:
+    def get_partitions(
+        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
+    ) -> list[Partition]:
         """Return those that exist."""
 
     def add_partition(self, partition: Partition) -> None:
         """Add it, without counting its files; one that exists stays as it is."""
 
     def replace_partition(self, partition: Partition) -> None:
-        """Replace the partition with its values, without counting its files, and forget its column statistics."""
+        """Replace the partition with its values, without counting its files."""
+
+    def forget_statistics(self, partition: Partition, name: str) -> None:
+        """Delete the column statistics of a partition, whose name is ``name``; none there is no error."""
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
         """Drop those that exist, not their files."""
@@ -142,12 +147,14 @@ class StoredTable:
         names = self._catalog.partition_names(self.database, self.name)
         return sorted(columns.hour_of_name(name) for name in names)
 
-    def partitions(self, hours: Sequence[int] | None = None) -> Sequence[HourPartition]:
+    def partitions(
+        self, hours: Sequence[int] | None = None, *, with_columns: bool = False
+    ) -> Sequence[HourPartition]:
         """Return partitions, in order."""
         state = self.read()
         wanted = self.hours() if hours is None else sorted(set(hours))
         names = [state.columns.partition_name(hour) for hour in wanted]
-        found = self._catalog.get_partitions(self.database, self.name, names)
+        found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
         listed = sorted((_hour_partition(state, each) for each in found), key=lambda each: each.hour)
         _check_apart(listed)
         return listed
@@ -185,6 +192,7 @@ class StoredTable:
         partition.parameters = merged(
             partition.parameters or {}, {LAYOUT_VERSION: str(state.version), **parameters}
         )
+        self._catalog.forget_statistics(partition, state.columns.partition_name(hour))
         self._catalog.replace_partition(partition)
         return _hour_partition(state, partition)
 

@@ -200,7 +200,7 @@ def test_a_view_gives_old_names_to_all_readers(
     query = (
         "SELECT `foo/bar/baz1`, `foo/bar/x-y/z`, cost FROM {t}.events_flat_compat WHERE hh = 21 AND cost > 0"
     )
-    expected = [("NULL", "NULL", "4"), ("b", "1", "3")]
+    expected: Rows = [("NULL", "NULL", "4"), ("b", "1", "3")]
     assert readers(query) == alike(expected)
 
     table.alter(with_keys(next_version(table.layout), {"cost": ColumnType.STRING}))

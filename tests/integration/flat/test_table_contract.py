@@ -18,12 +18,14 @@ from streaming.table.lease import SKEW_S, WriterLease
 from streaming.table.parameters import LAYOUT_VERSION, STATISTICS, VERSION
 from streaming.table.stored import StoredTable
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
+from tests.builders.hive_tables import whole_number_statistics
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from handlers.files.paths import Location
+    from handlers.metastore import Metastore
     from streaming.table.port import TableState
 
 
@@ -130,12 +132,13 @@ def test_a_copy_that_is_stale_at_the_metastore_itself_is_refused(
 def test_an_hour_is_added_once_with_the_columns_of_now(state: TableState, flat: StoredTable) -> None:
     first = flat.add_hour(HOUR)
     flat.alter(state, with_keys(next_version(state.layout), {"later": ColumnType.STRING}))
-    assert flat.add_hour(HOUR, version=7) == first
+    assert flat.add_hour(HOUR, version=7).location == first.location
     second = flat.add_hour(HOUR + HOUR_S)
     assert first.values == ("2016-04-18", "21")
     assert str(first.location).endswith("/yyyy_mm_dd=2016-04-18/hh=21/v1")
-    assert [name for name, _ in flat.partitions([HOUR])[0].columns][-1] == "old"
-    assert [name for name, _ in second.columns][-1] == "later"
+    columns = [each.columns[-1][0] for each in flat.partitions(with_columns=True)]
+    assert columns == ["old", "later"]
+    assert second.columns[-1] == ("later", "string")
     assert flat.hours() == [HOUR, HOUR + HOUR_S]
 
 
@@ -155,7 +158,7 @@ def test_a_switch_changes_place_parameters_and_columns_at_once(state: TableState
     flat.alter(state, with_keys(next_version(state.layout), {"later": ColumnType.STRING}))
     place = a_directory(state, HOUR, 2, "s-0.orc")
     flat.switch_hour(HOUR, place, {"tideline.sealed": "true", "tideline.batches": None})
-    found = flat.partitions([HOUR])[0]
+    (found,) = flat.partitions([HOUR], with_columns=True)
     assert found.location == place
     assert found.parameters["tideline.sealed"] == "true"
     assert "tideline.batches" not in found.parameters
@@ -275,3 +278,16 @@ def _rival(flat: StoredTable) -> Iterator[StoredTable]:
     client = catalog._metastore.clone()
     yield StoredTable(HiveCatalog(client), flat.database, flat.name, flat._storage)
     client.close()
+
+
+def test_a_switch_forgets_what_was_computed_about_the_columns_of_the_old_files(
+    metastore: Metastore, hive_flat: StoredTable, external: Location, database: str
+) -> None:
+    state = hive_flat.create(a_layout(COLUMNS), location=external.child("t"), columns=HourColumns())
+    hive_flat.add_hour(HOUR)
+    name = state.columns.partition_name(HOUR)
+    statistics = whole_number_statistics(database, hive_flat.name, "user/id", 5, partition_name=name)
+    metastore.update_partition_statistics(statistics)
+    assert metastore.partition_statistics(database, hive_flat.name, [name], ["user/id"])
+    hive_flat.switch_hour(HOUR, a_directory(state, HOUR, 2, "s-0.orc"), {})
+    assert not metastore.partition_statistics(database, hive_flat.name, [name], ["user/id"])

@@ -1,0 +1,63 @@
+"""Storage on the local file system without a JVM, as simple as can be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from state.errors import FileLost
+from streaming.storage import Found
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class LocalStorage:
+    """``streaming.storage.Storage``; paths are absolute or ``file:`` URIs."""
+
+    def list(self, directory: str) -> Sequence[Found]:
+        place = _path(directory)
+        if not place.is_dir():
+            return ()
+        return sorted(
+            Found(child.name, child.is_dir(), child.stat().st_size)
+            for child in place.iterdir()
+            if not child.name.endswith(".crc")
+        )
+
+    def read(self, path: str) -> str | None:
+        place = _path(path)
+        return place.read_text() if place.is_file() else None
+
+    def write(self, path: str, text: str) -> None:
+        place = _path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def create(self, path: str, text: str) -> bool:
+        if _path(path).exists():
+            return False
+        self.write(path, text)
+        return True
+
+    def move(self, source: str, target: str) -> None:
+        old, new = _path(source), _path(target)
+        if not old.exists():
+            if not new.exists():
+                raise FileLost("neither is there", source=source, target=target)
+            return
+        new.parent.mkdir(parents=True, exist_ok=True)
+        old.rename(new)
+
+    def remove(self, path: str) -> None:
+        place = _path(path)
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+
+
+def _path(text: str) -> Path:
+    return Path("/" + text.removeprefix("file:").lstrip("/"))

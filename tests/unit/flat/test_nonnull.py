@@ -1,0 +1,73 @@
+"""Values per slot, counted and believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.storage import Found
+from streaming.table.nonnull import believed, counted, retained_nonnull
+from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
+from tests.builders.flat_tables import HOUR, a_layout
+from tests.builders.local_storage import LocalStorage
+from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+FILES = [
+    Found("b-1.orc", is_directory=False, size_bytes=10),
+    Found("b-2.orc", is_directory=False, size_bytes=20),
+]
+
+
+@given(counts=st.lists(st.integers(0, 2**62), max_size=1_500))
+def test_a_count_is_read_back_within_a_factor_of_two_and_zero_exactly(counts: list[int]) -> None:
+    parameters = counted(3, counts, FILES)
+    assert len(parameters[NONNULL]) <= VALUE_CHARS_MAX
+    found = believed(parameters, FILES)
+    assert found is not None
+    assert all((least == 0) == (count == 0) for least, count in zip(found, counts, strict=True))
+    assert all(least <= count < max(2 * least, 1) for least, count in zip(found, counts, strict=True))
+
+
+def test_the_order_in_which_files_are_listed_does_not_matter() -> None:
+    assert believed(counted(1, [5], FILES), FILES[::-1]) == (4,)
+
+
+def test_counts_of_other_files_or_of_another_layout_are_not_believed() -> None:
+    parameters = counted(3, [1, 0], FILES)
+    grown = [FILES[0], Found("b-2.orc", is_directory=False, size_bytes=21)]
+    assert believed(parameters, FILES[:1]) is None
+    assert believed(parameters, grown) is None
+    assert believed({**parameters, LAYOUT_VERSION: "4"}, FILES) is None
+
+
+def test_texts_that_are_no_counts_are_not_believed() -> None:
+    for text in ("", "x", "1.2.3", "1.0123456789abcdef.!", "\u0661.0123456789abcdef.0"):
+        assert believed({LAYOUT_VERSION: "1", NONNULL: text}, FILES) is None
+
+
+def test_footers_are_read_only_where_the_count_is_not_believed(tmp_path: Path) -> None:
+    table = a_flat_table(tmp_path, a_layout({}))
+    storage, asked = LocalStorage(), []
+
+    def footers(files: Sequence[str]) -> list[int]:
+        asked.append(list(files))
+        return [0, 1, 7]
+
+    for hour in (HOUR, HOUR + 3_600):
+        an_hour_with_files(table, hour, "a.orc", "_SUCCESS")
+        table.add_hour(hour)
+    place = table.partitions([HOUR])[0].location
+    files = [Found("a.orc", is_directory=False, size_bytes=1)]
+    table.set_hour_parameters(HOUR, counted(1, [2, 0], files))
+    assert retained_nonnull(table.partitions(), storage, footers) == (2, 1, 7)
+    assert asked == [[str(table.partitions([HOUR + 3_600])[0].location) + "/a.orc"]]
+    assert retained_nonnull(table.partitions([HOUR]), storage, footers) == (2, 0)
+    assert place.name == "v1"
