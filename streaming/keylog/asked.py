@@ -17,8 +17,6 @@ from streaming.keylog.schema import asked, keys
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy import Select
 
     from state.columns.paths import KeyPath
@@ -105,12 +103,11 @@ def raw_tables(log: KeyLog) -> list[str]:
         return sorted(connection.scalars(select(keys.c.raw_table).distinct()))
 
 
-def entries(log: KeyLog, wanted: LogFilter, limit: int) -> Iterator[Entry]:
-    """Yield rows of the log, the newest first, ``limit`` at most."""
+def entries(log: KeyLog, wanted: LogFilter, limit: int) -> list[Entry]:
+    """Return rows of the log, the newest first, ``limit`` at most."""
     with log.database.read() as connection:
-        for row in connection.execute(_listed(wanted, _since(log, wanted.days)).limit(limit)):
-            raw_table, members, *rest = row
-            yield Entry(raw_table, key_of(members), *rest)
+        rows = connection.execute(_listed(wanted, _since(log, wanted.days)).limit(limit))
+        return [Entry(raw_table, key_of(members), *rest) for raw_table, members, *rest in rows]
 
 
 def _since(log: KeyLog, days: int) -> int:

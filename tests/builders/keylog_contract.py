@@ -281,14 +281,32 @@ class KeyLogContract:
             assert forget(log, 10).rows == 0
             assert log.position("s") == "p"
 
+    def test_old_changes_are_forgotten_and_the_table_is_not(self, address: str) -> None:
+        old = FlatChange(1, 0, NOW_S - 20 * DAY_S, "append", 1, "$.a", "asked for")
+        new = FlatChange(2, 0, NOW_S - 9 * DAY_S, "append", 2, "$.b", "asked for")
+        with opened(address) as log:
+            save_table(log, FlatTable(FLAT, 2, NOW_S - 9 * DAY_S, {}), [old, new])
+            assert old_rows(log, 10).changes == forget(log, 10).changes == 1
+            assert changes_of(log, FLAT) == [new]
+            assert flat_table_names(log) == [FLAT]
+
+    def test_threads_share_one_log(self, address: str) -> None:
+        with opened(address) as log, ThreadPoolExecutor(4) as pool:
+            for _ in pool.map(
+                lambda n: log.record([ask(user=f"u{n % 4}")], source=f"s{n}", position="p"), range(24)
+            ):
+                pass
+            (found,) = asked_keys(log, RAW, 30)
+            assert (len(found.users), found.count) == (4, 24)
+
     def test_the_log_itself_can_be_looked_at(self, address: str) -> None:
         with opened(address) as log:
             log.record([ask("a", user="ann"), ask("b", user="bob", days_ago=1)], source="s", position=None)
             log.record([ask("a", user="ann", days_ago=3)], source="t", position=None)
             assert [each.key.text for each in entries(log, LogFilter(), 10)] == ["$.a", "$.b", "$.a"]
             assert [each.day for each in entries(log, LogFilter(user="bob"), 10)] == [day_of(NOW_S) - 1]
-            assert len(list(entries(log, LogFilter(days=3), 10))) == 2
-            assert len(list(entries(log, LogFilter(), 1))) == 1
+            assert len(entries(log, LogFilter(days=3), 10)) == 2
+            assert len(entries(log, LogFilter(), 1)) == 1
             key = KeyPath(("a",))
             (found,) = entries(log, LogFilter(raw_table=RAW, source="t", key=key), 10)
             assert (found.source, found.user, found.fingerprint, found.count) == ("t", "ann", "f1", 1)
