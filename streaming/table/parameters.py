@@ -96,3 +96,8 @@ def merged(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[st
         if key not in STATISTICS and not key.startswith(STALE_PREFIX) and key not in changes
     }
     return kept | {key: value for key, value in changes.items() if value is not None}
+
+
+def owned(parameters: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the parameters that are Tideline's."""
+    return {key: value for key, value in (parameters or {}).items() if key.startswith(PREFIX)}

@@ -22,6 +22,7 @@ from streaming.table.parameters import (
     check_columns,
     check_parameters,
     merged,
+    owned,
 )
 from streaming.table.port import HourPartition, TableState
 
@@ -218,7 +219,7 @@ class StoredTable:
             self._catalog.replace_table(table, key=VERSION, expected=str(expected))
         except AmbiguousCall:
             found = self._catalog.get_table(self.database, self.name)
-            if (found.sd.cols, found.parameters) != (table.sd.cols, table.parameters):
+            if (found.sd.cols, owned(found.parameters)) != (table.sd.cols, owned(table.parameters)):
                 raise
 
     def _both(self) -> tuple[TableState, Table]:

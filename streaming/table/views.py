@@ -22,7 +22,7 @@ from handlers.structs import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.columns.names import check_name, folded
 from state.columns.paths import KeyPath
 from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
-from streaming.table.parameters import KEY_CHARS_MAX, PREFIX, VERSION
+from streaming.table.parameters import KEY_CHARS_MAX, VERSION, owned
 
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class CompatibilityView:
         if stored is None:
             self._catalog.create_table(wanted)
             return True
-        before = _own(stored.parameters)
+        before = owned(stored.parameters)
         if stored.viewExpandedText == wanted.viewExpandedText and before == wanted.parameters:
             return False
         wanted.owner, wanted.createTime = stored.owner, stored.createTime
@@ -193,10 +193,6 @@ def _storage(columns: list[FieldSchema]) -> StorageDescriptor:
 def _quoted(name: str) -> str:
     assert "`" not in name, name
     return f"`{name}`"
-
-
-def _own(parameters: Mapping[str, str] | None) -> dict[str, str]:
-    return {key: value for key, value in (parameters or {}).items() if key.startswith(PREFIX)}
 
 
 def _read(text: str) -> OldName:
