@@ -119,3 +119,26 @@ def rebuilt(uri: str, rules: Rules) -> Content:
         return fresh.content()
     finally:
         fresh.projection.close()
+
+
+def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
+    """Everything that the partition index holds: table to names to the whole partition, as text."""
+    follower = catalog.partitions
+    found = {
+        table: follower.index.partitions(follower.index.prepare(table, "")) for table in follower.indexed
+    }
+    return {
+        table: {one.name: repr(follower.whole(table, one)) for one in partitions}
+        for table, partitions in sorted(found.items())
+    }
+
+
+def reindexed(uri: str, rules: PartitionRules) -> dict[str, dict[str, str]]:
+    """What an index that starts now would hold."""
+    fresh = followed_catalog(uri, Rules(lens=False), partitions=rules)
+    try:
+        fresh.projection.open()
+        fresh.projection.load_all()
+        return indexed_content(fresh)
+    finally:
+        fresh.projection.close()

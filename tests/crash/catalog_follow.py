@@ -1,4 +1,4 @@
-"""Follows one database's timelines up to the newest event, in small batches, then prints what they hold: to be killed on the way.
+"""Follows one database's timelines and partitions up to the newest event, in small steps, then prints them: to be killed on the way.
 
 Arguments: metastore, database, state file, and ``publish`` where timelines are to be written back.
 """
@@ -8,19 +8,23 @@ from __future__ import annotations
 import json
 import sys
 
+from handlers.catalog import loading
 from handlers.catalog.publishing import Publisher
+from handlers.catalog.rules import PartitionRules
 from state.store.sqlite import SqliteStore
-from tests.builders.catalog import followed_catalog, rules_for
+from tests.builders.catalog import followed_catalog, indexed_content, rules_for
 
 
 BATCH = 2
+loading.PIECE = 1  # type: ignore[misc]  # so that every table of two partitions is loaded in pieces
 
 
 def main(uri: str, database: str, path: str, *options: str) -> None:
     store = SqliteStore(path, schema_version=1)
     rules = rules_for(database, columns=("dt", "it"))
     publisher = Publisher if "publish" in options else None
-    catalog = followed_catalog(uri, rules, store=store, publisher=publisher)
+    indexed = PartitionRules((f"{database}.*",))
+    catalog = followed_catalog(uri, rules, store=store, publisher=publisher, partitions=indexed)
     position = catalog.projection.open()
     catalog.projection.load_all()
     events = catalog.events(position.event_id)
@@ -29,9 +33,15 @@ def main(uri: str, database: str, path: str, *options: str) -> None:
     catalog.projection.load_all()
     catalog.projection.settle()
     catalog.timelines.check(store)
+    catalog.partitions.check()
     store.check()
     content = [[*key, runs] for key, runs in sorted(catalog.content().items())]
-    print(json.dumps({"content": content, "dirty": sorted(catalog.follower.dirty)}))  # noqa: T201 - read by the test
+    told = {
+        "content": content,
+        "dirty": sorted(catalog.follower.dirty),
+        "partitions": indexed_content(catalog),
+    }
+    print(json.dumps(told))  # noqa: T201 - read by the test
     catalog.projection.close()
 
 

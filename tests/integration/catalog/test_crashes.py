@@ -1,4 +1,4 @@
-"""Killed with SIGKILL at every step of the catalog, it ends up with the timelines of a rebuild, on a real metastore."""
+"""Killed with SIGKILL at every step of the catalog, it ends up with the timelines and the index of a rebuild, on a real metastore."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from handlers.catalog.rules import PartitionRules
 from handlers.failpoints import VARIABLE
 from handlers.metastore import Metastore
 from state.timelines.properties import PRESENT
-from tests.builders.catalog import rebuilt, rules_for
+from tests.builders.catalog import rebuilt, reindexed, rules_for
 
 
 if TYPE_CHECKING:
@@ -77,18 +78,25 @@ def test_a_crash_at_any_step_of_following_and_loading_leads_to_what_a_rebuild_gi
         hive.run(statement)
     expected = rebuilt(source.metastore, rules_for(database, columns=("dt", "it")))
     assert len(expected) == 3
+    index = reindexed(source.metastore, PartitionRules((f"{database}.*",)))
+    assert sorted(map(len, index.values())) == [1, 4]
     points = {"catalog.before-commit": (1, 2, 3), "catalog.after-commit": (1, 2, 3)}
     for name, passes in points.items():
         for number in passes:
             directory = tmp_path / f"{name}-{number}"
             shutil.copytree(before, directory)
             assert run(source, database, directory, failpoint=f"{name}:{number}").returncode == -9, name
-            assert held(run(source, database, directory)) == expected, (name, number)
-    for name in ("catalog.surveyed", "catalog.listed", "catalog.loaded", "catalog.loaded:2"):
+            done = run(source, database, directory)
+            assert held(done) == expected, (name, number)
+            assert json.loads(done.stdout)["partitions"] == index, (name, number)
+    first = ("catalog.surveyed", "catalog.listed", "catalog.loaded", "catalog.loaded:2")
+    for name in (*first, "catalog.staged", "catalog.staged:2", "catalog.staged:3"):
         directory = tmp_path / name
         directory.mkdir()
         assert run(source, database, directory, failpoint=name).returncode == -9, name
-        assert held(run(source, database, directory)) == expected, name
+        done = run(source, database, directory)
+        assert held(done) == expected, name
+        assert json.loads(done.stdout)["partitions"] == index, name
 
 
 def test_a_crash_around_publishing_leads_to_properties_that_say_what_is_there(
