@@ -3,7 +3,7 @@
 A table of (ds date, hr int, region string) with 24 hours of 20 regions a day: 480 partitions a day. Times are processor times.
 A million partitions in
 memory, ten million in SQLite (2.8 GB of disk, some minutes); ``--quick`` takes a hundred thousand of each. The same filters to
-a real metastore are in ``partitions_metastore``.
+a real metastore are in ``partitions_metastore``, a hundred thousand partitions on HBase in ``partitions_hbase``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench import partitions_hbase
 from bench.partitions_metastore import beside_a_metastore
 from bench.report import Row, main, median_s, row
 from state.partitions.index import PartitionIndex
@@ -36,6 +37,7 @@ FIRST = dt.date(2020, 1, 1)
 ROWS_A_DAY = 480
 BATCH_DAYS = 40
 SMALL_DAYS = 10_000 // ROWS_A_DAY
+HBASE_DAYS = 100_000 // ROWS_A_DAY
 
 
 def cases(quick: bool) -> Iterator[Row]:
@@ -45,6 +47,7 @@ def cases(quick: bool) -> Iterator[Row]:
     yield from others(index, days)
     yield slope("memory_480_slope", index, filled(MemoryStore(), SMALL_DAYS), days)
     yield from beside_a_metastore(quick)
+    yield from partitions_hbase.cases(filled, HBASE_DAYS)
     # In a process of its own: its memory is measured, and this one's is full of the index above.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         yield from alone.submit(sqlite, days if quick else days * 10).result()
