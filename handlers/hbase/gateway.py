@@ -115,17 +115,23 @@ class Gateway:
 
         with self._lock:
             try:
-                return question(self._opened())
+                return self._once(question)
             except _interface().IOError as error:  # an answer, behind which HBase has tried for long enough
                 raise self._unavailable(error) from error
             except (OSError, EOFError, TException):
-                self.close()
                 self.reconnects += 1
             try:
-                return question(self._opened())
+                return self._once(question)
             except (OSError, EOFError, TException) as error:
-                self.close()
                 raise self._unavailable(error) from error
+
+    def _once(self, question: Callable[[Any], T]) -> T:
+        """Ask; whatever interrupts an answer, the rest of it must not be taken for the next one."""
+        try:
+            return question(self._opened())
+        except BaseException:
+            self.close()
+            raise
 
     def _opened(self) -> Any:
         if self._connection is None:

@@ -25,7 +25,7 @@ class FakeHBase:
     """The server: its tables outlive connections; ``failures`` are raised by the next messages, one each (None: none)."""
 
     tables: dict[str, defaultdict[bytes, Row]] = field(default_factory=dict)
-    failures: list[Exception | None] = field(default_factory=list)
+    failures: list[BaseException | None] = field(default_factory=list)
     connections: int = 0
     messages: int = 0
 

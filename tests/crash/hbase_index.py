@@ -6,12 +6,16 @@ loads go out before their commit too.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from handlers import failpoints
 from handlers.hbase import transaction
 from handlers.hbase.store import open_store
 from state.partitions.index import PartitionIndex
+
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
 
 
 STEPS: Final = 6
@@ -43,12 +47,14 @@ def expected(step: int) -> Partitions:
     return kept | rows(step + 2, 8)
 
 
-def run(port: int, table: str, failpoint: str | None = None) -> None:
+def run(port: int, table: str, failpoint: str | None = None, begun: Event | None = None) -> None:
     """Go on from the mark to the last step; end at a failpoint (``name:count``)."""
     transaction.SPILL_ENTRIES = SHORT_BUFFER  # type: ignore[misc]  # a constant for everybody else
     if failpoint is not None:
         failpoints._CHOSEN = failpoints._Countdown(failpoint)  # type: ignore[misc]  # likewise
     store = open_store("127.0.0.1", port, table)
+    if begun is not None:
+        begun.set()
     first = int(store.get(MARK) or b"0") + 1
     for step in range(first, STEPS + 1):
         index = PartitionIndex(store)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 RANDOM_KILLS = 12
+LONGEST_S = 0.15
 # A server that has imported everything forks the programs: each costs a hundredth of a second.
 PROGRAMS = multiprocessing.get_context("forkserver")
 PROGRAMS.set_forkserver_preload(["tests.crash.hbase_index", "happybase"])
@@ -115,8 +116,10 @@ def test_killed_at_any_moment_it_goes_on_and_ends_as_if_nothing_had_been(
 ) -> None:
     moments = random.Random(7)  # noqa: S311 - moments, not secrets
     for _ in range(RANDOM_KILLS):
-        program = started(hbase_port, table)
-        program.join(moments.uniform(0.02, 0.3))
+        begun = PROGRAMS.Event()
+        program = started(hbase_port, table, None, begun)
+        assert begun.wait(60)
+        program.join(moments.uniform(0, LONGEST_S))
         program.kill()
         exit_code(program)
         expect_right_answers(watching)

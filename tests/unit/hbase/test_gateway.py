@@ -70,6 +70,14 @@ def test_an_answer_that_says_failed_is_not_asked_again(server: FakeHBase, gatewa
     assert gateway.reconnects == 0
 
 
+def test_an_answer_that_was_interrupted_is_not_read_on(server: FakeHBase, gateway: Gateway) -> None:
+    server.failures = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        gateway.rows([b"a"], [b"p:v"])
+    assert gateway.rows([b"a"], [b"p:v"]) == {}
+    assert server.connections == 2
+
+
 def test_a_refusal_that_lasts_is_an_invalid_request(server: FakeHBase, gateway: Gateway) -> None:
     server.failures = [IllegalArgument(message=b"no family x")] * 2
     with pytest.raises(InvalidRequest, match="no family x"):
