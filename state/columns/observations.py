@@ -68,6 +68,7 @@ class KeySeen:
         self.evidence.check()
 
 
+_TEXT: Final = Evidence(has_text=True)
 UNSEEN: Final = KeySeen()
 
 
@@ -151,12 +152,20 @@ class HourBook:
         return joined
 
     def window(self) -> dict[KeyPath, KeyWindow]:
-        """Return every key that has brought a value, folded over all hours."""
+        """Return every key that has brought a value, folded over all hours.
+
+        An object has brought one wherever a member has: people ask for members, and the object may have to be the column.
+        """
         folded: dict[KeyPath, KeyWindow] = {}
         for hour, observations in sorted(self.hours.items()):
             for key, seen in observations.keys.items():
                 if seen.values:
                     folded[key] = _extended(folded.get(key), hour, seen)
+        for key, window in list(folded.items()):
+            above = key.parent
+            while above is not None:
+                folded[above] = _holding(folded.get(above), window)
+                above = above.parent
         return folded
 
     def fills(self) -> dict[KeyPath, float]:
@@ -168,6 +177,20 @@ class HourBook:
         for hour, observations in self.hours.items():
             assert hour % HOUR_S == 0, hour
             observations.check()
+
+
+def _holding(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
+    total = member.total
+    text = KeySeen(total.rows, total.values, 0, _TEXT)
+    if own is None:
+        return KeyWindow(text, member.first_hour, member.last_hour)
+    fuller = max(own.total, text, key=lambda seen: (seen.values, -seen.rows))
+    return KeyWindow(
+        replace(fuller, evidence=own.evidence.join(_TEXT)),
+        min(own.first_hour, member.first_hour),
+        max(own.last_hour, member.last_hour),
+        own.misfit_share_max,
+    )
 
 
 def _extended(window: KeyWindow | None, hour: int, seen: KeySeen) -> KeyWindow:

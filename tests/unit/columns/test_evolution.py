@@ -15,7 +15,18 @@ from state.columns.observations import DAY_S
 from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, SlotState
 from state.columns.types import ColumnType, integers
-from tests.builders.columns import BOOLEANS, FLOATS, T0, TEXT, a_key, a_layout, a_slot, a_window, asked_by
+from tests.builders.columns import (
+    BOOLEANS,
+    FLOATS,
+    T0,
+    TEXT,
+    a_book,
+    a_key,
+    a_layout,
+    a_slot,
+    a_window,
+    asked_by,
+)
 
 
 if TYPE_CHECKING:
@@ -57,6 +68,13 @@ def test_a_key_that_rows_bring_is_appended_and_a_misspelled_one_waits() -> None:
     evolution = decided(Layout.new(), ("name", "nmae"), {"name": a_window(TEXT)})
     assert kinds(evolution) == [ChangeKind.APPEND, ChangeKind.WAIT]
     assert evolution.layout == a_layout(a_slot(1, "name"), version=2)
+
+
+def test_keys_that_collapse_become_the_column_of_their_object() -> None:
+    book = a_book([T0], "foo.bar.baz1").join(a_book([T0], "foo.bar.baz2"))
+    demand = demand_of([asked_by("foo.bar.baz1"), asked_by("foo.bar.baz2")], FlatRules(), book.fills())
+    evolution = decide(Layout.new(), demand, book.window(), ONE_EMPTY_HOUR, T0, FlatRules())
+    assert [slot.name for slot in evolution.layout.live] == ["foo/bar"]
 
 
 def test_names_of_partition_keys_are_avoided() -> None:

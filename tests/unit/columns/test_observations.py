@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,14 +12,15 @@ from hypothesis import strategies as st
 
 from state.columns.observations import DAY_S, HourBook, KeySeen, KeyWindow, Observations
 from state.columns.observed_json import book_of_text, book_text
+from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import integers
 from state.errors import StateCorrupt
-from tests.builders.columns import FLOATS, T0, a_book, a_key, books, observations
+from tests.builders.columns import FLOATS, T0, TEXT, a_book, a_key, books, observations
 
 
 if TYPE_CHECKING:
-    from state.columns.paths import KeyPath
+    from collections.abc import Mapping
 
 
 @given(observations(), observations(), observations())
@@ -42,20 +44,41 @@ def test_a_window_is_what_a_loop_over_the_hours_finds(book: HourBook, oldest: in
 
 
 def naive_window(book: HourBook, since: int) -> dict[KeyPath, KeyWindow]:
-    windows = {}
-    for key in {key for hour in book.hours.values() for key in hour.keys}:
-        seen = {
-            h: o.keys[key]
-            for h, o in book.hours.items()
-            if key in o.keys and h >= since and o.keys[key].values
-        }
-        total = KeySeen()
-        for each in seen.values():
-            total = total.join(each)
-        if seen:
-            share = max(each.misfit_share for each in seen.values())
-            windows[key] = KeyWindow(total, min(seen), max(seen), share)
-    return windows
+    hours = {hour: seen.keys for hour, seen in book.hours.items() if hour >= since}
+    brought = {key for keys in hours.values() for key, seen in keys.items() if seen.values}
+    own = {key: naive_own(key, hours) for key in brought}
+    objects = {above for key in brought for above in ancestors(key)}
+    return {key: naive_with_members(key, own) for key in brought | objects}
+
+
+def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeySeen]]) -> KeyWindow:
+    seen = {hour: keys[key] for hour, keys in hours.items() if key in keys and keys[key].values}
+    total = KeySeen()
+    for each in seen.values():
+        total = total.join(each)
+    return KeyWindow(total, min(seen), max(seen), max(each.misfit_share for each in seen.values()))
+
+
+def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow:
+    members = [window for member, window in own.items() if member != key and member.is_within(key)]
+    if not members:
+        return own[key]
+    windows = [own[key], *members] if key in own else members
+    counts = [KeySeen(m.total.rows, m.total.values, 0) for m in members]
+    fullest = max([own[key].total, *counts] if key in own else counts, key=lambda s: (s.values, -s.rows))
+    evidence = TEXT.join(own[key].evidence) if key in own else TEXT
+    share = own[key].misfit_share_max if key in own else 0.0
+    hours = min(w.first_hour for w in windows), max(w.last_hour for w in windows)
+    return KeyWindow(replace(fullest, evidence=evidence), *hours, share)
+
+
+def ancestors(key: KeyPath) -> list[KeyPath]:
+    return [KeyPath(key.members[:depth]) for depth in range(1, key.depth)]
+
+
+def test_an_object_is_seen_where_a_member_is() -> None:
+    window = a_book([T0], "exp.e_1", integers(0, 1)).window()[a_key("exp")]
+    assert window == KeyWindow(KeySeen(10, 10, 0, TEXT), T0, T0)
 
 
 @given(books(), st.integers(0, 60))
@@ -63,10 +86,9 @@ def test_putting_hours_together_by_day_keeps_totals(book: HourBook, oldest: int)
     coarse = book.coarse(T0 + oldest * HOUR_S)
     coarse.check()
     fine_window, coarse_window = book.window(), coarse.window()
-    assert {key: each.total for key, each in coarse_window.items()} == {
-        k: w.total for k, w in fine_window.items()
-    }
+    assert coarse.fills() == book.fills()
     for key, each in coarse_window.items():
+        assert each.total == fine_window[key].total
         assert fine_window[key].first_hour - DAY_S < each.first_hour <= fine_window[key].first_hour
         assert fine_window[key].last_hour - DAY_S < each.last_hour <= fine_window[key].last_hour
 
