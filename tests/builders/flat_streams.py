@@ -1,0 +1,107 @@
+"""A flat table's stream for tests: a landing directory or a topic, settings for it, and what a naive reader expects."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
+from streaming.assembly import assembled
+from streaming.driver import Driver
+from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from streaming.assembly import Assembly
+    from streaming.maintenance import Upkeep
+
+
+def key(text: str) -> KeyPath:
+    """``a.b`` as a key."""
+    return KeyPath.of_dotted(text)
+
+
+def rules(*keys: str, **changes: Any) -> FlatRules:
+    """Rules under which these keys are always asked for."""
+    return FlatRules(whitelist=frozenset(map(key, keys)), **changes)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A table fed from files, its landing directory, and everything that its driver told."""
+
+    settings: FlatSettings
+    landing: Path
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of_directory(
+        cls, base: Path, database: str, asked: FlatRules, metastore: str = "", **changes: Any
+    ) -> Stream:
+        """Settings for a table below ``base``; a batch is one file."""
+        landing = base / "landing"
+        landing.mkdir(parents=True)
+        settings = FlatSettings(
+            database=database,
+            table="events_flat",
+            location=str(base / "table"),
+            checkpoint=str(base / "checkpoint"),
+            source=DirectorySource(str(landing), files_per_batch=1),
+            event_time=EventTime(key("epoch"), lateness_s=0),
+            metastores=tuple(filter(None, [metastore])),
+            trigger_s=0,
+            sealing=Sealing(old_files_s=0),
+            rules=asked,
+        )
+        return cls(replace(settings, **changes), landing)
+
+    def land(self, name: str, rows: Iterable[Mapping[str, Any] | str]) -> None:
+        """Put a file of JSON lines into the landing directory, whole at once."""
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        hidden = self.landing / f".{name}"
+        hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogatepass")
+        hidden.rename(self.landing / f"{name}.json")
+
+    def parts(self, spark: Any) -> Assembly:
+        """The stream's parts in a running session."""
+        for setting in ("spark.sql.caseSensitive", "spark.sql.variable.substitute"):
+            spark.conf.set(setting, "true" if setting.endswith("Sensitive") else "false")
+        return assembled(self.settings, spark)
+
+    def run(self, spark: Any) -> Sequence[Mapping[str, Any]]:
+        """Bring all that has landed into the table; return what the driver told."""
+        told: list[Mapping[str, Any]] = []
+        Driver(self.parts(spark), told.append).run(once=True)
+        self.events += told
+        return told
+
+    def upkeep(self, spark: Any) -> Upkeep:
+        """Do all that is due to the table."""
+        return self.parts(spark).maintenance.run(everything=True)
+
+    def rows(self, spark: Any) -> list[dict[str, Any]]:
+        """Every row that lies in the table's partitions, read by Spark's own reader through their locations."""
+        parts = self.parts(spark)
+        table = parts.stream.table
+        layout = table.read().layout
+        found: list[dict[str, Any]] = []
+        for partition in table.partitions():
+            files = parts.stream.looking.files(str(partition.location))
+            rows = parts.sealer.rewriter.read(files, layout).collect() if files else []
+            found += [row.asDict() | {"hour": partition.hour} for row in rows]
+        return found
+
+    def letters(self) -> dict[str, int]:
+        """Rows in the dead letters, by reason."""
+        from pyarrow import orc
+
+        root = Path(self.settings.dead_letter_directory)
+        return {
+            reason.name: sum(orc.ORCFile(str(file)).nrows for file in reason.glob("b-*.orc"))
+            for reason in (sorted(root.iterdir()) if root.exists() else ())
+        }
