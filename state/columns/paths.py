@@ -23,6 +23,7 @@ _STEP: Final = re.compile(
     r"\.(?P<plain>[^.\[]+)|\['(?P<quoted>(?:[^'\\]|\\.)+)'\]|\[\"(?P<double>(?:[^\"\\]|\\.)+)\"\]"
 )
 _SUBSCRIPT: Final = re.compile(r"\[(?:\d+|\*)\]|\.\*|\[\s*\d*\s*:")
+_SKIPPED: Final = " \t\n\v\f\r"
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 
@@ -59,11 +60,11 @@ class KeyPath:
 
     @property
     def json_path(self) -> str | None:
-        """The path as Spark's ``get_json_object`` reads it; None where there is no way to write it, as for blanks in front."""
+        """The path as Spark 4's ``get_json_object`` reads it; None where it has no way to write it (it skips blanks before names)."""
         quoted = [name for name in self.members if not _is_plain(name)]
-        if any("'" in name or "?" in name for name in quoted) or "*" in self.members:
+        if "*" in self.members or any("'" in name for name in quoted):
             return None
-        if any(name[0].isspace() for name in self.members):
+        if any(name[0] in _SKIPPED for name in self.members):
             return None
         return "$" + "".join(f".{name}" if _is_plain(name) else f"['{name}']" for name in self.members)
 

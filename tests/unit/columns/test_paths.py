@@ -39,9 +39,28 @@ def test_a_text_that_names_no_member_is_refused(text: str) -> None:
         KeyPath.of_json_path(text)
 
 
-@pytest.mark.parametrize("member", ["*", "it's", " a"])
-def test_a_key_that_get_json_object_cannot_write_has_no_path_for_it(member: str) -> None:
-    assert KeyPath((member,)).json_path is None or "'" in member
+@pytest.mark.parametrize(
+    ("member", "path"),
+    [
+        ("a", "$.a"),
+        ("a ", "$.a "),
+        ("it's", "$.it's"),
+        ("b]", "$.b]"),
+        ("a*", "$.a*"),
+        ("a\\b", "$.a\\b"),
+        ("?", "$.?"),
+        ("\u00a0n", "$.\u00a0n"),
+        ("a.b", "$['a.b']"),
+        ("c[0]", "$['c[0]']"),
+        ("*a", "$['*a']"),
+        (" a", None),
+        ("*", None),
+        ("it's.b", None),
+    ],
+)
+def test_a_path_for_get_json_object_is_the_one_that_spark_reads(member: str, path: str | None) -> None:
+    """Each was tried on PySpark 4.0.0."""
+    assert KeyPath((member,)).json_path == path
 
 
 def test_a_key_is_within_itself_and_its_ancestors() -> None:
