@@ -22,7 +22,7 @@ from streaming.schema import Parse, parses, quoted, reached
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -35,7 +35,9 @@ JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlC
 """With these the reader takes and refuses the documents that ``get_json_object`` takes and refuses (spark-4.0.md §6)."""
 NEEDED: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
 """Session settings without which a key could be taken for another, or for a variable's name."""
+_READ: Final = "_tideline_read_{}"
 _PARSED: Final = "_tideline_parsed_{}"
+"""What was read, without what the reader had read of a malformed row before it knew."""
 _TEXTS: Final = "_tideline_texts_{}"
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
@@ -47,34 +49,41 @@ def split(
     text: str = "value",
     keep: Sequence[str] = (),
     texts: Mapping[str, KeyPath] | None = None,
+    numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
     """Return ``keep``, ``_malformed`` (BOOLEAN, never NULL), ``texts`` and then all slots in the layout's order.
 
     ``text`` is the column with a row's JSON, a STRING; ``texts`` are further columns, by name, with the text of a key, whether
-    or not it is one of the layout (the time of an event, say). Slots that hold no key any more are NULL columns. Do not filter
-    the result, write it out under a column instead: a filter is moved below, where every row is parsed once more for it.
-    Raises ConfigError for a session that was not made by ``streaming.session``.
+    or not it is one of the layout (the time of an event, say). Slots that hold no key any more are NULL columns. Of the keys in
+    ``numeric_strings`` quoted numbers fit numeric columns too, if they are written as JSON would write them.
+
+    Do not filter the result, write it out under a column instead: a filter is moved below, where every row is parsed once more
+    for it. Raises ConfigError for a session that was not made by ``streaming.session``.
     """
     from pyspark.sql import functions
 
     _check_session(frame)
-    plan = _Plan(layout, texts or {}, quoted(text))
+    plan = _Plan(layout, texts or {}, quoted(text), frozenset(numeric_strings))
     kept = [quoted(name) for name in dict.fromkeys([text, *keep])]
-    parsed = [
-        functions.from_json(quoted(text), parse.typed_schema(), _options(parse)).alias(_PARSED.format(n))
+    read = [
+        functions.from_json(quoted(text), parse.typed_schema(), _options(parse)).alias(_READ.format(n))
         for n, parse in enumerate(plan.parses)
+    ]
+    malformed, well_formed = functions.expr(plan.malformed()), functions.expr(f"NOT ({plan.malformed()})")
+    parsed = [
+        functions.when(well_formed, functions.col(_READ.format(n))).alias(_PARSED.format(n))
+        for n in range(len(plan.parses))
     ]
     again = [
         functions.when(
-            functions.expr(plan.is_doubtful(n)),
+            functions.expr(plan.is_doubtful(n)) & well_formed,
             functions.from_json(quoted(text), parse.text_schema(), _options(parse)),
         ).alias(_TEXTS.format(n))
         for n, parse in enumerate(plan.parses)
         if parse.has_typed
     ]
-    malformed = functions.expr(plan.malformed()).alias(MALFORMED)
-    looked_at = frame.select(*kept, *parsed).select("*", malformed, *again)
-    return looked_at.selectExpr(*map(quoted, keep), MALFORMED, *plan.columns())
+    rows = frame.select(*kept, *read).select(*kept, malformed.alias(MALFORMED), *parsed, *again)
+    return rows.selectExpr(*map(quoted, keep), MALFORMED, *plan.columns())
 
 
 def counts() -> list[Column]:
@@ -110,28 +119,32 @@ def _options(parse: Parse) -> dict[str, str]:
 class _Plan:
     """The SQL of one split: which parse serves which key, and what is told about each."""
 
-    def __init__(self, layout: Layout, texts: Mapping[str, KeyPath], text: str) -> None:
+    def __init__(
+        self, layout: Layout, texts: Mapping[str, KeyPath], text: str, lenient: frozenset[KeyPath]
+    ) -> None:
         self._slots = layout.slots
         self._texts = texts
         self._text = text
         live = {key: slot.type for key, slot in layout.by_key.items()}
         self._types = dict.fromkeys(texts.values(), ColumnType.STRING) | live
-        self.parses = parses(self._types)
+        self._cast = {key for key in lenient & live.keys() if live[key].is_numeric}
+        self.parses = parses(self._types | dict.fromkeys(self._cast, ColumnType.STRING))
         self._serving = {key: n for n, parse in enumerate(self.parses) for key in parse.types}
 
     def is_doubtful(self, n: int) -> str:
         """Whether parse ``n`` may have lost a value of a row."""
         parse = self.parses[n]
+        root = _READ.format(n)
         flags = [
             flag
             for key, column_type in parse.types.items()
-            if (flag := _out_of_range(self._value(key), column_type)) is not None
+            if (flag := _out_of_range(reached(root, key.members), column_type)) is not None
         ]
-        return f"{reached(_PARSED.format(n), [parse.doubt])} IS NOT NULL OR {_any(flags)}"
+        return f"{reached(root, [parse.doubt])} IS NOT NULL OR {_any(flags)}"
 
     def malformed(self) -> str:
         """Whether the row is anything but one JSON object."""
-        root = _PARSED.format(0)
+        root = _READ.format(0)
         doubt = reached(root, [self.parses[0].doubt])
         is_object = (
             f"get_json_object({self._text}, '$') IS NOT NULL"
@@ -158,12 +171,14 @@ class _Plan:
         return _any(f"{self._seen_text(key)} IS NOT NULL AND {self._fitting(key)} IS NULL" for key in typed)
 
     def _as_text(self, key: KeyPath) -> str:
-        if self._types[key] is ColumnType.STRING:
+        if self._is_text(key):
             return self._value(key)
         return f"coalesce(CAST({self._fitting(key)} AS STRING), {self._seen_text(key)})"
 
     def _fitting(self, key: KeyPath) -> str:
         value, column_type = self._value(key), self._types[key]
+        if key in self._cast:
+            return _cast(value, column_type)
         if column_type is ColumnType.TINYINT:
             return f"try_cast({value} AS TINYINT)"
         if column_type is ColumnType.DOUBLE:
@@ -175,11 +190,16 @@ class _Plan:
             )
         return value
 
+    def _is_text(self, key: KeyPath) -> bool:
+        return key in self._cast or self._types[key] is ColumnType.STRING
+
     def _value(self, key: KeyPath) -> str:
         return reached(_PARSED.format(self._serving[key]), key.members)
 
     def _seen_text(self, key: KeyPath) -> str:
         """The text of the value, where the row is doubtful; NULL elsewhere."""
+        if self._is_text(key):
+            return self._value(key)
         return reached(_TEXTS.format(self._serving[key]), key.members)
 
 
@@ -190,6 +210,17 @@ def _out_of_range(value: str, column_type: ColumnType) -> str | None:
     if column_type is ColumnType.DOUBLE:
         return f"NOT abs({value}) < {_EXACT}"
     return None
+
+
+def _cast(text: str, column_type: ColumnType) -> str:
+    """The number that a text is, where writing the number gives the text again; integers count as numbers in a DOUBLE."""
+    typed = f"try_cast({text} AS {column_type.hive})"
+    same = f"CAST({typed} AS STRING) = {text}"
+    if column_type is ColumnType.DOUBLE:
+        integer = f"try_cast({text} AS BIGINT)"
+        bounds = f"{integer} BETWEEN -{DOUBLE_EXACT_MAX} AND {DOUBLE_EXACT_MAX}"
+        same = f"({same} AND abs({typed}) < double('Infinity')) OR (CAST({integer} AS STRING) = {text} AND {bounds})"
+    return f"CASE WHEN {same} THEN {typed} END"
 
 
 def _any(conditions: Iterable[str]) -> str:
