@@ -1,26 +1,32 @@
 """The compatibility view: yesterday's column names on today's table.
 
-A key that was collapsed into its parent is no column any more, and a slot may have been renamed; queries that name the old column
-would break. The view has all columns of the table and, for every old name, the column or the part of it that has the value now::
+A key that was collapsed into its parent gets no values any more: its column is empty from then on, and one day another key's.
+Queries that name the old column would find less and less. The view has all columns of the table, and gives every old name the
+values wherever they are::
 
-    SELECT `foo/bar`, get_json_object(`foo/bar`, '$.baz1') AS `foo/bar/baz1`, … FROM `db`.`events_flat`
+    SELECT …, `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, …
+    FROM `db`.`events_flat`
 
-It is written by the metastore's own calls in the words that Hive's and Spark's SQL share, so both read it. A view is not
-something that Spark or Hive widen by themselves: it is written anew after each change of the table, and says in
-``tideline.schema_version`` which one it shows. What the old names mean is kept in the view, one parameter for each, so that the next
-writing needs nothing else.
+While the old column still stands, older hours have the values there; when its slot is another key's, only the second half is
+left. Two types that differ meet as text.
+
+It is written by the metastore's own calls in the words that Hive's and Spark's SQL share, so both read it. It does not widen by
+itself: ``refresh`` after each change of the table writes it anew, and ``tideline.schema_version`` in it says which one it shows.
+What the old names mean is kept in the view, one parameter for each.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.structs import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.columns.names import check_name, folded
 from state.columns.paths import KeyPath
+from state.columns.slots import SlotState
 from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
 from streaming.table.parameters import KEY_CHARS_MAX, VERSION, owned
 
@@ -38,6 +44,7 @@ OLD_NAME: Final = "tideline.old."
 OLD_NAMES_MAX: Final = 1_500
 _MEMBER: Final = re.compile(r"[A-Za-z0-9_\-: ]+")
 """Hive knows no quoted members, and of others it takes the part in front of the first other character (UDFJson.patternKey)."""
+_TEXT: Final = "string"
 _VIEW: Final = "VIRTUAL_VIEW"
 _INPUT: Final = "org.apache.hadoop.mapred.TextInputFormat"
 _OUTPUT: Final = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
@@ -72,17 +79,29 @@ def collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
     return OldName(column, KeyPath(child.members[parent.depth :]))
 
 
+def collapsed_names(layout: Layout) -> dict[str, OldName]:
+    """Return the old names that ``layout`` itself tells of: empty slots whose key lies within a live slot's."""
+    live = layout.by_key
+    found = {}
+    for slot in layout.slots:
+        parent = slot.key.parent if slot.key and slot.state is SlotState.EMPTY else None
+        while parent is not None and parent not in live:
+            parent = parent.parent
+        if slot.key is not None and parent is not None:
+            with suppress(BadInput):
+                found[slot.name] = collapsed(slot.key, parent, live[parent].name)
+    return found
+
+
 def view_query(database: str, table: str, state: TableState, old_names: Mapping[str, OldName]) -> str:
-    """Return the view's SELECT; raise BadInput or InvalidRequest for an old name that cannot be shown."""
-    columns = [slot.name for slot in state.layout.slots]
-    taken = set(map(folded, (*columns, *state.columns.names)))
-    shown = [*map(_quoted, columns), *map(_quoted, state.columns.names)]
-    for name, where in old_names.items():
-        check_name(name)
-        if folded(name) in taken or where.column not in columns:
-            raise InvalidRequest("an old name cannot be shown", name=name, column=where.column)
-        shown.append(f"{_expression(where)} AS {_quoted(name)}")
-    return f"SELECT {', '.join(shown)} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608 - every name was checked and is quoted
+    """Return the view's SELECT; BadInput for an old name that no column may have."""
+    shown = ", ".join(
+        each.expression
+        if each.expression == _quoted(each.name)
+        else f"{each.expression} AS {_quoted(each.name)}"
+        for each in _shown(state, old_names)
+    )
+    return f"SELECT {shown} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608 - every name was checked and is quoted
 
 
 class CompatibilityView:
@@ -106,10 +125,14 @@ class CompatibilityView:
             if key.startswith(OLD_NAME)
         }
 
+    def refresh(self, state: TableState) -> bool:
+        """Make the view show ``state`` with the old names that it has and those that ``state`` tells of; tell whether it changed."""
+        return self.write(state, {**self.old_names(), **collapsed_names(state.layout)})
+
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
         """Make the view show ``state`` and ``old_names``, which replace those it had; tell whether anything changed.
 
-        Old names that the table has again, as columns of their own, are left out, and those whose column is gone.
+        Old names that hold a key again are left out, and those whose column is gone.
         """
         kept = _kept(state.layout, old_names)
         wanted = self._view(state, kept)
@@ -138,10 +161,11 @@ class CompatibilityView:
         parameters = {OLD_NAME + name: where.text for name, where in old_names.items()}
         if any(len(key) > KEY_CHARS_MAX for key in parameters) or len(parameters) > OLD_NAMES_MAX:
             raise LimitExceeded("a view has too many or too long old names", names=len(parameters), hint="")
+        columns = [FieldSchema(name=each.name, type=each.type) for each in _shown(state, old_names)]
         return Table(
             dbName=self._database,
             tableName=self._name,
-            sd=_storage(_columns(state, old_names)),
+            sd=_storage(columns),
             partitionKeys=[],
             parameters={**parameters, VERSION: str(state.version)},
             viewOriginalText=query,
@@ -150,30 +174,55 @@ class CompatibilityView:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A column of the view."""
+
+    name: str
+    type: str
+    expression: str
+
+
 def _kept(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
     columns = {slot.name for slot in layout.slots}
-    again = set(map(folded, columns))
+    in_use = {folded(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
     return {
         name: where
         for name, where in sorted(old_names.items())
-        if folded(name) not in again and where.column in columns
+        if folded(name) not in in_use and where.column in columns - {name}
     }
 
 
-def _expression(where: OldName) -> str:
-    if where.path is None:
-        return _quoted(where.column)
-    path = "".join(f".{member}" for member in where.path.members)
-    return f"get_json_object({_quoted(where.column)}, '${path}')"
-
-
-def _columns(state: TableState, old_names: Mapping[str, OldName]) -> list[FieldSchema]:
+def _shown(state: TableState, old_names: Mapping[str, OldName]) -> list[_Shown]:
     types = {slot.name: slot.type.hive for slot in state.layout.slots}
-    columns = [*types.items(), *((column.name, column.type) for column in state.columns.columns)]
-    columns += [
-        (name, types[where.column] if where.path is None else "string") for name, where in old_names.items()
-    ]
-    return [FieldSchema(name=name, type=kind) for name, kind in columns]
+    moved = {name: _moved(name, where, types[where.column]) for name, where in old_names.items()}
+    shown = []
+    for slot in state.layout.slots:
+        own = _Shown(slot.name, slot.type.hive, _quoted(slot.name))
+        now = moved.pop(slot.name, None)
+        shown.append(own if now is None else _either(own, now))
+    shown += [_Shown(column.name, column.type, _quoted(column.name)) for column in state.columns.columns]
+    for name in moved:
+        check_name(name, state.columns.names)
+    return [*shown, *moved.values()]
+
+
+def _moved(name: str, where: OldName, kind: str) -> _Shown:
+    if where.path is None:
+        return _Shown(name, kind, _quoted(where.column))
+    path = "".join(f".{member}" for member in where.path.members)
+    return _Shown(name, _TEXT, f"get_json_object({_quoted(where.column)}, '${path}')")
+
+
+def _either(one: _Shown, other: _Shown) -> _Shown:
+    """Return a column with the values of both, which never have one each in the same row."""
+    if one.type == other.type:
+        return _Shown(one.name, one.type, f"coalesce({one.expression}, {other.expression})")
+    return _Shown(one.name, _TEXT, f"coalesce({_as_text(one)}, {_as_text(other)})")
+
+
+def _as_text(shown: _Shown) -> str:
+    return shown.expression if shown.type == _TEXT else f"cast({shown.expression} AS string)"
 
 
 def _storage(columns: list[FieldSchema]) -> StorageDescriptor:
