@@ -69,6 +69,29 @@ def log_text(answer: Answer) -> str:
     return "\n".join(_aligned(("last", "raw table", "key", "user", "source", "query", "count"), rows))
 
 
+def mined_text(told: Sequence[Answer]) -> str:
+    """Return what mining came to, a line per source, and what it could not follow or read."""
+    rows = [
+        (
+            each["source"],
+            str(each["queries"]),
+            str(each["queries_with_keys"]),
+            str(each["asks"]),
+            str(sum(each["unresolved"].values())),
+            str(sum(each["dead"].values())),
+            f"{each['took_s']:.1f} s",
+        )
+        for each in told
+    ]
+    lines = _aligned(("source", "queries", "with keys", "questions", "unresolved", "dead", "took"), rows)
+    for each in told:
+        for what in ("unresolved", "dead"):
+            counts = ", ".join(f"{reason} {count}" for reason, count in each[what].items())
+            lines += [f"{each['source']}: {what}: {counts}"] if counts else []
+        lines += [_cell(f"{each['source']}: failed: {each['error']}", 600)] if each["error"] else []
+    return "\n".join(lines)
+
+
 def _headline(answer: Answer) -> str:
     said = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} asked for in {answer['asked_days']} days"
     if answer["told_by"] == "driver":

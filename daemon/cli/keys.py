@@ -1,4 +1,4 @@
-"""``tideline keys list | log | rules | whitelist | skip | pin | unpin | forget``.
+"""``tideline keys list | mine | log | rules | whitelist | skip | pin | unpin | forget``.
 
 Works on the key log's database, wherever the daemon runs: any machine that reaches it will do.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import getpass
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from daemon.config import Config
 
 
+Told = TypeVar("Told")
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
 remove_option = click.option("--remove", is_flag=True, help="Take the decision back.")
 
@@ -84,6 +85,46 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
         wanted = LogFilter(raw_table, user, source, None if key is None else key_named(key), days)
         answer = log_answer(log, wanted, limit)
     _echo(answer, as_json, log_text)
+
+
+@keys.command()
+@click.argument("sources", nargs=-1)
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read queries from standard input instead.")
+@click.option("--user", default="", help="Who asks what is read from standard input.")
+@click.option(
+    "--every", "every_s", type=click.FloatRange(1), help="Go on, and look again after so many seconds."
+)
+@config_option
+@json_option
+@click.pass_context
+def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    ctx: click.Context,
+    sources: tuple[str, ...],
+    from_stdin: bool,
+    user: str,
+    every_s: float | None,
+    config_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Read what is new in the query SOURCES (all of the configuration) and record the keys that it asks for.
+
+    Exits with 1 where a source could not be read to its end; the others are read all the same.
+    """
+    from daemon.key_log import open_key_log
+    from daemon.signals import stop_signals
+
+    config = _config(config_path)
+    with closing(open_key_log(config)) as log, stop_signals() as stopped:
+        from daemon.keys_text import mined_text
+        from daemon.mining import chosen_sources, mine_all, standard_input
+
+        chosen = [standard_input(user)] if from_stdin else chosen_sources(config, sources)
+        while True:
+            told = mine_all(config, log, chosen, stopped.is_set)
+            _echo(told, as_json, mined_text)
+            if every_s is None or from_stdin or stopped.wait(every_s):
+                break
+    ctx.exit(1 if any(each["error"] for each in told) else 0)
 
 
 @keys.command("rules")
@@ -211,7 +252,7 @@ def _decided_text(done: dict[str, Any]) -> str:
     return f"{done['table']}: {what} is {'taken back' if done['removed'] else 'no decision of yours'}"
 
 
-def _echo(answer: dict[str, Any], as_json: bool, text: Callable[[dict[str, Any]], str]) -> None:
+def _echo(answer: Told, as_json: bool, text: Callable[[Told], str]) -> None:
     if as_json:
         echo_json(answer)
     else:

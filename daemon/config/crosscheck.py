@@ -24,6 +24,7 @@ def cross_problems(document: Document) -> list[Problem]:
     return [
         *_unknown_ends(document),
         *_unknown_catalogs(document),
+        *_unknown_raw_tables(document),
         *_shared_targets(document),
         *_shared_topics(document),
         *_missing_roots(document),
@@ -86,6 +87,23 @@ def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
         yield _problem(document, ("catalog", name), name, reason, "let Tideline relay the source")
 
 
+def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
+    """Nobody would ever ask for a key of a raw table whose name is misspelt."""
+    mining = document.values.get("mining")
+    known = (
+        list(mining["raw_tables"])
+        if isinstance(mining, dict) and isinstance(mining.get("raw_tables"), dict)
+        else []
+    )
+    for name, flat in _entries(document, "flat"):
+        raw_table = flat.get("raw_table")
+        if known and isinstance(raw_table, str) and raw_table not in known:
+            hint = f"there are: {', '.join(map(str, known))}"
+            yield _problem(
+                document, ("flat", name, "raw_table"), raw_table, "is not among mining.raw_tables", hint
+            )
+
+
 def _shared_targets(document: Document) -> Iterator[Problem]:
     seen: dict[tuple[object, object], str] = {}
     for name, policy in _entries(document, "policies"):
@@ -130,7 +148,14 @@ def _missing_roots(document: Document) -> Iterator[Problem]:
 
 
 def _missing_kafka(document: Document) -> Iterator[Problem]:
-    if any(_entries(document, "sources")) and not document.values.get("kafka"):
+    mining = document.values.get("mining")
+    queries = mining.get("sources") if isinstance(mining, dict) else None
+    entries = queries.values() if isinstance(queries, dict) else ()
+    reads_topic = any(
+        isinstance(entry, dict) and entry.get("kind") == "trino" and "bootstrap" not in entry
+        for entry in entries
+    )
+    if (reads_topic or any(_entries(document, "sources"))) and not document.values.get("kafka"):
         reason = "is missing, and there are sources"
         yield Problem(document.place(()), "kafka.bootstrap", None, reason, "give the broker's address")
 

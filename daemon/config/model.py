@@ -26,6 +26,7 @@ from daemon.config.fields import (
 )
 from daemon.config.flat import FlatConfig
 from daemon.config.keylog import KeylogConfig
+from daemon.config.mining import MiningConfig
 from daemon.config.section import Section
 
 
@@ -215,6 +216,14 @@ class FilesConfig(Section):
         description="Per scheme: settings that are secret, such as secret_key: {file: PATH} or {env: NAME}.",
     )
 
+    def all_options(self) -> dict[str, dict[str, object]]:
+        """Return options and secrets per scheme, together."""
+        merged: dict[str, dict[str, object]] = {scheme: dict(given) for scheme, given in self.options.items()}
+        for scheme, secrets in self.secrets.items():
+            known = {key: secret.get_secret_value() for key, secret in secrets.items()}
+            merged.setdefault(scheme, {}).update(known)
+        return merged
+
 
 class SupervisorConfig(Section):
     """Restarts and the end of the process."""
@@ -256,6 +265,9 @@ class Config(Section):
     flat: dict[Name, FlatConfig] = Field(default={}, max_length=64, description="Flat event tables, by name.")
     keylog: KeylogConfig = Field(
         default=KeylogConfig(), description="Where it is recorded who asked for which key."
+    )
+    mining: MiningConfig = Field(
+        default=MiningConfig(), description="How keys are found in the queries that people run."
     )
     kafka: KafkaConfig | None = Field(
         default=None, description="The broker; wanted as soon as there is a source."

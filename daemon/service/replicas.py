@@ -98,7 +98,7 @@ def build_projection(
     store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
     source = measured_metastore(metrics, settings.source)(config.sources[settings.source].metastore)
     target = measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore)
-    file_systems = open_file_systems(_file_options(config))
+    file_systems = open_file_systems(config.files.all_options())
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers)
     context = Context.between(source, target, policy, copies=copies, files=file_systems, observer=observer)
@@ -109,15 +109,6 @@ def build_projection(
         starts_itself=settings.bootstrap == "auto",
     )
     return projection, copies
-
-
-def _file_options(config: Config) -> dict[str, dict[str, object]]:
-    """Return options and secrets per scheme, together."""
-    merged: dict[str, dict[str, object]] = {scheme: dict(o) for scheme, o in config.files.options.items()}
-    for scheme, secrets in config.files.secrets.items():
-        known = {key: secret.get_secret_value() for key, secret in secrets.items()}
-        merged.setdefault(scheme, {}).update(known)
-    return merged
 
 
 class _Replica:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -191,3 +192,65 @@ def test_the_password_is_a_secret_that_logs_leave_out(tmp_path: Path) -> None:
     loaded = read_config(path, {}).config
     assert loaded is not None
     assert loaded.secrets() == ("hunter2-hunter2",)
+
+
+MINING = """\
+state: {{dir: {directory}}}
+mining:
+  raw_tables: {{web.raw_events: {{json_column: json}}}}
+  functions: {{event_parser: {{style: dotted}}}}
+  sources:
+    reports: {{kind: sql-files, path: "file:{directory}/reports", user: reporting}}
+    jobs: {{kind: job-history, path: "file:{directory}/none"}}
+flat:
+  web: {{table: web.events_flat, raw_table: web.raw_events}}
+"""
+
+
+def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(MINING.format(directory=tmp_path))
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "explorer.sql").write_text(
+        "select p.* from web.raw_events e lateral view event_parser(e.json, 'action.name', 'user.id') p as a, b;"
+    )
+
+    def run(*arguments: str, code: int = 0) -> Any:
+        assert call(["keys", *arguments, "--json", "-c", str(path)]) == code
+        return json.loads(capsys.readouterr().out)
+
+    jobs, reports = sorted(run("mine", code=1), key=lambda told: str(told["source"]))
+    assert "not-found" in jobs["error"]
+    assert (reports["queries"], reports["asks"], reports["error"]) == (1, 2, None)
+    assert run("mine", "reports")[0]["queries"] == 0
+    stdin = TextIOWrapper(BytesIO(b"select get_json_object(json, '$.user.id') from web.raw_events;\n"))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert run("mine", "--stdin", "--user", "ann")[0]["asks"] == 1
+    rows = by_key(run("list", "web"))
+    assert rows["$.user.id"]["users"] == ["ann", "reporting"]
+    assert rows["$.action.name"]["users"] == ["reporting"]
+    assert call(["keys", "mine", "--config", str(path)]) == 1
+    assert "jobs: failed: [not-found]" in capsys.readouterr().out
+    assert call(["keys", "mine", "nobody", "-c", str(path)]) == 1
+    assert "no such query source" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mining: {sources: {s: {kind: trino}}}", "has no topic"),
+        ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
+        ("mining: {sources: {s: {kind: trino, topic: t}}}", "there are sources"),
+        ("mining: {raw_tables: {raw: {json_column: j}}}", "is no table"),
+        (
+            "{mining: {raw_tables: {a.raw: {json_column: j}}}, flat: {f: {table: a.f, raw_table: a.rwa}}}",
+            "not among mining.raw_tables",
+        ),
+    ],
+)
+def test_settings_of_mining_that_cannot_be_are_told(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "tideline.yaml"
+    path.write_text(text)
+    assert any(reason in problem.reason for problem in read_config(path, {}).problems)
