@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handlers.files.paths import Location
     from state.columns.slots import Layout
     from streaming.table.hours import HourColumns
+    from streaming.table.views import CompatibilityView
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +116,6 @@ class FlatTable(Protocol):
 
     def drop_hours(self, hours: Sequence[int]) -> None:
         """Drop partitions; their files stay. Those that do not exist are no error."""
+
+    def compatibility_view(self, name: str) -> CompatibilityView:
+        """Return the view ``name`` beside the table, which need not exist yet."""

@@ -1,79 +1,37 @@
-"""The flat table on any metastore that speaks Hive's objects.
-
-One implementation for all: what differs between a Hive 4 metastore and the one inside Spark is how a call travels and how
-compare-and-set is done, which is the ``Catalog`` below (``hive``, ``spark``).
-"""
+"""The flat table on any metastore that speaks Hive's objects."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from handlers.files.paths import Location, parse
-from handlers.structs import FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table
-from state.columns.comments import columns_of, layout_of, parameters_of, parameters_with
+from handlers.structs import FieldSchema, Partition, Table
+from state.columns.comments import parameters_of, parameters_with
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
 from streaming.table.changes import check_successor
-from streaming.table.hours import HourColumns, version_directory, version_of
-from streaming.table.parameters import (
-    LAYOUT_VERSION,
-    PATTERNS,
-    VERSION,
-    check_columns,
-    check_parameters,
-    merged,
-    owned,
-)
-from streaming.table.port import HourPartition, TableState
+from streaming.table.hours import version_directory, version_of
+from streaming.table.objects import checked_columns, hour_partition, moved, orc_storage, state_of
+from streaming.table.parameters import LAYOUT_VERSION, PATTERNS, VERSION, check_parameters, merged, owned
+from streaming.table.views import CompatibilityView
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from handlers.files.paths import Location
     from state.columns.slots import Layout
     from streaming.storage import Storage
+    from streaming.table.catalog import Catalog
+    from streaming.table.hours import HourColumns
+    from streaming.table.port import HourPartition, TableState
 
 
-_ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 _FIXED: Final = {
     "EXTERNAL": "TRUE",
     "external.table.purge": "false",
     "discover.partitions": "false",
 }
 """Nobody but Tideline adds partitions for directories that it finds, or deletes files with a partition."""
-
-
-class Catalog(Protocol):
-    """What a flat table asks of a metastore; names and errors are those of ``handlers.metastore.Metastore``."""
-
-    def get_table(self, db: str, name: str) -> Table:
-        """Return the table; NotFound."""
-
-    def create_table(self, table: Table) -> None:
-        """Create it; AlreadyExists, NotFound."""
-
-    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
-        """Store ``table`` if the stored one's parameter ``key`` is ``expected``, else raise Conflict."""
-
-    def partition_names(self, db: str, table: str) -> list[str]:
-        """Return the names of all partitions."""
-
-    def get_partitions(
-        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
-    ) -> list[Partition]:
-        """Return those that exist."""
-
-    def add_partition(self, partition: Partition) -> None:
-        """Add it, without counting its files; one that exists stays as it is."""
-
-    def replace_partition(self, partition: Partition) -> None:
-        """Replace the partition with its values, without counting its files."""
-
-    def forget_statistics(self, partition: Partition, name: str) -> None:
-        """Delete the column statistics of a partition, whose name is ``name``; none there is no error."""
-
-    def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
-        """Drop those that exist, not their files."""
 
 
 class StoredTable:
@@ -92,7 +50,7 @@ class StoredTable:
 
     def read(self) -> TableState:
         """Return the table as it stands."""
-        return _state(self._catalog.get_table(self.database, self.name))
+        return state_of(self._catalog.get_table(self.database, self.name))
 
     def create(
         self,
@@ -108,7 +66,7 @@ class StoredTable:
         table = Table(
             dbName=self.database,
             tableName=self.name,
-            sd=_storage(_checked(layout, columns), location),
+            sd=orc_storage(checked_columns(layout, columns), location),
             partitionKeys=[FieldSchema(name=c.name, type=c.type) for c in columns.columns],
             parameters={
                 **_FIXED,
@@ -135,12 +93,12 @@ class StoredTable:
         new = layout or replace(old.layout, version=old.version + 1)
         check_successor(old.layout, new, proven)
         stored = self._catalog.get_table(self.database, self.name)
-        if _state(stored).version != old.version:
+        if state_of(stored).version != old.version:
             raise Conflict("the table has another version", table=self.title, expected=old.version)
-        stored.sd.cols = _checked(new, old.columns)
+        stored.sd.cols = checked_columns(new, old.columns)
         stored.parameters = merged(parameters_with(stored.parameters or {}, new), changes)
         self._store(stored, old.version)
-        return _state(stored)
+        return state_of(stored)
 
     def hours(self) -> Sequence[int]:
         """Return the hours by the names of partitions."""
@@ -156,7 +114,7 @@ class StoredTable:
         wanted = self.hours() if hours is None else sorted(set(hours))
         names = [state.columns.partition_name(hour) for hour in wanted]
         found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
-        listed = sorted((_hour_partition(state, each) for each in found), key=lambda each: each.hour)
+        listed = sorted((hour_partition(state, each) for each in found), key=lambda each: each.hour)
         _check_apart(listed)
         return listed
 
@@ -175,7 +133,7 @@ class StoredTable:
                 dbName=self.database,
                 tableName=self.name,
                 values=list(state.columns.values(hour)),
-                sd=_moved(stored.sd, place),
+                sd=moved(stored.sd, place),
                 parameters=own,
             )
         )
@@ -189,13 +147,13 @@ class StoredTable:
         state, stored = self._both()
         self._check_place(state, hour, location)
         partition = self._partition(state, hour)
-        partition.sd = _moved(stored.sd, location)
+        partition.sd = moved(stored.sd, location)
         partition.parameters = merged(
             partition.parameters or {}, {LAYOUT_VERSION: str(state.version), **parameters}
         )
         self._catalog.forget_statistics(partition, state.columns.partition_name(hour))
         self._catalog.replace_partition(partition)
-        return _hour_partition(state, partition)
+        return hour_partition(state, partition)
 
     def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
         """Change parameters of an hour."""
@@ -204,7 +162,7 @@ class StoredTable:
         partition = self._partition(state, hour)
         partition.parameters = merged(partition.parameters or {}, parameters)
         self._catalog.replace_partition(partition)
-        return _hour_partition(state, partition)
+        return hour_partition(state, partition)
 
     def drop_hours(self, hours: Sequence[int]) -> None:
         """Drop the partitions of ``hours``."""
@@ -212,6 +170,10 @@ class StoredTable:
         there = set(self._catalog.partition_names(self.database, self.name))
         names = [name for hour in hours if (name := columns.partition_name(hour)) in there]
         self._catalog.drop_partitions(self.database, self.name, names)
+
+    def compatibility_view(self, name: str) -> CompatibilityView:
+        """Return the view ``name`` beside the table."""
+        return CompatibilityView(self._catalog, self.database, self.name, name)
 
     def _store(self, table: Table, expected: int) -> None:
         """Replace the table; where the answer got lost, look whether it was done."""
@@ -224,7 +186,7 @@ class StoredTable:
 
     def _both(self) -> tuple[TableState, Table]:
         stored = self._catalog.get_table(self.database, self.name)
-        return _state(stored), stored
+        return state_of(stored), stored
 
     def _partition(self, state: TableState, hour: int) -> Partition:
         name = state.columns.partition_name(hour)
@@ -251,34 +213,6 @@ class StoredTable:
             )
 
 
-def _state(table: Table) -> TableState:
-    parameters = table.parameters or {}
-    keys = [(key.name, key.type) for key in table.partitionKeys or []]
-    columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
-    return TableState(
-        layout=layout_of(columns, parameters),
-        parameters=parameters,
-        columns=HourColumns.of_table(keys, parameters.get(PATTERNS, "")),
-        location=parse(table.sd.location or ""),
-    )
-
-
-def _hour_partition(state: TableState, partition: Partition) -> HourPartition:
-    return HourPartition(
-        hour=state.columns.hour(partition.values),
-        values=tuple(partition.values),
-        location=parse(partition.sd.location or ""),
-        parameters=partition.parameters or {},
-        columns=tuple((col.name, col.type) for col in partition.sd.cols or []),
-    )
-
-
-def _checked(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
-    listed = columns_of(layout)
-    check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
-    return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]
-
-
 def _check_apart(partitions: Sequence[HourPartition]) -> None:
     places: dict[Location, HourPartition] = {}
     for each in partitions:
@@ -290,27 +224,6 @@ def _check_apart(partitions: Sequence[HourPartition]) -> None:
                 partitions=[list(other.values), list(each.values)],
                 hint="Hive reads such a directory once and loses rows: drop the partition that was added by hand.",
             )
-
-
-def _storage(columns: list[FieldSchema], location: Location) -> StorageDescriptor:
-    return StorageDescriptor(
-        cols=columns,
-        location=str(location),
-        inputFormat=f"{_ORC}.OrcInputFormat",
-        outputFormat=f"{_ORC}.OrcOutputFormat",
-        compressed=False,
-        numBuckets=-1,
-        serdeInfo=SerDeInfo(serializationLib=f"{_ORC}.OrcSerde", parameters={"serialization.format": "1"}),
-        bucketCols=[],
-        sortCols=[],
-        parameters={},
-    )
-
-
-def _moved(storage: StorageDescriptor, location: Location) -> StorageDescriptor:
-    moved = storage.copy()
-    moved.location = str(location)
-    return moved
 
 
 def _is_hidden(name: str) -> bool:

@@ -18,7 +18,7 @@ from state.columns.types import ColumnType
 from streaming.storage import HadoopStorage
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.nonnull import counted, data_files, retained_nonnull
-from streaming.table.views import CompatibilityView, OldName, collapsed
+from streaming.table.oldnames import OldName, collapsed
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
 
 
@@ -191,10 +191,7 @@ def test_a_view_gives_old_names_to_all_readers(
         "cost": OldName("price"),
         "gone": OldName("no/such/column"),
     }
-    views = [
-        CompatibilityView(flat._catalog, database, flat.name, "events_flat_compat")
-        for flat in (hive_flat, spark_flat)
-    ]
+    views = [flat.compatibility_view("events_flat_compat") for flat in (hive_flat, spark_flat)]
     for view, state in zip(views, table.states, strict=True):
         assert view.old_names() == {}
         assert view.write(state, old)
@@ -226,7 +223,7 @@ def test_a_collapsed_key_keeps_its_values_under_its_old_name(
     table.alter(layout.with_slot(replace(layout.slots[5], state=SlotState.EMPTY)))
     table.write(HOUR + HOUR_S, [{"foo/bar": '{"baz":6}'}])
     for flat, state in zip((hive_flat, spark_flat), table.states, strict=True):
-        assert CompatibilityView(flat._catalog, database, flat.name, "events_flat_compat").refresh(state)
+        assert flat.compatibility_view("events_flat_compat").refresh(state)
     query = "SELECT hh, `foo/bar/baz` FROM {t}.events_flat_compat WHERE `foo/bar/baz` > 4"
     assert readers(query) == alike([("21", "5"), ("22", "6")])
 

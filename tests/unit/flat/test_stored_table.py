@@ -22,9 +22,10 @@ from state.errors import (
 )
 from streaming.table.hours import HOUR_S
 from streaming.table.lease import Held, WriterLease
+from streaming.table.oldnames import OldName, collapsed, collapsed_names, view_query
 from streaming.table.parameters import WRITER
 from streaming.table.stored import StoredTable
-from streaming.table.views import OLD_NAME, CompatibilityView, OldName, collapsed, collapsed_names, view_query
+from streaming.table.views import OLD_NAME
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, with_keys
 from tests.builders.memory_catalog import MemoryCatalog, a_flat_table
 
@@ -157,7 +158,7 @@ def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table:
     layout = replace(layout, slots=(*layout.slots[:3], *empty))
     assert set(collapsed_names(layout)) == {"foo/bar/baz"}
     state = table.alter(table.read(), layout)
-    view = CompatibilityView(table._catalog, "db", "flat", "compat")
+    view = table.compatibility_view("compat")
     assert view.refresh(state)
     assert not view.refresh(state)
     query = table._catalog.get_table("db", "compat").viewExpandedText
@@ -172,7 +173,7 @@ def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table:
 
 
 def test_a_view_is_written_when_something_changed_and_only_then(table: StoredTable) -> None:
-    view = CompatibilityView(table._catalog, "db", "flat", "compat")
+    view = table.compatibility_view("compat")
     old = {"cost": OldName("price"), "gone": OldName("nowhere")}
     assert view.write(table.read(), old)
     assert view.old_names() == {"cost": OldName("price")}
@@ -185,11 +186,11 @@ def test_a_view_is_written_when_something_changed_and_only_then(table: StoredTab
 
 def test_a_view_never_replaces_what_is_not_ours(table: StoredTable) -> None:
     with pytest.raises(InvalidRequest, match="something else"):
-        CompatibilityView(table._catalog, "db", "flat", "flat").write(table.read(), {})
+        table.compatibility_view("flat").write(table.read(), {})
 
 
 def test_old_names_that_cannot_be_read_are_told(table: StoredTable) -> None:
-    view = CompatibilityView(table._catalog, "db", "flat", "compat")
+    view = table.compatibility_view("compat")
     view.write(table.read(), {"cost": OldName("price")})
     stored = table._catalog.get_table("db", "compat")
     assert stored.parameters is not None
