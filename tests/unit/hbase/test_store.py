@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +13,7 @@ from handlers.hbase import layout
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
 from state.partitions.index import PartitionIndex
 from state.partitions.repair import Repaired, repair
+from state.store.memory import MemoryStore
 from tests.builders.fake_hbase import FakeHBase
 from tests.builders.partitions import TABLE, an_index
 
@@ -229,3 +230,48 @@ def test_transactions_of_any_length_leave_what_a_dictionary_holds(
         index.check()
         store.check()
         assert {each.values for each in index.partitions(index.prepare(TABLE, ""))} == model
+
+
+TABLES = ["a.one", "a.two"]
+CALLS = st.one_of(
+    st.tuples(st.sampled_from(["add", "drop"]), st.sampled_from(TABLES), st.sampled_from(BEFORE)),
+    st.tuples(st.just("load"), st.sampled_from(TABLES), st.lists(st.sampled_from(BEFORE), unique=True)),
+    st.tuples(st.sampled_from(["follow", "forget", "rename"]), st.sampled_from(TABLES), st.none()),
+)
+
+
+def call(change: IndexChange, name: str, table: str, argument: Any) -> None:
+    if name == "follow":
+        change.follow(table, COLUMNS)
+    elif name == "forget":
+        change.forget(table)
+    elif name == "rename":
+        change.rename(table, TABLES[1 - TABLES.index(table)])
+    elif not change.follows(table):
+        return
+    elif name == "load":
+        change.load(table, [(values, b"loaded") for values in argument])
+    else:
+        getattr(change, name)(table, argument)
+
+
+@given(st.lists(st.lists(CALLS, max_size=12), max_size=4), st.integers(1, 30))
+@settings(max_examples=80, deadline=None)
+def test_any_changes_in_any_pieces_leave_what_they_leave_in_memory(
+    transactions: list[list[tuple[str, str, Any]]], spill: int
+) -> None:
+    server, memory = FakeHBase(), MemoryStore()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handlers.hbase.transaction.SPILL_ENTRIES", spill)
+        for calls in transactions:
+            for store in (server.store(), memory):
+                index = PartitionIndex(store)
+                with store.transaction() as txn:
+                    change = index.change(txn)
+                    for each in calls:
+                        call(change, *each)
+                    seen = dict(txn.scan(b"", None))
+                change.publish()
+                index.check()
+                assert seen == dict(store.scan(b"", None))
+    assert dict(server.store().scan(b"", None)) == dict(memory.scan(b"", None))
