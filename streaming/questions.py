@@ -7,7 +7,7 @@ answer counts, and before the first one only the configured rules do. Snapshots 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from state.errors import TidelineError
@@ -100,14 +100,7 @@ class KeyLogAsks:
         from streaming.keylog.asked import asked_keys
         from streaming.keylog.rules import decisions
 
-        rules = self._settings.rules
-        decided = decisions(self._log, self._settings.name)
-        rules = replace(
-            rules,
-            whitelist=rules.whitelist | decided.always,
-            skip=(*rules.skip, *decided.skip),
-            pins={**rules.pins, **decided.pins},
-        )
+        rules = decisions(self._log, self._settings.name).applied_to(self._settings.rules)
         return Questions(asked_keys(self._log, self._settings.raw_table, rules.asked_days), rules)
 
 

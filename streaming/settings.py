@@ -150,7 +150,7 @@ class FlatSettings:
     event_time: EventTime
     metastores: tuple[str, ...] = ()
     """Addresses of a Hive 4 metastore, ``thrift://host:port``; empty means Spark's built-in catalog."""
-    keylog_url: str = ""
+    keylog_url: str = field(default="", repr=False)
     """SQLAlchemy's URL of the key log; empty means that only the rules' whitelist asks for keys."""
     raw_table: str = ""
     """``db.table`` or a directory of the raw JSON that backfills read; empty where there is none."""

@@ -12,6 +12,7 @@ import pytest
 from daemon.cli import call
 from daemon.config import read_config
 from daemon.config.flat import FlatConfig, FlatRulesConfig
+from daemon.key_log import key_log_address, key_log_url
 from daemon.keys import decide, key_answer
 from daemon.keys_text import keys_text
 from state.columns.paths import KeyPath
@@ -192,6 +193,9 @@ def test_the_password_is_a_secret_that_logs_leave_out(tmp_path: Path) -> None:
     loaded = read_config(path, {}).config
     assert loaded is not None
     assert loaded.secrets() == ("hunter2-hunter2",)
+    assert key_log_url(loaded) == "postgresql://u@db/keys"
+    assert "hunter2" not in repr(key_log_address(loaded))
+    assert key_log_address(loaded).get_secret_value().endswith("://u:hunter2-hunter2@db/keys")
 
 
 MINING = """\
