@@ -24,20 +24,26 @@ TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="session")
-def hbase_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The Thrift gateway's port on 127.0.0.1."""
-    if given := os.environ.get("TIDELINE_HBASE"):
-        yield int(given)
+def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBase | None]:
+    """HBase with its gateway, None where one is used that runs already."""
+    if os.environ.get("TIDELINE_HBASE"):
+        yield None
         return
-    hbase = HBase(tmp_path_factory.mktemp("hbase"))
+    started = HBase(tmp_path_factory.mktemp("hbase"))
     try:
-        hbase.start()
+        started.start()
     except StackError as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no HBase: {error}")
-    yield hbase.port
-    hbase.stop()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def hbase_port(hbase: HBase | None) -> int:
+    """The Thrift gateway's port on 127.0.0.1."""
+    return int(os.environ["TIDELINE_HBASE"]) if hbase is None else hbase.port
 
 
 @pytest.fixture

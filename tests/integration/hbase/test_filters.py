@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 DIALECT = Dialect(all_types=True)
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SOME = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(st.permutations(NAIVE_COLUMNS), st.integers(1, 4), st.data())

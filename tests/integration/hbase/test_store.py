@@ -17,6 +17,7 @@ from tests.builders.store_machine import StoreMachine
 
 
 if TYPE_CHECKING:
+    from dev.stack.hbase import HBase
     from state.store import Store
 
 
@@ -68,3 +69,20 @@ def test_two_stores_on_one_table_see_each_others_transactions(
         assert reader.get(b"%d" % number) == b"x"
     store.check()
     other.close()
+
+
+def test_a_gateway_that_goes_away_is_told_and_found_again_when_it_is_back(
+    hbase: HBase | None, store: HBaseStore
+) -> None:
+    if hbase is None:
+        pytest.skip("the gateway of an HBase that runs already is not ours to stop")
+    with store.transaction() as txn:
+        txn.put(b"k", b"before")
+    hbase.gateway.kill()
+    with pytest.raises(HBaseUnavailable), store.transaction() as txn:
+        txn.put(b"k", b"lost")
+    hbase.gateway.start()
+    assert store.get(b"k") == b"before"
+    with store.transaction() as txn:
+        txn.put(b"k", b"after")
+    assert store.get(b"k") == b"after"
