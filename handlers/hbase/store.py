@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 TIMEOUT_S: Final = 30.0
 KEYS_PAGE_MAX: Final = 8192
 """A scan of keys begins with a page of ``pages.PAGE_KEYS`` and asks for four times as many each time, up to this."""
-_VERSIONS_AT_ONCE: Final = 1 << 20
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float = TIMEOUT_S) -> HBaseStore:
@@ -55,7 +54,6 @@ class HBaseStore:
         self._lock = threading.RLock()
         self._open: HBaseTransaction | None = None
         self._is_clean = False
-        self._version = self._versions_end = 0
         self._end_what_was_cut_off()
 
     def get(self, key: bytes) -> bytes | None:
@@ -105,7 +103,7 @@ class HBaseStore:
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
             self._end_what_was_cut_off()
-            transaction = self._open = HBaseTransaction(self, self._next_version)
+            transaction = self._open = HBaseTransaction(self)
             try:
                 yield transaction
                 self._commit(transaction)
@@ -135,6 +133,10 @@ class HBaseStore:
         filter_text = filters.KEYS_ONLY if keys_only else None
         return map(_entry, self._pages(start, end, [layout.VALUE], filter_text, self._counted_scan))
 
+    def draw_versions(self, count: int) -> int:
+        """Return the last of ``count`` new versions (for the transaction's use)."""
+        return self.gateway.add(layout.VERSIONS_ROW, layout.NEXT_VERSION, count)
+
     def _commit(self, transaction: HBaseTransaction) -> None:
         writes = transaction.writes()
         if not writes:
@@ -156,14 +158,6 @@ class HBaseStore:
             applying.forget(self.gateway, writes)
             self.counts["ended"] += 1
         self._is_clean = True
-
-    def _next_version(self) -> int:
-        if self._version == self._versions_end:
-            row, cell = layout.VERSIONS_ROW, layout.NEXT_VERSION
-            self._versions_end = self.gateway.add(row, cell, _VERSIONS_AT_ONCE)
-            self._version = self._versions_end - _VERSIONS_AT_ONCE
-        self._version += 1
-        return self._version
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -7,6 +7,8 @@ stay, ahead of the position, until the same events come again.
 
 A cleared range is kept as a range with a version: it takes away what was there before and spares what was put since. So a
 table that is loaded anew never stands empty: its new rows come first, and the old ones go at the commit.
+
+Versions are drawn anew by every transaction that writes, so what it writes is newer than all before it, whoever wrote that.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from state.store.pages import scan_key_pages, scan_pages
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from handlers.hbase.gateway import Gateway
 
@@ -35,6 +37,8 @@ SPILL_ENTRIES: Final = 10_000
 SPILL_BYTES: Final = 4 << 20
 VALUE_BYTES_MAX: Final = 8 << 20
 """HBase takes cells of 10 MB."""
+VERSIONS_AT_ONCE: Final = 1 << 20
+"""A transaction needs one, and one more for each range that it clears and each time it writes early."""
 
 Entry = tuple[bytes, bytes, int]
 """Key, value, version."""
@@ -45,6 +49,9 @@ class Stored(Protocol):
 
     gateway: Gateway
 
+    def draw_versions(self, count: int) -> int:
+        """Return the last of ``count`` versions that are higher than all that were drawn before."""
+
     def entry(self, key: bytes) -> Entry | None:
         """Return what is stored under ``key``."""
 
@@ -53,12 +60,11 @@ class Stored(Protocol):
 
 
 class HBaseTransaction:
-    """Made by ``HBaseStore.transaction`` only; ``next_version`` draws a version higher than all before."""
+    """Made by ``HBaseStore.transaction`` only."""
 
-    def __init__(self, store: Stored, next_version: Callable[[], int]) -> None:
+    def __init__(self, store: Stored) -> None:
         self._store = store
-        self._next_version = next_version
-        self._version = next_version()
+        self._version = self._versions_end = 0
         self._own: SortedDict = SortedDict()  # None: deleted
         self._early_count = self._early_bytes = 0
         self._cleared: list[Cleared] = []
@@ -102,13 +108,13 @@ class HBaseTransaction:
         for key in list(self._own.irange(start, end, inclusive=(True, False))):
             del self._own[key]
         if end is None or start < end:
-            self._cleared.append(Cleared(start, end, self._version))
-            self._version = self._next_version()
+            self._cleared.append(Cleared(start, end, self._next_version()))
         return count
 
     def writes(self) -> Writes:
         """Return what is to be done at the commit."""
-        return Writes(self._version, *self._split(self._own), self._cleared)
+        is_empty = not self._own and not self._cleared
+        return Writes(0 if is_empty else self._next_version(), *self._split(self._own), self._cleared)
 
     def end(self) -> None:
         """Make every later use of this transaction an error."""
@@ -127,7 +133,7 @@ class HBaseTransaction:
     def _spill(self) -> None:
         """Write rows and postings now, and the number before them, which nobody else may draw then."""
         early = {key: value for key, value in self._own.items() if kind_of(key) is not Kind.OTHER}
-        writes = Writes(self._version, *self._split(early))
+        writes = Writes(self._next_version(), *self._split(early))
         for kind in (Kind.NUMBER, Kind.POSTING, Kind.ROW):
             put_kind(self._store.gateway, writes, kind)
         for kind in (Kind.ROW, Kind.POSTING):
@@ -135,8 +141,14 @@ class HBaseTransaction:
         for key in early:
             del self._own[key]
         self._early_count = self._early_bytes = 0
-        self._version = self._next_version()
         failpoint("hbase-spilled")
+
+    def _next_version(self) -> int:
+        if self._version == self._versions_end:
+            self._versions_end = self._store.draw_versions(VERSIONS_AT_ONCE)
+            self._version = self._versions_end - VERSIONS_AT_ONCE
+        self._version += 1
+        return self._version
 
     @staticmethod
     def _split(entries: dict[bytes, bytes | None]) -> tuple[dict[bytes, bytes], list[bytes]]:

@@ -112,14 +112,25 @@ def test_a_transaction_on_disk_that_cannot_be_read_is_corrupt_state() -> None:
         server.store()
 
 
-def test_a_writer_that_wakes_up_late_cannot_undo_what_came_after_it() -> None:
+def test_what_a_transaction_writes_is_newer_than_all_before_whoever_wrote_that() -> None:
     server = FakeHBase()
-    late, store = server.store(), server.store()
-    with late.transaction() as txn:
-        txn.put(b"k", b"late")
-        with store.transaction() as other:
-            other.put(b"k", b"new")
-    assert store.get(b"k") == b"new"
+    one, other = server.store(), server.store()
+    for value in (b"1", b"2", b"3"):
+        with one.transaction() as txn:
+            txn.put(b"k", value)
+        assert other.get(b"k") == value
+        with other.transaction() as txn:
+            txn.delete(b"k")
+        assert one.get(b"k") is None
+
+
+def test_a_transaction_that_writes_nothing_sends_nothing() -> None:
+    server = FakeHBase()
+    store = server.store()
+    before = server.messages
+    with store.transaction():
+        pass
+    assert server.messages == before
 
 
 @pytest.fixture
