@@ -1,0 +1,98 @@
+"""From people's queries to columns: mined keys go through the key log into a flat table, and people are told why."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.config.flat import FlatConfig, FlatRulesConfig
+from daemon.keys import decide, key_answer
+from daemon.keys_text import keys_text
+from streaming.keylog.log import KeyLog
+from streaming.mining.miner import Miner
+from streaming.mining.sources import mine
+from streaming.mining.sql_files import SqlFilesSource
+from streaming.mining.trail import Tree
+from streaming.mining.values import MiningRules, RawTable
+from tests.builders.flat_streams import Stream, key, rules
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+HOUR_S = 3_600
+FIRST = int(time.time()) // HOUR_S * HOUR_S - 10 * HOUR_S
+QUERY = """\
+select get_json_object(json, '$.action.name'), get_json_object(json, '$.action.nmae'),
+       get_json_object(json, '$.http.status')
+from web.raw_events where get_json_object(json, '$.n') > 10;
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[KeyLog]:
+    with KeyLog.open(f"sqlite:///{tmp_path}/keylog.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def stream(tmp_path: Path, database: str, spark: Any) -> Stream:
+    spark.sql(f"CREATE DATABASE {database}")
+    return Stream.of_directory(
+        tmp_path,
+        database,
+        rules("epoch", probation_values=1),
+        keylog_url=f"sqlite:///{tmp_path}/keylog.db",
+        raw_table="web.raw_events",
+    )
+
+
+def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
+    stream: Stream, log: KeyLog, spark: Any, tmp_path: Path
+) -> None:
+    from handlers.files import open_file_systems
+
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "names.sql").write_text(QUERY)
+    tree = Tree.at(f"file:{tmp_path}/reports", open_file_systems())
+    miner = Miner(MiningRules((RawTable("web.raw_events", "json"),)))
+    assert mine(SqlFilesSource("reports", tree, "ann"), miner, log).asks == 4
+
+    flat = FlatConfig(
+        table=stream.settings.name,
+        raw_table="web.raw_events",
+        rules=FlatRulesConfig(whitelist=["epoch"], probation_values=1),
+    )
+    for name, hour in (("a", 0), ("b", 1)):
+        stream.land(name, [event(hour, n) for n in range(40)])
+        stream.run(spark)
+    told = {row["key"]: row for row in key_answer(log, flat)["keys"]}
+    assert {row["column"] for row in told.values()} == {"epoch", "action/name", "http/status", "n", None}
+    assert (told["$.n"]["type"], told["$.http.status"]["type"]) == ("tinyint", "smallint")
+    assert (told["$.action.nmae"]["verdict"], told["$.action.nmae"]["column"]) == ("unseen", None)
+    assert told["$.action.name"]["fill"] == 1.0
+
+    decide(log, flat, "always", key("user"), None, "ann", remove=False)
+    decide(log, flat, "skip", "$.n", None, "ann", remove=False)
+    stream.land("c", [event(2, n) for n in range(40)])
+    stream.run(spark)
+    answer = key_answer(log, flat)
+    told = {row["key"]: row for row in answer["keys"]}
+    assert answer["told_by"] == "driver"
+    assert told["$.user"]["column"] == "user"
+    assert (told["$.n"]["verdict"], told["$.n"]["column"]) == ("skipped", None)
+    assert "no row has brought it" in keys_text(answer, why=True, limit=100)
+
+
+def event(hour: int, n: int) -> dict[str, Any]:
+    return {
+        "epoch": FIRST + hour * HOUR_S + n,
+        "action": {"name": f"a{n % 3}"},
+        "http": {"status": 200 + n},
+        "n": n,
+        "user": f"u{n}",
+    }
