@@ -63,7 +63,7 @@ class KafkaSource:
     records_to_wait_for: int = 0
     """A batch begins when so many records are there, or after ``wait_s``; 0 begins at once."""
     wait_s: float = 60.0
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients, such as ``security.protocol``, without the ``kafka.`` that Spark puts in front."""
 
 
@@ -153,8 +153,10 @@ class FlatSettings:
     keylog_url: str = field(default="", repr=False)
     """SQLAlchemy's URL of the key log; empty means that only the rules' whitelist asks for keys."""
     raw_table: str = ""
-    """``db.table`` or a directory of the raw JSON that backfills read; empty where there is none."""
+    """``db.table`` of the raw JSON, by which the key log and backfills know it; empty where there is none."""
     raw_column: str = "value"
+    raw_location: str = ""
+    """Directory of files of JSON lines that backfills read instead of ``raw_table``."""
     partition_columns: tuple[PartitionColumn, ...] = (
         PartitionColumn("yyyy_mm_dd", "string", "%Y-%m-%d"),
         PartitionColumn("hh", "int", "%H"),

@@ -74,7 +74,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     as_json: bool,
 ) -> None:
     """Show who asked for which key: one row per key, person, query and day."""
-    from daemon.config.flat import key_named
+    from daemon.config.keyed import key_named
     from daemon.key_log import open_key_log
 
     with closing(open_key_log(_config(config_path))) as log:
@@ -218,7 +218,7 @@ def _decide(  # noqa: PLR0913 - what the four commands have in common
     type_name: str | None = None,
 ) -> None:
     """Store a decision, or take it back; the driver sees it before its next batch."""
-    from daemon.config.flat import key_named
+    from daemon.config.keyed import key_named
     from daemon.key_log import flat_config, open_key_log
 
     config = _config(config_path)

@@ -25,6 +25,8 @@ def cross_problems(document: Document) -> list[Problem]:
         *_unknown_ends(document),
         *_unknown_catalogs(document),
         *_unknown_raw_tables(document),
+        *_flat_clusters(document),
+        *_shared_places(document),
         *_shared_targets(document),
         *_shared_topics(document),
         *_missing_roots(document),
@@ -104,6 +106,37 @@ def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
             )
 
 
+def _flat_clusters(document: Document) -> Iterator[Problem]:
+    """A flat table's metastore is that of a cluster, or given by its addresses."""
+    known = [name for section in ("targets", "sources") for name, _ in _entries(document, section)]
+    for name, flat in _entries(document, "flat"):
+        cluster, key = flat.get("cluster"), ("flat", name, "cluster")
+        if isinstance(cluster, str) and cluster not in known:
+            hint = f"there are: {', '.join(known) or 'none'}"
+            yield _problem(document, key, cluster, "is neither a target nor a source", hint)
+        if cluster and flat.get("metastore"):
+            yield _problem(document, key, cluster, "is given beside metastore", "one of the two is enough")
+        if flat.get("view") and not (cluster or flat.get("metastore")):
+            reason = "needs a metastore, and the table is in Spark's own catalog"
+            yield _problem(
+                document, ("flat", name, "view"), flat.get("view"), reason, "give cluster or metastore"
+            )
+
+
+def _shared_places(document: Document) -> Iterator[Problem]:
+    """A table, its directory and its checkpoint have one writer."""
+    for setting in ("table", "location", "checkpoint"):
+        seen: dict[str, str] = {}
+        for name, flat in _entries(document, "flat"):
+            value = flat.get(setting)
+            if not isinstance(value, str):
+                continue
+            if value in seen:
+                reason = f"is that of the flat table {seen[value]!r} already"
+                yield _problem(document, ("flat", name, setting), value, reason, "one writer each")
+            seen.setdefault(value, name)
+
+
 def _shared_targets(document: Document) -> Iterator[Problem]:
     seen: dict[tuple[object, object], str] = {}
     for name, policy in _entries(document, "policies"):
@@ -154,6 +187,11 @@ def _missing_kafka(document: Document) -> Iterator[Problem]:
     reads_topic = any(
         isinstance(entry, dict) and entry.get("kind") == "trino" and "bootstrap" not in entry
         for entry in entries
+    )
+    streams = [flat.get("source") for _, flat in _entries(document, "flat")]
+    reads_topic = reads_topic or any(
+        isinstance(stream, dict) and stream.get("kind") == "kafka" and not stream.get("bootstrap")
+        for stream in streams
     )
     if (reads_topic or any(_entries(document, "sources"))) and not document.values.get("kafka"):
         reason = "is missing, and there are sources"

@@ -1,160 +1,70 @@
-"""The settings of flat event tables: which raw table's questions shape them, and by which rules."""
+"""The settings of flat event tables: which raw table's questions shape them, by which rules, and the stream that fills them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
 from daemon.config.catalog import TableName
-from daemon.config.fields import as_list
+from daemon.config.fields import Location, Name, ObjectName, ThriftUris
+from daemon.config.flat_rules import FlatRulesConfig
+from daemon.config.flat_stream import (
+    EventTimeConfig,
+    FlatLimitsConfig,
+    FlatSourceConfig,
+    SealingConfig,
+    SparkConfig,
+)
+from daemon.config.keyed import refused
 from daemon.config.section import Section
 from state.columns.paths import KeyPath
-from state.columns.rules import FlatRules, IntWidth
-from state.columns.types import ColumnType
-from state.errors import BadInput, ConfigError
+from state.errors import ConfigError
+from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing
 
 
-PATTERN_CHARS_MAX: Final = 1_024
-RULES: Final = FlatRules()
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
-def key_named(text: str) -> KeyPath:
-    """Read a key as people write it: ``$.a.b`` or ``a.b``; raise BadInput where it is none."""
-    return KeyPath.of_json_path(text) if text.startswith("$") else KeyPath.of_dotted(text)
+__all__ = ["Around", "FlatConfig", "FlatRulesConfig"]
+
+DEFAULTS: Final = FlatSettings(
+    "db", "table", "/", "/", DirectorySource("/"), EventTime(KeyPath.of_dotted("epoch"))
+)
+"""For the defaults of settings that the driver's own form has."""
 
 
-def _check_key(text: str) -> str:
-    try:
-        return key_named(text).text
-    except BadInput as error:
-        raise _refused(f"is no key: {error.message}; $.a.b or a.b is wanted") from None
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a flat table takes from other sections."""
+
+    bootstrap: str = ""
+    client: Mapping[str, str] = field(default_factory=dict)
+    """Settings of a Java client of Kafka."""
+    metastores: tuple[str, ...] = ()
+    """Of the named cluster."""
+    keylog_url: str = ""
+    """With its password."""
+    raw_column: str = "value"
 
 
-def _refused(message: str) -> PydanticCustomError:
-    # The message is data: braces in it are not for formatting.
-    return PydanticCustomError("setting", "{message}", {"message": message})
+class PartitionColumnConfig(Section):
+    """A partition column: the event's hour, UTC, in a pattern."""
+
+    type: Literal["string", "int"] = Field(default="string", description="'string' or 'int'.")
+    pattern: str = Field(
+        min_length=2,
+        max_length=64,
+        description="Python's strftime pattern; all columns together have to tell one hour from another.",
+    )
 
 
-KeyText = Annotated[str, AfterValidator(_check_key)]
-Keys = Annotated[list[KeyText], BeforeValidator(as_list)]
-TypeName = Literal["tinyint", "smallint", "int", "bigint", "double", "string", "boolean"]
-
-
-class FlatRulesConfig(Section):
-    """How questions become columns, and columns change."""
-
-    asked_days: int = Field(
-        default=RULES.asked_days, ge=1, le=3_650, description="How long a question counts."
-    )
-    retention_days: int = Field(
-        default=RULES.retention_days, ge=1, le=36_500, description="How long partitions are kept."
-    )
-    empty_days: int = Field(
-        default=RULES.empty_days,
-        ge=1,
-        le=36_500,
-        description="How long a column has had no value before another key may have its place; at least retention_days.",
-    )
-    columns_max: int = Field(
-        default=RULES.columns_max, ge=1, lt=1_500, description="Keys that may have a column at once."
-    )
-    columns_per_user_max: int = Field(
-        default=RULES.columns_per_user_max,
-        ge=1,
-        description="Columns that one person alone can bring into being.",
-    )
-    candidates_max: int = Field(
-        default=RULES.candidates_max, ge=0, description="Asked keys without values that are looked out for."
-    )
-    depth_max: int = Field(
-        default=RULES.depth_max,
-        ge=1,
-        le=32,
-        description="Members of a column's key; what lies deeper is served from its ancestor's JSON text.",
-    )
-    children_max: int = Field(
-        default=RULES.children_max,
-        ge=1,
-        description="Members of one object asked for before the object itself becomes the column.",
-    )
-    fill_min: float = Field(
-        default=RULES.fill_min,
-        ge=0,
-        le=1,
-        description="Mean share of rows that an object's members fill, below which the object becomes the column.",
-    )
-    parent_users_share_min: float = Field(
-        default=RULES.parent_users_share_min,
-        ge=0,
-        le=1,
-        description="An object takes its members' columns only if this share of their users asks for it.",
-    )
-    probation_values: int = Field(
-        default=RULES.probation_values,
-        ge=1,
-        description="Values seen before a new key may become a number; a full hour does as well.",
-    )
-    misfit_share_max: float = Field(
-        default=RULES.misfit_share_max,
-        ge=0,
-        le=1,
-        description="Share of an hour's values that did not fit, above which partitions are rewritten for a wider type.",
-    )
-    refresh_hours: int = Field(
-        default=RULES.refresh_hours,
-        ge=1,
-        le=8_760,
-        description="How stale the hours in column comments may become before they alone are worth an alteration.",
-    )
-    int_width: Literal["narrow", "bigint"] = Field(
-        default=RULES.int_width.value, description="Whether integers are as narrow as they can be."
-    )
-    exact_floats: bool = Field(
-        default=RULES.exact_floats, description="Whether numbers with a fraction stay text."
-    )
-    booleans: bool = Field(
-        default=RULES.booleans, description="Whether true and false become BOOLEAN; else they are text."
-    )
-    numeric_strings: Keys = Field(
-        default=[], max_length=1_500, description="Keys whose quoted integers count as integers."
-    )
-    whitelist: Keys = Field(
-        default=[], max_length=1_500, description="Keys that are always columns, asked for or not."
-    )
-    skip: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)]], BeforeValidator(as_list)
-    ] = Field(
-        default=[],
-        max_length=1_500,
-        description="Keys that are never columns: patterns such as $.debug.*, with '*', '?' and '[...]'.",
-    )
-    pins: dict[KeyText, TypeName] = Field(
-        default={}, max_length=1_500, description="Types that are decided: key to type."
-    )
-
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        try:
-            self.values()
-        except ConfigError as error:
-            raise _refused(error.message) from None
-        return self
-
-    def values(self) -> FlatRules:
-        """Return the rules as the value that decisions are made by."""
-        same: dict[str, Any] = self.model_dump(
-            exclude={"int_width", "numeric_strings", "whitelist", "skip", "pins"}
-        )
-        return FlatRules(
-            **same,
-            int_width=IntWidth(self.int_width),
-            numeric_strings=frozenset(map(key_named, self.numeric_strings)),
-            whitelist=frozenset(map(key_named, self.whitelist)),
-            skip=tuple(self.skip),
-            pins={key_named(key): ColumnType[name.upper()] for key, name in self.pins.items()},
-        )
+_COLUMNS: Final = {
+    column.name: PartitionColumnConfig.model_validate({"type": column.type, "pattern": column.pattern})
+    for column in DEFAULTS.partition_columns
+}
 
 
 class FlatConfig(Section):
@@ -167,3 +77,119 @@ class FlatConfig(Section):
     rules: FlatRulesConfig = Field(
         default=FlatRulesConfig(), description="How questions become columns, and columns change."
     )
+    run: bool = Field(
+        default=True,
+        description="Whether the daemon runs the table's driver; false where 'tideline split run' or another machine does.",
+    )
+    location: Location | None = Field(
+        default=None,
+        description="The table's directory; wanted, with source and event_time, as soon as the table is to be written.",
+    )
+    source: FlatSourceConfig | None = Field(default=None, description="Where raw events come from.")
+    event_time: EventTimeConfig | None = Field(default=None, description="Which hour an event belongs to.")
+    checkpoint: Location | None = Field(
+        default=None,
+        description="Directory of what was read and done, never shared and never lost; not given: .checkpoint in location.",
+    )
+    cluster: Name | None = Field(
+        default=None,
+        description="The target or source whose metastore has the table (Hive 4); not given: metastore.",
+    )
+    metastore: ThriftUris = Field(
+        default=[],
+        max_length=16,
+        description="Addresses of the metastore that has the table, where no cluster is named; none: Spark's own catalog.",
+    )
+    partition_columns: dict[ObjectName, PartitionColumnConfig] = Field(
+        default=_COLUMNS, min_length=1, max_length=8, description="Partition columns, in their order."
+    )
+    dead_letters: Location | None = Field(
+        default=None,
+        description="Directory of rows that no hour takes; not given: .dead-letters in location.",
+    )
+    raw_files: Location | None = Field(
+        default=None,
+        description="Directory of files of JSON lines that backfills read instead of raw_table.",
+    )
+    publishing: Literal["auto", "rename", "manifest"] = Field(
+        default="auto",
+        description="How files become visible: 'rename' (where that is atomic), 'manifest' (object stores), 'auto' by location.",
+    )
+    trigger_s: float = Field(
+        default=DEFAULTS.trigger_s,
+        ge=0,
+        le=86_400,
+        description="Time from one batch to the next; 0: at once.",
+    )
+    compression: Literal["zstd", "zlib", "snappy", "lz4", "none"] = Field(
+        default="zstd", description="Compression of ORC files."
+    )
+    view: ObjectName | None = Field(
+        default=None,
+        description="A view in the table's database that keeps former column names, written anew when columns change; needs a "
+        "metastore.",
+    )
+    stuck_s: float = Field(
+        default=3_600,
+        ge=30,
+        le=7 * 86_400,
+        description="Time without a word from the driver, which is a batch's longest, after which it is killed and started again.",
+    )
+    spark: SparkConfig = Field(default=SparkConfig(), description="The driver and its executors.")
+    sealing: SealingConfig = Field(default=SealingConfig(), description="How hours are compacted.")
+    limits: FlatLimitsConfig = Field(default=FlatLimitsConfig(), description="What one record may be.")
+
+    @model_validator(mode="after")
+    def _writable(self) -> Self:
+        given = {name: getattr(self, name) is not None for name in ("location", "source", "event_time")}
+        if any(given.values()):
+            for name, is_given in given.items():
+                if not is_given:
+                    raise refused(f"has no {name}: location, source and event_time are wanted together")
+            try:
+                self.settings(Around()).check()
+            except ConfigError as error:
+                raise refused(f"{error.message}. {error.hint}".rstrip(". ")) from None
+        if self.view == self.table.partition(".")[2]:
+            raise refused("has a view of the table's own name")
+        return self
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it has a stream; otherwise only its keys are told about."""
+        return self.location is not None
+
+    def settings(self, around: Around) -> FlatSettings:
+        """Return the driver's form, with what other sections say; ConfigError where the table has no stream."""
+        if self.location is None or self.source is None or self.event_time is None:
+            raise ConfigError(
+                "the flat table has no stream",
+                table=self.table,
+                hint="Give it location, source and event_time in the configuration (docs/CONFIG.md).",
+            )
+        database, _, table = self.table.partition(".")
+        return FlatSettings(
+            database=database,
+            table=table,
+            location=self.location,
+            checkpoint=self.checkpoint or f"{self.location.rstrip('/')}/.checkpoint",
+            source=self.source.value(around.bootstrap, dict(around.client)),
+            event_time=self.event_time.value(),
+            metastores=tuple(around.metastores or self.metastore),
+            keylog_url=around.keylog_url,
+            raw_table=self.raw_table,
+            raw_column=around.raw_column,
+            raw_location=self.raw_files or "",
+            partition_columns=tuple(
+                PartitionColumn(name, each.type, each.pattern)
+                for name, each in self.partition_columns.items()
+            ),
+            dead_letters=self.dead_letters or "",
+            publishing=None if self.publishing == "auto" else Publishing(self.publishing),
+            trigger_s=self.trigger_s,
+            compression=self.compression,
+            spark=self.spark.value(),
+            sealing=self.sealing.value(),
+            limits=self.limits.value(),
+            rules=self.rules.values(),
+        )

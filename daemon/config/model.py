@@ -285,4 +285,6 @@ class Config(Section):
         found = [*self.kafka.secrets.values()] if self.kafka else []
         found += [self.keylog.password] if self.keylog.password else []
         found += [secret for scheme in self.files.secrets.values() for secret in scheme.values()]
+        streams = [flat.source for flat in self.flat.values() if flat.source is not None]
+        found += [secret for stream in streams for secret in stream.secrets.values()]
         return tuple(secret.get_secret_value() for secret in found)
