@@ -14,11 +14,12 @@ import threading
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from handlers.hbase.layout import FAMILIES, FAMILY, Cells
-from state.errors import HBaseUnavailable, InvalidRequest
+from state.errors import ConfigError, HBaseUnavailable, InvalidRequest
 
 
 if TYPE_CHECKING:
@@ -155,7 +156,14 @@ class Gateway:
 
 
 def connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
-    """Return how to open a connection: binary protocol, buffered transport, ``timeout_s`` for each message."""
+    """Return how to open a connection: binary protocol, buffered transport, ``timeout_s`` for each message.
+
+    Raises ConfigError where happybase is not installed.
+    """
+    if find_spec("happybase") is None:
+        raise ConfigError(
+            "HBase needs the package happybase", hint="Install Tideline with its extra: tideline[hbase]."
+        )
 
     def connect() -> Any:
         import happybase

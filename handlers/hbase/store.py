@@ -39,7 +39,8 @@ def open_store(host: str, port: int, table: str, timeout_s: float = TIMEOUT_S) -
     """Return the store in ``table``, which is made where it is missing.
 
     ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport); ``timeout_s`` is for
-    each message. Raises HBaseUnavailable, StateCorrupt where a transaction was cut off and cannot be read.
+    each message. Raises HBaseUnavailable, ConfigError without the package happybase, StateCorrupt where a transaction was cut off
+    and cannot be read.
     """
     return HBaseStore(Gateway(connector(host, port, timeout_s), table, f"{host}:{port}"))
 

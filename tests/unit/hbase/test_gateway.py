@@ -9,7 +9,7 @@ from Hbase_thrift import IOError as Failed
 from thriftpy2.transport import TTransportException
 
 from handlers.hbase.gateway import Gateway, connector
-from state.errors import HBaseUnavailable, InvalidRequest, TidelineError
+from state.errors import ConfigError, HBaseUnavailable, InvalidRequest, TidelineError
 from tests.builders.fake_hbase import FakeHBase
 from tests.builders.gateway_contract import GatewayContract
 
@@ -95,3 +95,9 @@ def test_the_table_is_made_once(server: FakeHBase) -> None:
     first.put({b"a": {b"p:v": b"1"}}, 1)
     assert set(server.gateway().rows([b"a"], [b"p:v"])) == {b"a"}
     assert set(server.tables) == {"index"}
+
+
+def test_without_happybase_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handlers.hbase.gateway.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"tideline\[hbase\]"):
+        connector("127.0.0.1", 9090, 1.0)
