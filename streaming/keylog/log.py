@@ -28,6 +28,7 @@ from streaming.keylog.asking import (
 )
 from streaming.keylog.database import Database, greater, lesser, upsert
 from streaming.keylog.migrating import migrate
+from streaming.keylog.positions import packed, unpacked
 from streaming.keylog.schema import (
     FINGERPRINT_CHARS,
     PATH_CHARS,
@@ -136,7 +137,7 @@ class KeyLog:
         row = {
             "source_digest": digest(source),
             "source": storable(source, SOURCE_CHARS),
-            "position": position,
+            "position": packed(position),
             "updated_at": now_s,
         }
         newest: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -161,7 +162,7 @@ class KeyLog:
 def _stored_position(connection: Connection, source: str, *, lock: bool) -> str | None:
     wanted = select(mined.c.position).where(mined.c.source_digest == digest(source))
     found: str | None = connection.scalar(wanted.with_for_update() if lock else wanted)
-    return found
+    return None if found is None else unpacked(found)
 
 
 def _rows(asks: Iterable[Ask], source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -73,6 +73,16 @@ with opened(sys.argv[1]) as log:
         log.record([], source=me, position=str(batch))
 """
 
+MINER = """
+import sys
+from tests.builders.keylogs import ask, opened
+
+with opened(sys.argv[1]) as log:
+    for number in range(int(log.position("s") or 0) + 1, int(sys.argv[2]) + 1):
+        log.record([ask(f"k{n}", fingerprint=str(number % 7)) for n in range(30)], source="s", position=str(number))
+        print(number, flush=True)
+"""
+
 
 class KeyLogContract:
     """Every test gets ``address``: the URL, with its password, of a database that is empty."""
@@ -137,12 +147,13 @@ class KeyLogContract:
         with opened(address) as log:
             users = ["Ann", "ann", "ann ", "änn", "nul\0", "\ud800", "u" * 300, ""]
             asks = [Ask(RAW, key, user, NOW_S, "f" * 99) for key in HOSTILE for user in users]
-            log.record(asks, source="source" * 99, position="at\n" * 9_999)
+            position = "".join(f"file-{n}\ud800\0" for n in range(99_999))
+            log.record(asks, source="source" * 99, position=position)
             found = asked_keys(log, RAW, 1)
             assert {each.key for each in found} == set(HOSTILE)
             # Spaces around a name are no part of it; on MySQL they could not be.
             assert {(len(each.users), each.count) for each in found} == {(7, 8)}
-            assert log.position("source" * 99) == "at\n" * 9_999
+            assert log.position("source" * 99) == position
 
     # The test empties its database itself, and is of three classes on purpose.
     @settings(
@@ -185,6 +196,18 @@ class KeyLogContract:
             assert {each.count for each in found} == {2 * WRITERS * BATCHES}
             assert {len(each.users) for each in found} == {WRITERS + 1}
             assert [log.position(f"writer{n}") for n in range(WRITERS)] == [str(BATCHES - 1)] * WRITERS
+
+    def test_a_miner_that_is_killed_again_and_again_counts_everything_once(self, address: str) -> None:
+        for kill_after in (1, 17, 40, None):
+            command = [sys.executable, "-c", MINER, address, "60"]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as miner:
+                assert miner.stdout is not None
+                for line in miner.stdout:
+                    if kill_after is not None and int(line) >= kill_after:
+                        miner.kill()
+        with opened(address) as log:
+            assert log.position("s") == "60"
+            assert {(each.key.depth, each.count) for each in asked_keys(log, RAW, 30)} == {(1, 60)}
 
     def test_the_scripts_lead_to_the_schema_of_the_code(self, address: str) -> None:
         with opened(address) as log, log.database.read() as connection:
