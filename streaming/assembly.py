@@ -24,6 +24,7 @@ from state.columns.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
 from streaming.batch import BatchRunner, Origin, Stream
 from streaming.books import BookFile
+from streaming.held import HeldTable
 from streaming.looking import Looking
 from streaming.maintenance import Maintenance
 from streaming.plans import BatchRecords
@@ -99,7 +100,7 @@ def assembled(settings: FlatSettings, spark: Any, clock: Callable[[], float] = t
     storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
     query = _stream_id(storage, f"{own}/stream.json")
-    table = _table(settings, spark, storage)
+    table = HeldTable(_table(settings, spark, storage))
     state = _opened(table, settings)
     looking = Looking(spark, settings, storage)
     stream = Stream(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from state.columns.observations import Observations
     from streaming.books import BookFile
+    from streaming.held import HeldTable
     from streaming.looking import Looking
     from streaming.observing import FileCounts
     from streaming.plans import BatchRecords
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings
     from streaming.staging import Stager, Written
     from streaming.table.lease import WriterLease
-    from streaming.table.port import FlatTable, TableState
+    from streaming.table.port import TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Stream:
     settings: FlatSettings
     query: str
     """Short for the id of the checkpoint; in every file name."""
-    table: FlatTable
+    table: HeldTable
     lease: WriterLease
     records: BatchRecords
     book: BookFile

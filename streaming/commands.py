@@ -13,9 +13,10 @@ from streaming.progress import silent, started_event, stopped_event
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from streaming.assembly import Assembly
+    from streaming.backfill import Backfilled
     from streaming.driver import Driver
     from streaming.evolving import Outlook
     from streaming.maintenance import Upkeep
@@ -53,6 +54,15 @@ def seal(settings: FlatSettings) -> Upkeep:
     """Do all that is due to the table: finish a batch, widen, seal, drop, delete; return what was done."""
     with _session(settings) as parts:
         return parts.maintenance.run(everything=True)
+
+
+def backfill(settings: FlatSettings, hours: Sequence[int], *, any_number: bool = False) -> list[Backfilled]:
+    """Split sealed hours once more from the raw table; what is due to the table is done first."""
+    from streaming.backfill import backfill as filled
+
+    with _session(settings) as parts:
+        parts.maintenance.run(everything=True)
+        return filled(parts.sealer.rewriter, parts.stream.lease.hold(), hours, any_number=any_number)
 
 
 def plan(settings: FlatSettings) -> Outlook:

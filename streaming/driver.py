@@ -20,6 +20,7 @@ from streaming.source import offsets_of
 
 
 if TYPE_CHECKING:
+    from state.columns.slots import Layout
     from streaming.assembly import Assembly
     from streaming.maintenance import Upkeep
     from streaming.plans import StagedBatch
@@ -86,7 +87,7 @@ class Driver:
                 done = parts.runner.run(raw, batch, parts.origin(batch))
                 event = batch_event(
                     done,
-                    parts.stream.table.read().layout,
+                    _layout(parts, batch),
                     _lag(done, topic),
                     upkeep,
                     upkeep_s=kept - started,
@@ -131,3 +132,10 @@ def _lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:
         return {}
     offsets = offsets_of(done.origin, topic.name)
     return {part: end - offsets.get(part, 0) for part, end in topic.ends.items()}
+
+
+def _layout(parts: Assembly, batch: int) -> Layout:
+    """The columns that the batch was written with."""
+    plan = parts.stream.records.plan(batch)
+    assert plan is not None, batch
+    return plan.layout

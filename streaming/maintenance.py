@@ -56,6 +56,14 @@ class Maintenance:
         state, hardening = advance(rewriter, state, hours_max=hours_max)
         sealed, backlog = self._sealer.seal(state, last.watermark.reached_s, hours_max=hours_max)
         expiry = self._sealer.expire()
-        swept = rewriter.deletions.sweep(stream.table, stream.clock())
+        deleted = self._delete()
         assert everything <= (not textual_slots(state)), state.parameters
-        return Upkeep(sealed, backlog, hardening, len(expiry.hours), len(swept.deleted), expiry.refused)
+        return Upkeep(sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused)
+
+    def _delete(self) -> int:
+        """Delete what is due, by what the metastore says at this moment of where partitions lie."""
+        deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
+        if all(note.due_s > now_s for note in deletions.notes()):
+            return 0
+        self._stream.table.forget()
+        return len(deletions.sweep(self._stream.table, now_s).deleted)

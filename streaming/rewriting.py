@@ -97,10 +97,17 @@ class Rewriter:
     clock: Callable[[], float]
 
     def rewrite(
-        self, partition: HourPartition, state: TableState, *, sealed: bool, replaced_by: Any = None
+        self,
+        partition: HourPartition,
+        state: TableState,
+        *,
+        sealed: bool,
+        replaced_by: Any = None,
+        more_rows: bool = False,
     ) -> HourPartition:
-        """Write the hour anew and switch it. ``replaced_by`` are its rows where they come from elsewhere (a backfill).
+        """Write the hour anew and switch it.
 
+        ``replaced_by`` are its rows where they come from elsewhere (a backfill), then perhaps with ``more_rows`` than before.
         Raises Inconsistent where the new files do not hold as many rows and values as the old; the hour is as it was then.
         """
         files = self.looking.files(str(partition.location))
@@ -113,7 +120,7 @@ class Rewriter:
         failpoint("flat.rewritten")
         new_files = self.looking.files(str(place))
         new = folded(self.looking.counts(new_files))
-        _check(partition, old, new, state.layout)
+        _check(partition, old, new, state.layout, more_rows=more_rows)
         return self._switch(partition, state, place, new, sealed=sealed)
 
     def read(self, files: Sequence[str], layout: Layout) -> Any:
@@ -182,7 +189,9 @@ class Rewriter:
         return sum(found.size_bytes for found in self.storage.list(directory) if found.name.endswith(".orc"))
 
 
-def _check(partition: HourPartition, old: FileCounts, new: FileCounts, layout: Layout) -> None:
+def _check(
+    partition: HourPartition, old: FileCounts, new: FileCounts, layout: Layout, *, more_rows: bool
+) -> None:
     """Raise Inconsistent unless every row and every value is there, and no more rows are rescued than before."""
     names = [slot.name for slot in layout.slots]
     lost = [
@@ -190,7 +199,8 @@ def _check(partition: HourPartition, old: FileCounts, new: FileCounts, layout: L
         for slot, count in enumerate(old.nonnull)
         if slot > 0 and count > (new.nonnull[slot] if slot < len(new.nonnull) else 0)
     ]
-    if old.rows != new.rows or lost or new.nonnull[:1] > old.nonnull[:1]:
+    fewer = new.rows < old.rows or (new.rows > old.rows and not more_rows)
+    if fewer or lost or (new.nonnull[:1] > old.nonnull[:1] and not more_rows):
         raise Inconsistent(
             "an hour written anew would not hold what it held",
             hour=partition.hour,

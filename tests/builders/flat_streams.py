@@ -45,7 +45,7 @@ class Stream:
     ) -> Stream:
         """Settings for a table below ``base``; a batch is one file."""
         landing = base / "landing"
-        landing.mkdir(parents=True)
+        landing.mkdir(parents=True, exist_ok=True)
         settings = FlatSettings(
             database=database,
             table="events_flat",
