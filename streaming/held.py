@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from state.columns.slots import Layout
     from streaming.table.hours import HourColumns
     from streaming.table.port import FlatTable, HourPartition, TableState
+    from streaming.table.views import CompatibilityView
 
 
 class HeldTable:
@@ -71,8 +72,12 @@ class HeldTable:
         """Return the hours, from memory."""
         return sorted(self._partitions())
 
-    def partitions(self, hours: Sequence[int] | None = None) -> Sequence[HourPartition]:
-        """Return partitions, from memory."""
+    def partitions(
+        self, hours: Sequence[int] | None = None, *, with_columns: bool = False
+    ) -> Sequence[HourPartition]:
+        """Return partitions, from memory; their columns are left out there."""
+        if with_columns:
+            return self._inner.partitions(hours)
         known = self._partitions()
         return [known[hour] for hour in sorted(known if hours is None else set(hours)) if hour in known]
 
@@ -97,13 +102,17 @@ class HeldTable:
         self._known = None
         self._inner.drop_hours(hours)
 
+    def compatibility_view(self, name: str) -> CompatibilityView:
+        """Return a view beside the table."""
+        return self._inner.compatibility_view(name)
+
     def forget(self) -> None:
         """Ask the metastore anew when partitions are asked for next."""
         self._known = None
 
     def _partitions(self) -> dict[int, HourPartition]:
         if self._known is None:
-            self._known = {each.hour: each for each in self._inner.partitions()}
+            self._known = {each.hour: each for each in self._inner.partitions(with_columns=False)}
         return self._known
 
     def _note(self, partition: HourPartition) -> HourPartition:
