@@ -7,7 +7,6 @@ before stay whole until then, events reach what is staged meanwhile, and a crash
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.catalog.index_records import STAGED, IndexRecord, IndexRecords, columns_of, location_of
@@ -39,10 +38,11 @@ class PartitionFollowerChange:
         self._own = own
         self._is_apart = own is not txn
         self._index = index
-        self._records = IndexRecords(txn)
+        self._records = IndexRecords(txn, own)
         self._packer = Packer(own)
         self._wants = wants
         self._show = show
+        self._shown: Mapping[str, int | None] = {}
         self.unsure: set[str] = set()
 
     @property
@@ -65,7 +65,7 @@ class PartitionFollowerChange:
         if target is None or not self._is_of(target, table):
             self.unsure.add(table.name)
         elif (known := self._records.get(target)) is not None:
-            record = replace(self._record_of(table), count=known.count)
+            record = self._record_of(table)
             if record != known:
                 self._records.save(target, record)
 
@@ -79,8 +79,7 @@ class PartitionFollowerChange:
             return
         self.forgotten(table.name)
         self._index.rename(old, table.name)
-        self._records.remove(old)
-        self._records.save(table.name, before)
+        self._records.move(old, table.name)
         if before.location != location_of(table) or table.parameters.get("transactional") == "true":
             self.unsure.add(table.name)
 
@@ -132,6 +131,7 @@ class PartitionFollowerChange:
         staged = table.name + STAGED
         self._index.forget(staged)
         self._index.follow(staged, table.keys)
+        self._records.remove(staged)
         self._records.save(staged, self._record_of(table))
 
     def fits(self, table: TableSeen) -> bool:
@@ -145,19 +145,19 @@ class PartitionFollowerChange:
 
     def finish(self, table: TableSeen) -> None:
         """Put what is staged in the table's place."""
-        staged = self._records.get(table.name + STAGED)
-        assert staged is not None, table.name
-        self._index.rename(table.name + STAGED, table.name)
-        self._records.remove(table.name + STAGED)
-        self._records.save(table.name, replace(self._record_of(table), count=staged.count))
+        staged = table.name + STAGED
+        self._index.rename(staged, table.name)
+        self._records.move(staged, table.name)
+        self._records.save(table.name, self._record_of(table))
 
     def publish(self) -> None:
         """Show the index."""
         self._index.publish()
-        self._show(self._records.shown())
+        self._show(self._shown)
 
     def flush(self) -> None:
         """Write what is told once for each table: the last thing in the transaction."""
+        self._shown = self._records.shown()
         self._records.flush()
 
     def _target(self, name: str) -> str | None:

@@ -59,7 +59,9 @@ class PartitionFollower:
             self.index = PartitionIndex(self._own or reader)
             self._packer = Packer(self._own or reader)
             tables = set(self.index.tables())
-            self.indexed = {name: count for name, count in recorded(reader).items() if name in tables}
+            self.indexed = {
+                name: count for name, count in recorded(reader, self._own or reader).items() if name in tables
+            }
 
     def wants(self, table: TableSeen) -> bool:
         """Whether the rules say so."""

@@ -16,7 +16,7 @@ from handlers.catalog.loading import Loader
 from handlers.catalog.observer import Observer, Silent
 from handlers.catalog.watching import WatchList
 from handlers.failpoints import failpoint
-from state.errors import NotFound
+from state.errors import NotFound, Transient
 from state.positions import POSITION_KEY, Position, Step
 
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LOADING_S: Final = 2.0
 """How long tables are loaded before events are looked at again; what is not loaded in pieces is always loaded whole."""
+RELOADING_S: Final = 120.0
+"""How long a table is loaded when that was asked for at once; then it goes on between batches."""
 _RULES: Final = b"ct/rules"
 
 
@@ -133,11 +135,18 @@ class CatalogProjection:
     def reload(self, name: str) -> None:
         """Load a table from its partitions now, which also ends its quarantine.
 
-        Raises NotFound where the table is not there or not wanted, Transient (then it is loaded later).
+        Raises NotFound where the table is not there or not wanted, Transient (then it is loaded later): also where that takes
+        longer than anybody should wait.
         """
         self.want(name)
+        end_s = time.monotonic() + RELOADING_S
         while not self._loader.load(name, "asked"):
-            pass
+            if time.monotonic() > end_s:
+                raise Transient(
+                    "the table is still being loaded",
+                    table=name,
+                    hint="It goes on: 'tideline partitions list' tells how far.",
+                )
         if self.watch.get(name) is None:
             raise NotFound("the table is not followed", table=name, hint="See the rules of the catalog.")
 

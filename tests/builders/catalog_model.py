@@ -61,13 +61,9 @@ class ModelSource:
     def add(self, name: str, *values: str, parameters: dict[str, str] | None = None) -> None:
         partition = a_partition(self.tables[name], *values, parameters=parameters)
         self.partitions[name][values] = partition
-        self._log(
-            PartitionsAdded,
-            "ADD_PARTITION",
-            name,
-            owner=None,
-            partitions=(embedded(Partition, partition),),
-        )
+        told = partition.copy()
+        told.writeId = len(self.events) + 1  # Hive logs it and does not store it
+        self._log(PartitionsAdded, "ADD_PARTITION", name, owner=None, partitions=(embedded(Partition, told),))
 
     def alter_partition(self, name: str, values: tuple[str, ...], parameters: dict[str, str]) -> None:
         after = self.partitions[name][values].copy()

@@ -62,6 +62,16 @@ class Indexed:
         else:
             self.projection.settle()
 
+    def lose_the_position(self) -> None:
+        """Apply what comes next, and lose the catalog's own store between the commits: only what is apart is kept."""
+        before = list(self.store.scan(b"", None))
+        self.apply()
+        with self.store.transaction() as txn:
+            txn.delete_range(b"", None)
+            for key, value in before:
+                txn.put(key, value)
+        self.reopen()
+
     def follow(self) -> None:
         """Apply and load everything."""
         while self.projection.position.event_id < len(self.source.events):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,23 +27,46 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
 CHANGES = st.tuples(st.integers(0, 12), st.integers(0, 2), st.integers(0, 5), st.integers(0, 2))
+
+
+def want(indexed: Indexed) -> None:
+    if indexed.source.tables:
+        indexed.projection.want(f"{DB}.{min(indexed.source.tables)}")
+
+
+STEPS: list[Callable[[Indexed], None]] = [
+    lambda _: None,
+    Indexed.follow,
+    Indexed.reopen,
+    Indexed.lose_the_position,
+    want,
+    lambda indexed: indexed.projection.settle(),
+    lambda indexed: indexed.apply(indexed.projection.position.event_id + 1),
+]
 
 
 @given(
     before=st.lists(CHANGES, max_size=15),
     during=st.lists(CHANGES, max_size=8),
-    after=st.lists(st.tuples(CHANGES, st.integers(0, 6)), max_size=30),
+    after=st.lists(st.tuples(CHANGES, st.sampled_from(STEPS)), max_size=30),
     apart=st.booleans(),
 )
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_history_ends_as_the_source_is(
     before: list[tuple[int, int, int, int]],
     during: list[tuple[int, int, int, int]],
-    after: list[tuple[tuple[int, int, int, int], int]],
+    after: list[tuple[tuple[int, int, int, int], Callable[[Indexed], None]]],
     apart: bool,
 ) -> None:
     source = ModelSource()
+    source.create("a")
+    for day in DAYS[:5]:
+        source.add("a", day, "0")  # enough for several pieces
     for one in before:
         change(source, *one)
     waiting = list(during)
@@ -56,16 +79,7 @@ def test_any_history_ends_as_the_source_is(
     indexed = Indexed(source, own=MemoryStore() if apart else None)
     for one, then in after:
         change(source, *one)
-        if then == 1:
-            indexed.follow()
-        elif then == 2:
-            indexed.reopen()
-        elif then == 3 and source.tables:
-            indexed.projection.want(f"{DB}.{min(source.tables)}")
-        elif then == 4:
-            indexed.projection.settle()
-        elif then == 5:
-            indexed.apply(indexed.projection.position.event_id + 1)
+        then(indexed)
     source.meanwhile = lambda: None
     indexed.follow()
     indexed.follow()
@@ -135,6 +149,39 @@ def test_a_table_whose_columns_change_while_it_is_loaded_is_begun_again(source: 
     indexed = Indexed(source)
     indexed.projection.settle()
     source.cascade("a")
+    indexed.follow()
+    assert indexed.held() == expected(source)
+
+
+@pytest.mark.parametrize("kind", ["alter", "cascade", "drop"])
+def test_what_happens_between_two_pieces_is_not_lost_when_its_event_comes_late(
+    source: ModelSource, kind: str
+) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+    if kind == "alter":
+        source.alter_partition("a", (DAYS[0], "x"), {"numRows": "7"})
+    elif kind == "cascade":
+        source.cascade("a")
+    else:
+        source.drop("a", DAYS[0], "x")
+    indexed.projection.load_all()
+    assert indexed.projection.watch.waiting() == {}
+    indexed.follow()
+    assert indexed.held() == expected(source)
+
+
+def test_columns_that_change_and_change_back_have_the_table_loaded_anew(source: ModelSource) -> None:
+    indexed = Indexed(source)
+    indexed.projection.settle()
+    before = source.tables["a"]
+    source.cascade("a")
+    indexed.projection.settle()
+    source.tables["a"] = before
+    source.alter("a", "a", {})
+    for values, partition in source.partitions["a"].items():
+        source.partitions["a"][values] = partition.copy()
+        source.partitions["a"][values].sd.cols = before.sd.cols
     indexed.follow()
     assert indexed.held() == expected(source)
 
