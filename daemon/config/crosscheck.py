@@ -10,6 +10,8 @@ from collections import defaultdict
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from daemon.config.flat import FlatRulesConfig
+from daemon.config.keylog import KeylogConfig
 from daemon.config.problem import Problem
 
 
@@ -25,6 +27,7 @@ def cross_problems(document: Document) -> list[Problem]:
         *_unknown_ends(document),
         *_unknown_catalogs(document),
         *_unknown_raw_tables(document),
+        *_forgotten_questions(document),
         *_flat_clusters(document),
         *_shared_places(document),
         *_shared_targets(document),
@@ -135,6 +138,21 @@ def _shared_places(document: Document) -> Iterator[Problem]:
                 reason = f"is that of the flat table {seen[value]!r} already"
                 yield _problem(document, ("flat", name, setting), value, reason, "one writer each")
             seen.setdefault(value, name)
+
+
+def _forgotten_questions(document: Document) -> Iterator[Problem]:
+    """Questions that count have to be kept."""
+    key = ("keylog", "retention_days")
+    kept = _number(document, key)
+    if kept is None:
+        kept = KeylogConfig().retention_days
+    for name, flat in _entries(document, "flat"):
+        rules = flat.get("rules")
+        asked_days = rules.get("asked_days") if isinstance(rules, dict) else None
+        counted = asked_days if isinstance(asked_days, int) else FlatRulesConfig().asked_days
+        if counted > kept:
+            reason = f"is less than the {counted} days that questions for flat.{name} count"
+            yield _problem(document, key, kept, reason, "keep questions at least as long as they count")
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:

@@ -248,6 +248,8 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
         ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
         ("mining: {sources: {s: {kind: trino, topic: t}}}", "there are sources"),
         ("mining: {raw_tables: {raw: {json_column: j}}}", "is no table"),
+        ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "30 days that questions"),
+        ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "500 days that questions"),
         (
             "{mining: {raw_tables: {a.raw: {json_column: j}}}, flat: {f: {table: a.f, raw_table: a.rwa}}}",
             "not among mining.raw_tables",
