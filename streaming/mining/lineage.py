@@ -67,7 +67,8 @@ class Lineage:
             self.unresolved[Unresolved.VIEW] += 1
             return None
         if isinstance(path, Unresolved):
-            self.unresolved[path] += bool(document)
+            if document:
+                self.unresolved[path] += 1
             return None if document else ()
         return tuple(self._below(base, path) for base in document)
 

@@ -44,6 +44,7 @@ _PARSE_JSON: Final = re.compile(r"static_?invoke\(VariantExpressionEvalUtils\.pa
 _CAST: Final = re.compile(r"cast\(", re.IGNORECASE)
 _TYPE: Final = re.compile(r"\b(?:StructField|StructType|ArrayType|MapType)\(|\w+Type\b")
 _STRUCT_FIELD: Final = re.compile(r"StructField\(([^,()]+),")
+_BRACKET: Final = re.compile(r"\['[^'\n]*'\]|[()\[\]\n]")
 _DEPTH_MAX: Final = 64
 
 
@@ -63,6 +64,7 @@ class _Plan:
     _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each id that a call defines: where the call begins, and which of its keys it is."""
     _taken: dict[int, tuple[list[Value], int]] = field(default_factory=dict)
+    _closings: dict[int, int] = field(default_factory=dict)
     _depth: int = 0
 
     def run(self) -> MinedKeys:
@@ -229,22 +231,26 @@ class _Plan:
     # -- text
 
     def _closing(self, opening: int) -> int:
-        """Return the place after the bracket that closes the one at ``opening``, at the line's end at the latest."""
-        depth, at, limit = 0, opening, self.text.find("\n", opening)
-        limit = len(self.text) if limit < 0 else limit
-        while at < limit:
-            letter = self.text[at]
-            if letter in "([":
-                depth += 1
-                if self.text[at + 1 : at + 2] == "'":
-                    quoted = self.text.find("']", at + 2, limit)
-                    at = quoted if quoted > 0 else at
-            elif letter in ")]":
-                depth -= 1
-                if depth == 0:
-                    return at + 1
-            at += 1
-        return limit
+        """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
+        if not self._closings:
+            self._find_brackets()
+        return self._closings.get(opening, len(self.text))
+
+    def _find_brackets(self) -> None:
+        """Pair brackets, line by line: names and literals without quotes may hold any, but no line's end."""
+        opened: list[int] = []
+        for found in _BRACKET.finditer(self.text):
+            mark = found[0]
+            if mark == "\n":
+                for opening in opened:
+                    self._closings[opening] = found.start()
+                opened.clear()
+            elif mark in "([":
+                opened.append(found.start())
+            elif mark in ")]" and opened:
+                self._closings[opened.pop()] = found.end()
+            elif len(mark) > 1:
+                self._closings[found.start()] = found.end()
 
     def _arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
         """Return where each argument begins and ends; they are separated by ``", "``."""

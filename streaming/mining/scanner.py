@@ -116,6 +116,8 @@ class Scan:
     _taken: dict[int, list[Value]] = field(default_factory=dict)
     """What the call at a place takes out."""
     _as_base: Counter[str] = field(default_factory=Counter)
+    _closings: dict[int, int] = field(default_factory=dict)
+    """For each opening bracket the place after the one that closes it."""
     _depth: int = 0
 
     @classmethod
@@ -132,6 +134,7 @@ class Scan:
 
     def run(self, parser: Parser) -> MinedKeys:
         """Return the keys of the text itself, without those of code in its strings."""
+        self._find_brackets()
         self._find_tables()
         places = [at for at in range(len(self.words)) if self._is_call(at)]
         for at in places:
@@ -166,6 +169,14 @@ class Scan:
             and self._word(at + 1).text == "("
             and self._low(at) in self.calls
         )
+
+    def _find_brackets(self) -> None:
+        opened: list[int] = []
+        for at, word in enumerate(self.words):
+            if word.kind is Kind.MARK and word.text in "([":
+                opened.append(at)
+            elif word.kind is Kind.MARK and word.text in ")]" and opened:
+                self._closings[opened.pop()] = at + 1
 
     def _dotted(self, at: int) -> tuple[list[str], int]:
         """Read ``a.b.c`` and return its parts and the place after it."""
@@ -245,8 +256,8 @@ class Scan:
         else:
             wanted = rest if call.takes_many else rest[:1]
             values = [self.lineage.below(document, self._path(call, *each)) for each in wanted]
-        self._taken[at] = values
-        return values
+        self._taken[at] = [self._fields(value, self._closing(at + 1)) for value in values]
+        return self._taken[at]
 
     def _document(self, start: int, end: int) -> Value:
         """Return what an argument is: a name, a call, either with fields behind it, in parentheses or a cast."""
@@ -255,19 +266,31 @@ class Scan:
         if self._low(start) in {"cast", "try_cast"} and self._word(start + 1).text == "(":
             inside = next((at for at in range(end - 1, start, -1) if self._low(at) == "as"), end)
             return self._document(start + 2, inside)
+        if self._depth > _CHAIN_MAX or self._reach(start) != end:
+            return None
         self._depth += 1
         try:
-            value, reached = self._primary(start) if self._depth <= _CHAIN_MAX else (None, start)
+            return self._primary(start)
         finally:
             self._depth -= 1
-        return value if reached == end else None
 
-    def _primary(self, at: int) -> tuple[Value, int]:
+    def _reach(self, at: int) -> int:
+        """Return where the name or call at ``at`` ends, fields included."""
+        if self._is_call(at):
+            return self._postfix(self._closing(at + 1))
+        if self._word(at).kind not in _NAMES:
+            return at
+        end = self._dotted(at)[1]
+        return (
+            self._reach(end + 1)
+            if self._is_call(end + 1) and self._word(end).text == "."
+            else self._postfix(end)
+        )
+
+    def _primary(self, at: int) -> Value:
         if self._is_call(at):
             values = self._at_call(at)
-            return self._fields(values[0] if len(values) == 1 else None, self._closing(at + 1))
-        if self._word(at).kind not in _NAMES:
-            return None, at
+            return values[0] if len(values) == 1 else None
         parts, end = self._dotted(at)
         if self._is_call(end + 1) and self._word(end).text == ".":
             return self._primary(end + 1)  # db.function(…)
@@ -313,10 +336,9 @@ class Scan:
         if not self._is_call(named.at):
             return self._column(self._dotted(named.at)[0])
         values = self._at_call(named.at)
-        value = values[named.which] if named.which < len(values) else ()
-        return self._fields(value, self._closing(named.at + 1))[0]
+        return values[named.which] if named.which < len(values) else ()
 
-    def _fields(self, value: Value, at: int) -> tuple[Value, int]:
+    def _fields(self, value: Value, at: int) -> Value:
         """Follow ``.a``, ``:a.b`` and ``['a']`` behind a value."""
         end = self._postfix(at)
         while at < end:
@@ -332,7 +354,7 @@ class Scan:
                 else self.lineage.fields(value, [name])
             )
             at += 3 if mark == "[" else 2
-        return value, end
+        return value
 
     def _postfix(self, at: int) -> int:
         while True:
@@ -364,16 +386,7 @@ class Scan:
 
     def _closing(self, opening: int) -> int:
         """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
-        depth = 0
-        for at in range(opening, len(self.words)):
-            text = self.words[at].text
-            if self.words[at].kind is Kind.MARK and text in "([":
-                depth += 1
-            elif self.words[at].kind is Kind.MARK and text in ")]":
-                depth -= 1
-                if depth == 0:
-                    return at + 1
-        return len(self.words)
+        return self._closings.get(opening, len(self.words))
 
     def _arguments(self, opening: int) -> list[tuple[int, int]]:
         """Return where each argument begins and ends."""

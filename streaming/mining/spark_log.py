@@ -19,6 +19,7 @@ import orjson
 
 from state.errors import BadInput, LimitExceeded, NotFound, Unsupported
 from streaming.mining.sources import Dead, QueryBatch
+from streaming.mining.tokens import tokens
 from streaming.mining.trail import UNREADABLE, Entry, Trail, Tree
 from streaming.mining.values import Form, QueryText
 
@@ -39,10 +40,8 @@ _NO_LOG: Final = re.compile(r"(?:.*/)?appstatus_[^/]*|.*\.compact(?:\.\w+)?|.*\.
 _WANTED: Final = re.compile(
     rb"SparkListener(?:SQLExecutionStart|SQLAdaptiveExecutionUpdate|ApplicationStart)|ThriftServerOperationStart"
 )
-_STATEMENT: Final = re.compile(
-    r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:with|select|insert|create|from|merge|\()\b?",
-    re.IGNORECASE | re.DOTALL,
-)
+_STATEMENT: Final = frozenset({"with", "select", "insert", "create", "from", "merge", "("})
+"""How a statement begins; a program's description begins otherwise."""
 
 
 @dataclass(slots=True)
@@ -152,8 +151,13 @@ class SparkLogSource:
         origin = f"{name}#{number - 1}"
         yield QueryText(str(event["physicalPlanDescription"]), entry.note, at_s, self.name, origin, Form.PLAN)
         description = event.get("description")
-        if isinstance(description, str) and _STATEMENT.match(description):
+        if isinstance(description, str) and _is_statement(description):
             yield QueryText(description, entry.note, at_s, self.name, origin)
+
+
+def _is_statement(description: str) -> bool:
+    first = next(tokens(description), None)
+    return first is not None and first.text.lower() in _STATEMENT
 
 
 def _stable(name: str) -> str:
