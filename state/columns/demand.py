@@ -162,7 +162,7 @@ def _wanted(group: Group, rank: int) -> Wanted:
 
 def _admission(wanted: Wanted, *, is_listed: bool) -> Why:
     verdict = Verdict.WHITELISTED if is_listed else Verdict.WANTED
-    reason = f"rank {wanted.rank}: {len(wanted.users)} users on {wanted.days} days"
+    reason = f"rank {wanted.rank}: {_counted(len(wanted.users), 'user')} on {_counted(wanted.days, 'day')}"
     return Why(wanted.key, verdict, reason, rank=wanted.rank)
 
 
@@ -180,3 +180,7 @@ class _Quotas:
             return False
         self._columns[payer] += 1
         return True
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
