@@ -65,9 +65,13 @@ class BatchPlan:
     @classmethod
     def of_json(cls, form: Mapping[str, Any]) -> BatchPlan:
         """Read what ``to_json`` made."""
-        watermark = Watermark.of_json(form["watermark"])
         return cls(
-            form["batch"], layout_of_form(form["layout"]), watermark, form["now"], frozenset(form["textual"])
+            batch=form["batch"],
+            layout=layout_of_form(form["layout"]),
+            watermark=Watermark.of_json(form["watermark"]),
+            now_s=form["now"],
+            textual=frozenset(form["textual"]),
+            sampled=book_of_text(form["sampled"]),
         )
 
 

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from state.columns.types import ColumnType
+from streaming.fills import counts_of
+from streaming.hardening import begin, pending
+from streaming.held import HeldTable
+from streaming.parameters import HARDENED, TOUCHED, VALUES
+from streaming.plans import HourCounts, Move, StagedBatch
+from streaming.publishing import Publisher
+from streaming.sealing import due, outgrown
+from streaming.table.parameters import LAYOUT_VERSION, SEALED
+from streaming.watermark import Watermark
+from tests.builders.flat_tables import HOUR, a_layout
+from tests.builders.local_storage import LocalStorage
+from tests.builders.memory_catalog import a_flat_table
+
+
+HOUR_S = 3_600
+LAYOUT = a_layout({"n": ColumnType.INT})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HeldTable:
+    held = HeldTable(a_flat_table(tmp_path / "table", LAYOUT))
+    held.read()
+    return held
+
+
+@pytest.fixture
+def publisher(table: HeldTable) -> Publisher:
+    return Publisher(table, LocalStorage(), "q")
+
+
+def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, int]) -> StagedBatch:
+    """A decided batch with a file of so many rows for each hour."""
+    stage = tmp_path / f"stage-{batch}"
+    moves = []
+    for n, hour in enumerate(hours):
+        stage.mkdir(exist_ok=True)
+        (stage / f"{hour}.orc").write_text(f"{hours[hour]} rows of batch {batch}")
+        target = f"{publisher.hour(hour).location}/b-q-{batch}-{n}.orc"
+        moves.append(Move(str(stage / f"{hour}.orc"), target))
+    reached = Watermark().advanced({0: max(hours)}, 0, 600)
+    counts = {hour: HourCounts(rows, (0, rows), 10 * rows) for hour, rows in hours.items()}
+    return StagedBatch(batch, "", str(stage), tuple(moves), counts, {}, reached)
+
+
+def test_a_batch_is_published_once_however_often_it_is_carried_on_with(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
+    for _ in range(3):
+        publisher.publish(staged)
+    publisher.publish(a_batch(publisher, tmp_path, 1, {HOUR: 5}))
+    first, second = table.partitions()
+    assert first.parameters["tideline.rows"] == "8"
+    assert counts_of(first.parameters[VALUES]) == (0, 8)
+    assert first.parameters["tideline.raw_bytes"] == "80"
+    assert second.parameters["tideline.rows"] == "4"
+    place = first.location.path
+    assert sorted(path.name for path in Path(place).iterdir()) == ["b-q-0-0.orc", "b-q-1-0.orc"]
+    assert not (tmp_path / "stage-0").exists()
+
+
+def test_a_batch_cut_off_between_moves_is_carried_on_with(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
+    LocalStorage().move(staged.moves[0].source, staged.moves[0].target)
+    publisher.publish(staged)
+    assert [each.parameters["tideline.rows"] for each in table.partitions()] == ["3", "4"]
+
+
+def test_an_hour_that_comes_back_does_not_find_the_files_of_its_former_life(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
+    table.drop_hours([HOUR])
+    assert publisher.hour(HOUR).location.name == "v2"
+
+
+def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
+    end = HOUR + HOUR_S
+    assert due(table.partitions(), None, 60) == []
+    assert due(table.partitions(), end + 59, 60) == []
+    assert len(due(table.partitions(), end + 60, 60)) == 1
+    table.set_hour_parameters(HOUR, {TOUCHED: str(end + 500)})
+    assert due(table.partitions(), end + 559, 60) == []
+    table.set_hour_parameters(HOUR, {SEALED: "true"})
+    assert due(table.partitions(), end + 10_000, 60) == []
+
+
+def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_again(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
+    state = table.alter(table.read(), parameters={HARDENED: "9"})
+    table.set_hour_parameters(HOUR, {SEALED: "true", VALUES: "2,1"})
+    assert [each.hour for each in outgrown(table.partitions(), state)] == [HOUR]
+    table.set_hour_parameters(HOUR, {VALUES: "0,3"})
+    assert outgrown(table.partitions(), state) == []
+    table.set_hour_parameters(HOUR, {VALUES: "2,1", LAYOUT_VERSION: "9"})
+    assert outgrown(table.partitions(), state) == []
+
+
+def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    from state.columns.evolution import Change, ChangeKind, Evolution
+
+    publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
+    state = table.read()
+    assert pending(state, table.partitions()) == []
+    harden = Change(ChangeKind.HARDEN, "misfits", index=1, type=ColumnType.STRING)
+    state = begin(table, state, Evolution(state.layout, (harden,)))
+    publisher.publish(a_batch(publisher, tmp_path, 1, {HOUR + HOUR_S: 3}))
+    assert [each.hour for each in pending(state, table.partitions())] == [HOUR]
+    assert begin(table, state, Evolution(state.layout, (harden,))) == state
+
+
+def test_partitions_are_forgotten_when_somebody_else_changed_the_table(
+    publisher: Publisher, table: HeldTable, tmp_path: Path
+) -> None:
+    publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
+    other = HeldTable(table._inner)
+    other.set_hour_parameters(HOUR, {SEALED: "true"})
+    assert table.partitions()[0].parameters.get(SEALED) is None
+    state = other.read()
+    other.alter(state, replace(state.layout, version=state.version + 1))
+    table.read()
+    assert table.partitions()[0].parameters[SEALED] == "true"
