@@ -88,8 +88,10 @@ def test_statements_in_the_strings_of_a_program_are_read(text: str) -> None:
         ("explain select get_json_object(json, '$.a') from raw_view", {"view": 1}),
         ("select get_json_object(json, '$.a from raw_events", {"unknown-column": 1}),
         (
-            "explain select get_json_object(v, '$.x') from (select json_tuple(json, 'a') v from raw_events) a, "
-            "(select json_tuple(json, 'b') v from raw_events) b",
+            (
+                "explain select get_json_object(v, '$.x') from (select json_tuple(json, 'a') v from raw_events) a, "
+                "(select json_tuple(json, 'b') v from raw_events) b"
+            ),
             {"ambiguous": 1},
         ),
     ],

@@ -90,8 +90,10 @@ STATEMENTS = [
         ["$.a.x"],
     ),
     (
-        "select get_json_object(x.v, '$.c') from (select get_json_object(json, '$.a') v from raw_events union all "
-        "select get_json_object(doc, '$.b') from web.clicks) x",
+        (
+            "select get_json_object(x.v, '$.c') from (select get_json_object(json, '$.a') v from raw_events union all "
+            "select get_json_object(doc, '$.b') from web.clicks) x"
+        ),
         ["$.a.c", "web.clicks $.b.c"],
     ),
     (
@@ -125,8 +127,10 @@ STATEMENTS = [
         ["$.a"],
     ),
     (
-        "from raw_events insert overwrite table x select get_json_object(json, '$.a') "
-        "insert overwrite table y select get_json_object(raw_events.json, '$.b') where get_json_object(json, '$.c') = 1",
+        (
+            "from raw_events insert overwrite table x select get_json_object(json, '$.a') "
+            "insert overwrite table y select get_json_object(raw_events.json, '$.b') where get_json_object(json, '$.c') = 1"
+        ),
         ["$.a", "$.b", "$.c"],
     ),
     (
@@ -135,8 +139,10 @@ STATEMENTS = [
     ),
     ("insert into x select get_json_object(json, '$.a') from raw_events", ["$.a"]),
     (
-        "merge into t using (select json, id from raw_events) s on t.id = s.id when matched then update set "
-        "x = get_json_object(s.json, '$.x')",
+        (
+            "merge into t using (select json, id from raw_events) s on t.id = s.id when matched then update set "
+            "x = get_json_object(s.json, '$.x')"
+        ),
         ["$.x"],
     ),
     (
@@ -151,8 +157,10 @@ STATEMENTS = [
     ("select get_json_object(json, '$.a') from spark_catalog.default.raw_events", ["$.a"]),
     ("use web; select get_json_object(doc, '$.a') from clicks", ["web.clicks $.a"]),
     (
-        "select get_json_object(e.json, '$.a'), get_json_object(c.doc, '$.b'), get_json_object(o.json, '$.no') "
-        "from raw_events e join web.clicks c join other o",
+        (
+            "select get_json_object(e.json, '$.a'), get_json_object(c.doc, '$.b'), get_json_object(o.json, '$.no') "
+            "from raw_events e join web.clicks c join other o"
+        ),
         ["$.a", "web.clicks $.b"],
     ),
     ("select get_json_object(meta, '$.no'), get_json_object(json, '$.a') from raw_events", ["$.a"]),

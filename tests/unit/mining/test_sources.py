@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+import pyarrow as pa
+import pytest
+
+from handlers.files import open_file_systems
+from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
+from streaming.mining.history import HistorySource, properties
+from streaming.mining.miner import Miner
+from streaming.mining.sources import MiningReport, QuerySource, mine
+from streaming.mining.spark_log import SparkLogSource
+from streaming.mining.sql_files import DAY_S, SqlFilesSource
+from streaming.mining.stdin import StdinSource
+from streaming.mining.trail import Tree
+from streaming.mining.values import CustomFunction, MiningRules, RawTable
+from tests.builders.mining import RULES, MemorySink
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streaming.mining.sources import QueryBatch
+
+QUERY = "select get_json_object(json, '$.{}') from raw_events"
+
+
+def tree(directory: Path) -> Tree:
+    return Tree.at(str(directory), open_file_systems())
+
+
+def run(source: QuerySource, sink: MemorySink) -> MiningReport:
+    return mine(source, Miner(RULES), sink)
+
+
+def conf(text: str, **more: str) -> str:
+    values = {"hive.query.string": text, "mapreduce.job.user.name": "ann", **more}
+    escaped = {name: value.replace("&", "&amp;").replace("<", "&lt;") for name, value in values.items()}
+    inner = "".join(f"<property><name>{n}</name><value>{v}</value></property>\n" for n, v in escaped.items())
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{inner}</configuration>'
+
+
+# -- job history
+
+
+def write_conf(directory: Path, number: int, document: str) -> Path:
+    path = directory / f"2016/04/18/000000/job_1_{number:04}_conf.xml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(document)
+    return path
+
+
+def test_job_history_gives_query_user_and_time_of_each_job_once(tmp_path: Path) -> None:
+    path = write_conf(tmp_path, 1, conf(QUERY.format("a") + " where x < 5 and y = '&'"))
+    os.utime(path, (1_461_000_000, 1_461_000_000))
+    (path.parent / "job_1_0001.jhist").write_text("Avro-Json")
+    sink, source = MemorySink(), HistorySource("history", tree(tmp_path))
+    assert run(source, sink).queries == 1
+    (ask,) = sink.asks
+    assert (ask.raw_table, ask.key.text, ask.user, ask.at_s) == (
+        "default.raw_events",
+        "$.a",
+        "ann",
+        1_461_000_000,
+    )
+    write_conf(tmp_path, 2, conf(QUERY.format("b")))
+    assert run(source, sink).queries == 1
+    assert sink.keys() == ["$.a", "$.b"]
+    assert run(source, sink).queries == 0
+
+
+def test_the_jobs_of_one_query_count_once(tmp_path: Path) -> None:
+    for number in range(3):
+        write_conf(tmp_path, number, conf(QUERY.format("a"), **{"hive.query.id": "ann_2016"}))
+    sink = MemorySink()
+    assert run(HistorySource("history", tree(tmp_path)), sink).queries == 1
+
+
+def test_an_encoded_query_is_decoded(tmp_path: Path) -> None:
+    write_conf(tmp_path, 1, conf(quote_plus(QUERY.format("a b"))))
+    sink = MemorySink()
+    run(HistorySource("history", tree(tmp_path)), sink)
+    assert sink.keys() == ["$.a b"]
+
+
+def test_the_current_database_of_a_job_is_heeded(tmp_path: Path) -> None:
+    write_conf(
+        tmp_path,
+        1,
+        conf("select get_json_object(doc, '$.a') from clicks", **{"hive.current.database": "web"}),
+    )
+    sink = MemorySink()
+    run(HistorySource("history", tree(tmp_path)), sink)
+    assert [ask.raw_table for ask in sink.asks] == ["web.clicks"]
+
+
+LAUGHS = '<!DOCTYPE c [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><configuration>&b;</configuration>'
+HOSTILE = [
+    LAUGHS,
+    '<!DOCTYPE c SYSTEM "file:///etc/passwd"><configuration/>',
+    "<configuration><property>",
+    "",
+    "no xml",
+    "<a>" * 100,
+]
+
+
+@pytest.mark.parametrize("document", HOSTILE)
+def test_a_hostile_configuration_is_refused(document: str) -> None:
+    with pytest.raises(BadInput):
+        properties(document.encode())
+
+
+def test_a_broken_job_is_dead_and_hides_no_other(tmp_path: Path) -> None:
+    for number, document in enumerate([*HOSTILE, conf("x" * 5_000), conf(QUERY.format("a"))]):
+        write_conf(tmp_path, number, document)
+    sink = MemorySink()
+    report = run(HistorySource("history", tree(tmp_path), file_bytes=4_000), sink)
+    assert report.dead == {"bad-input": len(HOSTILE), "limit-exceeded": 1}
+    assert sink.keys() == ["$.a"]
+    assert run(HistorySource("history", tree(tmp_path), file_bytes=4_000), sink).dead == {}
+
+
+# -- Spark's event logs
+
+
+def started(number: int, plan: str, **more: Any) -> dict[str, Any]:
+    return {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+        "executionId": number,
+        "description": "collect at job.py:4",
+        "physicalPlanDescription": plan,
+        "time": 1_461_000_000_123,
+        **more,
+    }
+
+
+def plan(key: str) -> str:
+    scan = "(1) Scan orc spark_catalog.default.raw_events\nOutput [1]: [json#7]\n"
+    return f"{scan}\n(2) Project\nOutput [1]: [get_json_object(json#7, $.{key}) AS x#8]\n"
+
+
+APPLICATION = {"Event": "SparkListenerApplicationStart", "App Name": "x", "User": "bob"}
+
+
+def lines(*events: dict[str, Any]) -> str:
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+def test_a_growing_log_is_read_on_from_its_last_whole_line(tmp_path: Path) -> None:
+    log = tmp_path / "app-1.inprogress"
+    second = lines(started(1, plan("b")))
+    log.write_text(lines(APPLICATION, started(0, plan("a"))) + second[:100])
+    sink, source = MemorySink(), SparkLogSource("spark", tree(tmp_path))
+    assert run(source, sink).queries == 1
+    log.write_text(log.read_text() + second[100:])
+    log.rename(tmp_path / "app-1")
+    assert run(source, sink).queries == 1
+    assert [(ask.key.text, ask.user, ask.at_s) for ask in sink.asks] == [
+        ("$.a", "bob", 1_461_000_000),
+        ("$.b", "bob", 1_461_000_000),
+    ]
+    assert run(source, sink).queries == 0
+
+
+def test_every_prefix_of_a_log_leads_to_the_same_end(tmp_path: Path) -> None:
+    text = lines(
+        APPLICATION, started(0, plan("a")), {"Event": "Other"}, started(1, plan("b")), started(2, plan("c"))
+    )
+    for cut in range(0, len(text), 97):
+        sink, source = MemorySink(), SparkLogSource("spark", tree(tmp_path))
+        (tmp_path / "app").write_text(text[:cut])
+        run(source, sink)
+        (tmp_path / "app").write_text(text)
+        run(source, sink)
+        assert [ask.key.text for ask in sink.asks] == ["$.a", "$.b", "$.c"]
+
+
+def test_a_rolling_log_is_one_application_and_zstd_is_read(tmp_path: Path) -> None:
+    directory = tmp_path / "eventlog_v2_app-1"
+    directory.mkdir()
+    (directory / "appstatus_app-1").touch()
+    for number, text in enumerate([lines(APPLICATION), lines(started(0, plan("a")))], 1):
+        compressed = pa.compress(text.encode(), codec="zstd", asbytes=True)
+        (directory / f"events_{number}_app-1.zstd").write_bytes(compressed)
+    sink = MemorySink()
+    run(SparkLogSource("spark", tree(tmp_path)), sink)
+    assert [(ask.key.text, ask.user) for ask in sink.asks] == [("$.a", "bob")]
+
+
+def test_a_statement_in_the_description_is_mined_too(tmp_path: Path) -> None:
+    (tmp_path / "app").write_text(lines(started(0, "no plan", description="-- x\n" + QUERY.format("s"))))
+    sink = MemorySink()
+    assert run(SparkLogSource("spark", tree(tmp_path)), sink).queries == 2
+    assert sink.keys() == ["$.s"]
+
+
+def test_an_adaptive_plan_counts_only_where_the_first_one_is_missing(tmp_path: Path) -> None:
+    update = {"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate"}
+    events = [
+        started(0, plan("a")),
+        update | {"executionId": 0, "physicalPlanDescription": plan("a")},
+        update | {"executionId": 1, "physicalPlanDescription": plan("b")},
+    ]
+    (tmp_path / "app").write_text(lines(*events))
+    sink = MemorySink()
+    assert run(SparkLogSource("spark", tree(tmp_path)), sink).queries == 2
+    assert sink.keys() == ["$.a", "$.b"]
+
+
+def test_unreadable_lines_and_codecs_are_dead_and_the_rest_is_read(tmp_path: Path) -> None:
+    bad = '{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart", broken\n'
+    no_plan = {"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"}
+    long = json.dumps(started(0, "x" * 5_000)) + "\n"
+    (tmp_path / "a").write_text(bad + lines(no_plan) + long + lines(started(1, plan("a"))))
+    (tmp_path / "b.lz4").write_text("x")
+    sink = MemorySink()
+    report = run(SparkLogSource("spark", tree(tmp_path), line_bytes=2_000), sink)
+    assert report.dead == {"bad-input": 2, "limit-exceeded": 1, "unsupported": 1}
+    assert sink.keys() == ["$.a"]
+
+
+# -- SQL files
+
+
+def test_a_file_that_lies_there_counts_once_a_day(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "daily.sql").write_text(QUERY.format("a"))
+    (tmp_path / "readme.md").write_text(QUERY.format("no"))
+    now = [1_461_000_000.0]
+    sink, source = MemorySink(), SqlFilesSource("files", tree(tmp_path), "reports", clock=lambda: now[0])
+    assert [run(source, sink).queries for _ in range(2)] == [1, 0]
+    now[0] += DAY_S
+    assert run(source, sink).queries == 1
+    assert {(ask.user, ask.key.text) for ask in sink.asks} == {("reports", "$.a")}
+    assert [ask.at_s for ask in sink.asks] == [1_461_000_000, 1_461_000_000 + DAY_S]
+
+
+def test_files_that_do_not_stand_count_when_they_change(tmp_path: Path) -> None:
+    file = tmp_path / "q.hql"
+    file.write_text(QUERY.format("a"))
+    os.utime(file, (1_461_000_000, 1_461_000_000))
+    sink, source = MemorySink(), SqlFilesSource("files", tree(tmp_path), is_standing=False)
+    assert [run(source, sink).queries for _ in range(2)] == [1, 0]
+    os.utime(file, (1_461_000_009, 1_461_000_009))
+    run(source, sink)
+    assert [ask.at_s for ask in sink.asks] == [1_461_000_000, 1_461_000_009]
+
+
+# -- standard input
+
+
+def asked(text: str) -> tuple[list[QueryBatch], MemorySink, MiningReport]:
+    sink = MemorySink()
+    report = run(StdinSource("stdin", io.BytesIO(text.encode()), "me", clock=lambda: 5.0), sink)
+    return list(StdinSource("stdin", io.BytesIO(text.encode())).batches(None)), sink, report
+
+
+def test_statements_of_standard_input_end_with_a_semicolon_at_the_end_of_a_line() -> None:
+    _, sink, report = asked(QUERY.format("a") + ";\n\n" + QUERY.format("b").replace(" from", "\nfrom"))
+    assert report.queries == 2
+    assert [(ask.key.text, ask.user, ask.at_s) for ask in sink.asks] == [("$.a", "me", 5), ("$.b", "me", 5)]
+    assert sink.positions == {}
+
+
+def test_json_lines_of_standard_input_bring_user_time_and_form() -> None:
+    given: list[dict[str, Any]] = [
+        {"query": QUERY.format("a"), "user": "ann", "at": 77},
+        {"query": plan("p"), "form": "plan"},
+        {"query": "select get_json_object(doc, '$.d') from clicks", "database": "web"},
+    ]
+    _, sink, _ = asked(lines(*given))
+    assert [(ask.key.text, ask.user, ask.at_s) for ask in sink.asks] == [
+        ("$.a", "ann", 77),
+        ("$.p", "me", 5),
+        ("$.d", "me", 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "{}",
+        '{"query": 1}',
+        '{"query": "x", "at": "no"}',
+        '{"query": "x", "form": "no"}',
+        '{"query": "x", "user": 1}',
+    ],
+)
+def test_a_line_that_is_no_query_is_dead(line: str) -> None:
+    _, sink, report = asked('{"query": "x"}\n' + line + "\n" + lines({"query": QUERY.format("a")}))
+    assert (report.dead, sink.keys()) == ({"bad-input": 1}, ["$.a"])
+
+
+# -- the loop
+
+
+def test_what_could_not_be_recorded_is_mined_again(tmp_path: Path) -> None:
+    for number in range(3):
+        write_conf(tmp_path, number, conf(QUERY.format(f"k{number}"), **{"hive.query.id": str(number)}))
+    sink, source = MemorySink(), HistorySource("history", tree(tmp_path))
+    sink.failing = TidelineError("the database is away")
+    with pytest.raises(TidelineError):
+        run(source, sink)
+    assert run(source, sink).queries == 3
+    assert sink.keys() == ["$.k0", "$.k1", "$.k2"]
+
+
+def test_equal_questions_of_a_batch_are_one_with_a_count(tmp_path: Path) -> None:
+    _, sink, report = asked((QUERY.format("a") + ";\n") * 3)
+    assert [(ask.key.text, ask.count) for ask in sink.asks] == [("$.a", 3)]
+    assert (report.queries, report.queries_with_keys, report.asks) == (3, 3, 3)
+
+
+def test_mining_stops_between_batches_when_it_is_told_to() -> None:
+    text = (QUERY.format("a") + ";\n") * 2_500
+    sink = MemorySink()
+    mine(StdinSource("stdin", io.BytesIO(text.encode())), Miner(RULES), sink, is_stopped=lambda: True)
+    assert sink.batches == 1
+
+
+@pytest.mark.parametrize(
+    "position", ["", "[]", "{}", '{"files": {"a": [1]}}', '{"files": {"a": ["x", 1, "", 0]}}', "null"]
+)
+def test_a_position_that_is_no_position_stops_the_source(position: str, tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.positions["s"] = position
+    for source in (
+        HistorySource("s", tree(tmp_path)),
+        SparkLogSource("s", tree(tmp_path)),
+        SqlFilesSource("s", tree(tmp_path)),
+    ):
+        with pytest.raises(StateCorrupt):
+            run(source, sink)
+
+
+def test_a_missing_directory_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        run(HistorySource("s", tree(tmp_path / "absent")), MemorySink())
+
+
+@pytest.mark.parametrize("name", ["raw_events", "a.b.c", "Default.Raw", ".x", ""])
+def test_a_raw_table_needs_its_full_name(name: str) -> None:
+    with pytest.raises(ConfigError):
+        RawTable(name, "json")
+
+
+def test_rules_need_tables_each_named_once() -> None:
+    with pytest.raises(ConfigError):
+        MiningRules(())
+    with pytest.raises(ConfigError):
+        MiningRules((RawTable("a.b", "json"), RawTable("a.b", "doc")), (CustomFunction("f"),))
