@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from state.errors import Conflict, InvalidRequest, NotFound
 from streaming.table.stored import StoredTable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _UNCOUNTED: Final = {"DO_NOT_UPDATE_STATS": "true"}
+_FEW: Final = 4
 _MODIFIED: Final = "The table has been modified"
 
 
@@ -67,8 +69,15 @@ class HiveCatalog:
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return those that exist."""
-        return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
+        """Return those that exist; a few are asked for one by one, which 4.2 answers eight times faster for a wide table."""
+        if len(names) > _FEW:
+            return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
+        found = []
+        for name in names:
+            values = [unquote(part.partition("=")[2]) for part in name.split("/")]
+            with suppress(NotFound):
+                found.append(self._metastore.get_partition(db, table, values))
+        return found
 
     def add_partition(self, partition: Partition) -> None:
         """Add it where it is missing."""

@@ -98,7 +98,10 @@ class FlatTable(Protocol):
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
-        """Return the hour's partition, added where it is missing: directory ``v<version>``, the table's columns of now."""
+        """Return the hour's partition, added where it is missing: directory ``v<version>``, the table's columns of now.
+
+        The metastore counts what lies there at that moment; ``set_hour_parameters`` after the files came removes the count.
+        """
 
     def switch_hour(
         self, hour: int, location: Location, parameters: Mapping[str, str | None]

@@ -102,42 +102,36 @@ class StoredTable:
 
     def hours(self) -> Sequence[int]:
         """Return the hours by the names of partitions."""
-        columns = self.read().columns
-        names = self._catalog.partition_names(self.database, self.name)
-        return sorted(columns.hour_of_name(name) for name in names)
+        return self._hours(self.read().columns)
 
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
         """Return partitions, in order."""
         state = self.read()
-        wanted = self.hours() if hours is None else sorted(set(hours))
-        names = [state.columns.partition_name(hour) for hour in wanted]
-        found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
-        listed = sorted((hour_partition(state, each) for each in found), key=lambda each: each.hour)
-        _check_apart(listed)
-        return listed
+        if hours is None:
+            hours = self._hours(state.columns)
+        return self._found(state, hours, with_columns=with_columns)
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
         """Add the hour where it is missing, and return it."""
-        if found := self.partitions([hour]):
-            return found[0]
         check_parameters(parameters or {})
         state, stored = self._both()
+        if found := self._found(state, [hour]):
+            return found[0]
         place = version_directory(state.columns.directory(state.location, hour), version)
-        own = {LAYOUT_VERSION: str(state.version), **(parameters or {})}
         self._catalog.add_partition(
             Partition(
                 dbName=self.database,
                 tableName=self.name,
                 values=list(state.columns.values(hour)),
                 sd=moved(stored.sd, place),
-                parameters=own,
+                parameters={LAYOUT_VERSION: str(state.version), **(parameters or {})},
             )
         )
-        return self.set_hour_parameters(hour, {})  # the metastore counted what lies there at this moment
+        return self._found(state, [hour])[0]
 
     def switch_hour(
         self, hour: int, location: Location, parameters: Mapping[str, str | None]
@@ -183,6 +177,19 @@ class StoredTable:
             found = self._catalog.get_table(self.database, self.name)
             if (found.sd.cols, owned(found.parameters)) != (table.sd.cols, owned(table.parameters)):
                 raise
+
+    def _hours(self, columns: HourColumns) -> list[int]:
+        names = self._catalog.partition_names(self.database, self.name)
+        return sorted(columns.hour_of_name(name) for name in names)
+
+    def _found(
+        self, state: TableState, hours: Sequence[int], *, with_columns: bool = False
+    ) -> list[HourPartition]:
+        names = [state.columns.partition_name(hour) for hour in sorted(set(hours))]
+        found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
+        listed = sorted((hour_partition(state, each) for each in found), key=lambda each: each.hour)
+        _check_apart(listed)
+        return listed
 
     def _both(self) -> tuple[TableState, Table]:
         stored = self._catalog.get_table(self.database, self.name)
