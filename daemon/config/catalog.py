@@ -162,6 +162,11 @@ class PartitionsConfig(Section):
         default="sqlite", description="Where the index lives: the catalog's own file, or HBase."
     )
     hbase: HBaseConfig | None = Field(default=None, description="Wanted where the store is HBase.")
+    read_expressions: bool = Field(
+        default=False,
+        description="Whether the expressions of get_partitions_by_expr are read, by a Java process of few rights (needs Java and "
+        "PySpark); else the answer to them is all partitions, some of which may not match.",
+    )
 
     @model_validator(mode="after")
     def _check_store(self) -> Self:

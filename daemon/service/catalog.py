@@ -16,7 +16,7 @@ from daemon.requests import Inbox
 from daemon.service.catalog_rules import facts_of, rules_of
 from daemon.service.late import Late
 from daemon.service.measured import measured_metastore
-from daemon.service.partitions import REQUESTS, PartitionDesk, partition_follower
+from daemon.service.partitions import REQUESTS, PartitionDesk, expression_jvm, partition_follower
 from daemon.service.readers import topic_reader
 from daemon.service.sources import STORE_VERSION, state_file
 from daemon.service.timelines import Desk
@@ -109,6 +109,11 @@ class OpenCatalog:
         """Do what is asked of timelines or partitions; raises BadInput where it is neither, and what it raises."""
         return (self.partitions if request.get("do") in REQUESTS else self.desk).do(request)
 
+    def close(self) -> None:
+        """Release the state, the connections and what reads expressions."""
+        self.projection.close()
+        self.partitions.close()
+
     def known(self) -> Known:
         """Return what answers are made from; for any thread."""
         watch = self.projection.watch
@@ -135,7 +140,7 @@ def open_catalog(config: Config, source: str, measures: CatalogMeasures, metrics
     written = metastore if publisher is None else publisher.metastore
     desk = Desk(store, metastore, written, projection, follower, publisher, measures.drifted)
     told = PartitionMeasures(metrics.partitions, projection.name)
-    partitions = PartitionDesk(metastore, projection, indexed, told)
+    partitions = PartitionDesk(metastore, projection, indexed, told, expression_jvm(settings))
     return OpenCatalog(store, metastore, follower, projection, desk, partitions)
 
 
@@ -168,6 +173,7 @@ class _Served:
     def __init__(self, opened: OpenCatalog, inbox: Inbox) -> None:
         self._projection = opened.projection
         self._do = opened.do
+        self._close = opened.close
         self._inbox = inbox
         self.name = opened.projection.name
         self.source = opened.projection.source
@@ -193,8 +199,8 @@ class _Served:
         return self._projection.quarantined()
 
     def close(self) -> None:
-        """Close the projection."""
-        self._projection.close()
+        """Release everything."""
+        self._close()
 
 
 class _Catalog:

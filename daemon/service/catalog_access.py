@@ -139,7 +139,7 @@ def _answering(config: Config) -> str | None:
 def _opened(config: Config, source: str, stack: ExitStack) -> OpenCatalog:
     metrics = Metrics(process=False)
     catalog = open_catalog(config, source, CatalogMeasures(metrics, projection_name(source)), metrics)
-    stack.enter_context(closing(catalog.projection))
+    stack.enter_context(closing(catalog))
     return catalog
 
 

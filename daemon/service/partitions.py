@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from daemon.config import CatalogConfig
     from daemon.partition_metrics import PartitionMeasures
     from handlers.catalog.projection import CatalogProjection
+    from handlers.expressions import ExpressionJvm
     from handlers.metastore import Metastore
     from state.store import Store
 
@@ -45,6 +46,15 @@ def _own_store(settings: CatalogConfig) -> Store | None:
     return open_store(at.host, at.port, at.table, at.timeout_s)
 
 
+def expression_jvm(settings: CatalogConfig) -> ExpressionJvm | None:
+    """Return what reads expressions, where that is wanted; its process starts with the first one."""
+    if settings.partitions is None or not settings.partitions.read_expressions:
+        return None
+    from handlers.expressions import ExpressionJvm
+
+    return ExpressionJvm()
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionDesk:
     """Does what is asked; used by the thread of the catalog, but for ``known`` and ``count``."""
@@ -53,6 +63,7 @@ class PartitionDesk:
     projection: CatalogProjection
     follower: PartitionFollower
     measures: PartitionMeasures
+    expressions: ExpressionJvm | None = None
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do one request; raises BadInput for one that is none, and what it raises."""
@@ -76,7 +87,13 @@ class PartitionDesk:
             watch.confined(),
             watch.under_load(),
             self.measures,
+            None if self.expressions is None else self.expressions.read,
         )
+
+    def close(self) -> None:
+        """End what reads expressions."""
+        if self.expressions is not None:
+            self.expressions.close()
 
     def count(self) -> None:
         """Tell how much is kept and loaded."""

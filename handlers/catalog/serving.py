@@ -85,8 +85,10 @@ class ServedPartitions:
         self, db: str | None, table: str | None, expression: bytes, most: int = ALL
     ) -> tuple[list[Partition], bool]:
         """``get_partitions_by_expr``: partitions, and whether some of them may not match."""
+        tree = None if self._read is None else self._read(expression)  # before anybody has to wait for us
         with self._asked("by_expr", db, table) as asked:
-            answer = asked.calls.by_expr(db, table, expression, most)
+            calls = PartitionCalls(self._follower.index, self._dialect, lambda _: tree)
+            answer = calls.by_expr(db, table, expression, most)
             return asked.whole(answer.partitions), answer.has_unknown
 
     def explain(self, db: str, table: str, text: str) -> Explanation:
@@ -105,7 +107,7 @@ class ServedPartitions:
             if db is not None and table is not None and name not in self._follower.indexed:
                 raise NotFound("the table is not in the partition index", table=name)
             before = index.counts.copy()
-            asked = _Asked(self._follower, PartitionCalls(index, self._dialect, self._read), name)
+            asked = _Asked(self._follower, PartitionCalls(index, self._dialect), name)
             yield asked
             costs = index.counts - before
         if self._observer is not None:

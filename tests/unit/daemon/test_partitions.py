@@ -20,6 +20,7 @@ from handlers.catalog.rules import PartitionRules
 from handlers.catalog.watching import Begun
 from handlers.structs import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
+from state.partitions.expressions import Call, ColumnRead, Constant
 from state.store.memory import MemoryStore
 from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.daemons import daemon_status
@@ -27,6 +28,8 @@ from tests.builders.daemons import daemon_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from state.partitions.expressions import Expression
 
 
 TABLE = f"{DB}.a"
@@ -210,6 +213,21 @@ def test_a_check_tells_the_differences(follower: PartitionFollower) -> None:
     text = check_text({"table": TABLE, "event_id": 5, "drift": found.drift, **asdict(found)})
     assert "missing dt=2016-01-01/x=x" in text
     assert "dt=2015-01-03/x=x differs in parameters" in text
+
+
+def test_an_expression_that_is_read_is_answered_exactly(follower: PartitionFollower) -> None:
+    asked: list[bytes] = []
+
+    def read(expression: bytes) -> Expression:
+        asked.append(expression)
+        function = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFOPEqual"
+        return Call(function, (ColumnRead("dt", "string"), Constant("2015-01-02", "string")))
+
+    known = KnownPartitions(follower, 10, {}, {}, {}, read=read)
+    answers = PartitionAnswers([PartitionView("lake", lambda: known)], lambda _: None)
+    answer = answers.by_expr(TABLE, b"kryo")
+    assert [one["values"] for one in answer["partitions"]] == [["2015-01-02", "x"]]
+    assert (answer["has_unknown"], asked) == (False, [b"kryo"])
 
 
 def test_answers_are_measured(answers: PartitionAnswers, metrics: Metrics) -> None:
