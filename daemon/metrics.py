@@ -22,6 +22,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from daemon.flat_metrics import FlatMetrics
 from daemon.partition_metrics import PartitionMetrics
 from daemon.status_metrics import StatusCollector
 
@@ -66,6 +67,7 @@ class Metrics:
         self._make_process_metrics()
         self._make_timeline_metrics()
         self.partitions = PartitionMetrics(self.registry)
+        self.flat = FlatMetrics(self.registry)
         self._types: set[str] = set()
         self._lock = threading.Lock()
         if status is not None:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from daemon.status import DaemonStatus, ProjectionView, SourceStatus
+from daemon.status import DaemonStatus, FlatStatus, ProjectionView, SourceStatus
 from daemon.supervisor import LoopState, LoopStatus
 from daemon.version import version_text
 
@@ -19,6 +19,7 @@ from daemon.version import version_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.flat_news import DriverNews
     from daemon.projection import ProjectionStatus
     from daemon.status import CopyStatus
     from daemon.supervisor import Supervisor
@@ -100,15 +101,31 @@ class ProjectionPart:
     copies: Callable[[], CopyStatus] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FlatPart:
+    """One flat table: the loop that runs its driver, and what that told."""
+
+    name: str
+    loop: str
+    table: str
+    news: Callable[[], DriverNews]
+    pid: Callable[[], int | None]
+
+
 class Reporter:
     """Answers ``status`` from any thread."""
 
     def __init__(
-        self, supervisor: Supervisor, sources: Sequence[SourcePart], projections: Sequence[ProjectionPart]
+        self,
+        supervisor: Supervisor,
+        sources: Sequence[SourcePart],
+        projections: Sequence[ProjectionPart],
+        flats: Sequence[FlatPart] = (),
     ) -> None:
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections
+        self._flats = flats
         self._started_s = time.time()
         self._identity = (version_text(), socket.gethostname(), os.getpid())
         self._caught_up_s: dict[str, float] = {}
@@ -135,6 +152,7 @@ class Reporter:
             sources,
             projections,
             tuple(part.copies() for part in self._projections if part.copies is not None),
+            tuple(self._flat(part, loops[part.loop], now_s) for part in self._flats),
             tuple(self._supervisor.stuck()),
         )
 
@@ -179,6 +197,28 @@ class Reporter:
             undecodable=counts.dead_letters if counts else 0,
             unknown=counts.unknown if counts else 0,
             target=part.target,
+        )
+
+    def _flat(self, part: FlatPart, loop: LoopStatus, now_s: float) -> FlatStatus:
+        news = part.news()
+        return FlatStatus(
+            name=part.name,
+            table=part.table,
+            state=loop.state.value,
+            pid=part.pid(),
+            batch=news.batch,
+            rows=news.counts.rows,
+            misfits=news.counts.misfits,
+            dead_letters=sum(news.letters.values()),
+            lag_records=news.lag_records,
+            lag_s=self._lag_s(part.loop, news.lag_records, news.watermark_s, now_s),
+            columns=news.columns.get("live"),
+            seal_backlog=news.seal_backlog,
+            watermark_s=news.watermark_s,
+            told_s=news.told_s,
+            problem=loop.problem,
+            code=loop.code,
+            restarts=loop.restarts,
         )
 
     def _lag_s(

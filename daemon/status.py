@@ -86,6 +86,36 @@ class CopyStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatStatus:
+    """One flat table: how its driver goes. The table itself is on its page."""
+
+    name: str
+    table: str
+    """``db.table``."""
+    state: str
+    pid: int | None = None
+    """Of the driver."""
+    batch: int | None = None
+    """The last batch that is in the table."""
+    rows: int = 0
+    """Since the daemon's start, as are misfits and dead letters."""
+    misfits: int = 0
+    dead_letters: int = 0
+    lag_records: int | None = None
+    """Records of the topic behind the last batch; None where the source does not tell."""
+    lag_s: float | None = None
+    columns: int | None = None
+    """Columns that hold a key."""
+    seal_backlog: int = 0
+    watermark_s: int | None = None
+    told_s: float | None = None
+    """Unix time at which the driver last told how it stands."""
+    problem: str | None = None
+    code: str | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonStatus:
     """Everything, at one moment."""
 
@@ -101,6 +131,7 @@ class DaemonStatus:
     sources: tuple[SourceStatus, ...] = ()
     projections: tuple[ProjectionView, ...] = ()
     copies: tuple[CopyStatus, ...] = ()
+    flats: tuple[FlatStatus, ...] = ()
     stuck: tuple[str, ...] = field(default=())
     """Loops without a heartbeat."""
 
@@ -120,6 +151,7 @@ class DaemonStatus:
                 "sources": _rows(SourceStatus, value.get("sources")),
                 "projections": _rows(ProjectionView, value.get("projections")),
                 "copies": _rows(CopyStatus, value.get("copies")),
+                "flats": _rows(FlatStatus, value.get("flats")),
                 "stuck": tuple(value.get("stuck") or ()),
             }
             return _known(DaemonStatus, {**value, **parts})
@@ -131,7 +163,7 @@ class DaemonStatus:
             ) from error
 
     def ready(self, lag_max_s: float) -> list[str]:
-        """Return why the daemon is not ready; empty where it is: all relays and projections following, each within the lag."""
+        """Return why the daemon is not ready; empty where it is: all relays, projections and flat tables following, each within the lag."""
         if self.state != "running":
             return [f"the daemon is {self.state}"]
         reasons = [
@@ -140,8 +172,10 @@ class DaemonStatus:
             if source.relay_state not in {None, "following"}
         ]
         reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
+        reasons += [f"flat:{flat.name} is {flat.state}" for flat in self.flats if flat.state != "following"]
         lags = [(source.name, source.lag_s) for source in self.sources]
         lags += [(view.name, view.lag_s) for view in self.projections]
+        lags += [(f"flat:{flat.name}", flat.lag_s) for flat in self.flats]
         late = [(name, lag_s) for name, lag_s in lags if lag_s is not None and lag_s > lag_max_s]
         return reasons + [f"{name} lags by {lag_s:.0f} s" for name, lag_s in late]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
+    from daemon.status import CopyStatus, DaemonStatus, FlatStatus, ProjectionView, SourceStatus
 
 
 _SOURCE_GAUGES: Final = (
@@ -68,6 +68,15 @@ _PROJECTION_GAUGES: Final = (
 )
 
 
+_FLAT_GAUGES: Final = (
+    (
+        "tideline_flat_lag_seconds",
+        "How long the flat table has been behind its topic; 0 when caught up.",
+        "lag_s",
+    ),
+)
+
+
 class StatusCollector(Collector):
     """Asks for the status at each scrape; what is not known yet has no sample."""
 
@@ -87,6 +96,7 @@ class StatusCollector(Collector):
         yield from _sources(status.sources)
         yield from _projections(status.projections)
         yield from _copies(status.copies)
+        yield from _flats(status.flats)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing up front: names are fixed, and asking for the status while the daemon is built would be too early."""
@@ -103,7 +113,12 @@ def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
     labels = {"projection": [row.name for row in projections], "source": [row.source for row in projections]}
     yield from _families(CounterMetricFamily, _PROJECTION_COUNTERS, labels, projections)
     yield from _families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
-    yield _states(projections)
+    yield _states(
+        "tideline_projection_state",
+        "1 for the state that the projection is in, else 0.",
+        "projection",
+        projections,
+    )
     quarantined = GaugeMetricFamily(
         "tideline_projection_quarantined_tables",
         "Tables that are not followed any more.",
@@ -118,6 +133,13 @@ def _copies(copies: Sequence[CopyStatus]) -> Iterable[Metric]:
     labels = {"policy": [row.policy for row in copies]}
     yield from _families(CounterMetricFamily, _COPY_COUNTERS, labels, copies)
     yield from _families(GaugeMetricFamily, _COPY_GAUGES, labels, copies)
+
+
+def _flats(flats: Sequence[FlatStatus]) -> Iterable[Metric]:
+    yield from _families(GaugeMetricFamily, _FLAT_GAUGES, {"flat": [row.name for row in flats]}, flats)
+    yield _states(
+        "tideline_flat_state", "1 for the state that the flat table's loop is in, else 0.", "flat", flats
+    )
 
 
 def _families(
@@ -136,12 +158,8 @@ def _families(
         yield family
 
 
-def _states(rows: Sequence[ProjectionView]) -> Metric:
-    family = GaugeMetricFamily(
-        "tideline_projection_state",
-        "1 for the state that the projection is in, else 0.",
-        labels=("projection", "state"),
-    )
+def _states(name: str, text: str, label: str, rows: Sequence[ProjectionView | FlatStatus]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label, "state"))
     for row in rows:
         for state in LoopState:
             family.add_metric((row.name, state.value), float(row.state == state.value))

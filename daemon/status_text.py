@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
+    from daemon.status import CopyStatus, DaemonStatus, FlatStatus, ProjectionView, SourceStatus
 
 
 def status_text(status: DaemonStatus) -> str:
@@ -23,6 +23,21 @@ def status_text(status: DaemonStatus) -> str:
         ),
         _table(
             ("COPIES", "FILES", "BYTES", "WAITING", "FALLBACKS", "MISMATCHES"), map(_copy_row, status.copies)
+        ),
+        _table(
+            (
+                "FLAT TABLE",
+                "NAME",
+                "STATE",
+                "BATCH",
+                "ROWS",
+                "BEHIND",
+                "LAG",
+                "COLUMNS",
+                "MISFITS",
+                "UNSEALED",
+            ),
+            map(_flat_row, status.flats),
         ),
         _problems(status),
     ]
@@ -71,6 +86,21 @@ def _copy_row(copies: CopyStatus) -> tuple[str, ...]:
     )
 
 
+def _flat_row(flat: FlatStatus) -> tuple[str, ...]:
+    return (
+        flat.table,
+        flat.name,
+        flat.state,
+        number_text(flat.batch),
+        number_text(flat.rows),
+        number_text(flat.lag_records),
+        duration_text(flat.lag_s),
+        number_text(flat.columns),
+        number_text(flat.misfits),
+        number_text(flat.seal_backlog),
+    )
+
+
 def _problems(status: DaemonStatus) -> str:
     lines = [f"{name}: no heartbeat" for name in status.stuck]
     lines += [f"source {source.name}: {source.problem}" for source in status.sources if source.problem]
@@ -78,6 +108,7 @@ def _problems(status: DaemonStatus) -> str:
         if view.problem:
             lines.append(f"{view.name}: {view.problem}")
         lines += [f"{view.name}: not following {table}" for table in view.quarantined]
+    lines += [f"flat:{flat.name}: {flat.problem}" for flat in status.flats if flat.problem]
     return "\n".join(["PROBLEMS", *lines]) if lines else ""
 
 

@@ -12,6 +12,7 @@ caller has to decide, which is why they exist at all::
     │   ├── FilesUnavailable
     │   ├── HBaseUnavailable
     │   ├── KeyLogUnavailable
+    │   ├── DriverEnded             a flat table's Spark driver ended, or told nothing for too long
     │   ├── ServerFault             the metastore answered "internal error": retried a few times, then the event's table is at fault
     │   └── AmbiguousCall           sent, but no answer came: it may have been applied
     ├── Refused                     the other side understood and said no: repeating changes nothing
@@ -116,6 +117,13 @@ class KeyLogUnavailable(Transient):
 
     code = "keylog-unavailable"
     default_hint = "Check that the database runs, and keylog.url, its user and its password."
+
+
+class DriverEnded(Transient):
+    """A flat table's Spark driver ended without being asked to, or told nothing for too long."""
+
+    code = "driver-ended"
+    default_hint = "It is started again and goes on where it was; its own last words tell why it ended."
 
 
 class ServerFault(Transient):
@@ -268,14 +276,18 @@ class TableAltered(Inconsistent):
     """A flat table's columns, comments or parameters are not as Tideline wrote them."""
 
     code = "table-altered"
-    default_hint = "Flat tables are Tideline's to alter: undo the change, or begin a new table beside this one."
+    default_hint = (
+        "Flat tables are Tideline's to alter: undo the change, or begin a new table beside this one."
+    )
 
 
 class TopicReplaced(Inconsistent):
     """A topic of raw events is not the one that was read so far: created anew under its name, or cut back."""
 
     code = "topic-replaced"
-    default_hint = "Old offsets mean nothing in a new topic: begin with a new checkpoint; the table's rows stay."
+    default_hint = (
+        "Old offsets mean nothing in a new topic: begin with a new checkpoint; the table's rows stay."
+    )
 
 
 class TargetDiverged(Inconsistent):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.failpoints import failpoint
 from state.errors import TidelineError, Transient
-from streaming.progress import batch_event, upkeep_event
+from streaming.progress import batch_event, idle_event, upkeep_event
 from streaming.source import offsets_of
 
 
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 IDLE_S: Final = 1.0
 """How often a silent stream is looked after."""
+IDLE_TELL_S: Final = 10.0
+"""How often it is told that the stream is silent: whoever supervises knows then that it is not stuck."""
+
+
+class _Stopped(Exception):  # noqa: N818 - nobody sees it but Spark, which ends the query by it
+    """The run ends before this batch has begun; it is the first of the next run."""
 
 
 class Driver:
@@ -41,6 +47,7 @@ class Driver:
         self._lock = threading.Lock()
         self._error: TidelineError | None = None
         self._stopping = threading.Event()
+        self._told_s = time.monotonic()
 
     def stop(self) -> None:
         """Ask the run to end after the batch at hand; may be called from a signal handler."""
@@ -63,7 +70,8 @@ class Driver:
                     break
                 self._look_after(query)
         finally:
-            query.stop()
+            with self._lock:  # after the batch at hand
+                query.stop()
         if self._error is not None:
             raise self._error
         with self._lock:
@@ -81,6 +89,8 @@ class Driver:
         parts, started = self._parts, time.monotonic()
         try:
             with self._lock:
+                if self._stopping.is_set():
+                    raise _Stopped
                 upkeep = self._keep()
                 topic = parts.check_topic()
                 kept = time.monotonic()
@@ -124,6 +134,9 @@ class Driver:
             self._lock.release()
         if upkeep.sealed or upkeep.dropped or upkeep.deleted:
             self._progress(upkeep_event(upkeep))
+        elif time.monotonic() - self._told_s >= IDLE_TELL_S:
+            self._told_s = time.monotonic()
+            self._progress(idle_event())
 
 
 def _lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:

@@ -1,6 +1,6 @@
 """What the driver tells while it runs: one JSON object after every batch, for metrics and people.
 
-``started``, ``progress``, ``upkeep``, ``stopped``: the daemon reads them line by line from a pipe, so a line is whole or not there, and a
+``started``, ``progress``, ``upkeep``, ``idle``, ``stopped``: the daemon reads them line by line from a pipe, so a line is whole or not there, and a
 reader that has gone must not stop the stream.
 """
 
@@ -90,6 +90,11 @@ def batch_event(
 def upkeep_event(upkeep: Upkeep) -> dict[str, Any]:
     """The table was kept while the source was silent."""
     return {"event": "upkeep", **asdict(upkeep)}
+
+
+def idle_event() -> dict[str, Any]:
+    """No batch is at hand and the table is kept: the driver lives and waits for its source."""
+    return {"event": "idle"}
 
 
 def stopped_event(error: TidelineError | None) -> dict[str, Any]:

@@ -30,7 +30,8 @@ _COMMANDS: Final = {
     ),
     "keys": ("daemon.cli.keys", "keys", "Show which JSON keys people ask for, and decide about them."),
     "relay": ("daemon.cli.running", "relay", "Publish the sources' notification logs, and do nothing else."),
-    "run": ("daemon.cli.running", "run", "Run the daemon: relays and projections."),
+    "run": ("daemon.cli.running", "run", "Run the daemon: relays, projections, flat tables."),
+    "split": ("daemon.cli.split", "split", "Run, seal, backfill and plan flat tables."),
     "status": ("daemon.cli.status", "status", "Show how far everything is, and what does not run."),
     "timeline": (
         "daemon.cli.timeline",

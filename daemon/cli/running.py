@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @config_option
 @click.pass_context
 def run(ctx: click.Context, config_path: Path | None) -> None:
-    """Run the daemon: relays and projections, until SIGTERM.
+    """Run the daemon: relays, projections and the drivers of flat tables, until SIGTERM.
 
     The first SIGTERM or SIGINT drains for supervisor.drain_s at most and exits with 0; the second exits with 1 at once.
     """
@@ -60,7 +60,8 @@ def _run(config_path: Path | None, *, projections: bool) -> int:
     from daemon.config import find_file, load_config
     from daemon.service import run_daemon
 
-    code = run_daemon(load_config(find_file(config_path)), projections=projections)
+    path = find_file(config_path)
+    code = run_daemon(load_config(path), projections=projections, config_file=path)
     if code:
         _leave_behind(code)
     return code

@@ -20,8 +20,9 @@ from daemon.lock import state_lock
 from daemon.logs import LogSettings, configure_logs
 from daemon.metrics import Metrics
 from daemon.partitions import PartitionAnswers
-from daemon.reporting import ProjectionPart, Reporter, SourcePart
+from daemon.reporting import FlatPart, ProjectionPart, Reporter, SourcePart
 from daemon.service.catalog import build_catalog
+from daemon.service.flat import build_flat
 from daemon.service.replicas import build_replication
 from daemon.service.sources import source_part
 from daemon.signals import stop_signals
@@ -55,10 +56,16 @@ class Parts:
     projections: tuple[ProjectionPart, ...]
     timelines: tuple[TimelineView, ...] = ()
     partitions: tuple[PartitionView, ...] = ()
+    flats: tuple[FlatPart, ...] = ()
 
 
-def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts:
-    """Build from the settings; without ``projections`` only the relays. Opens no connection and no file."""
+def build_parts(
+    config: Config, metrics: Metrics, *, projections: bool, config_file: Path | None = None
+) -> Parts:
+    """Build from the settings; without ``projections`` only the relays. Opens no connection and no file.
+
+    ``config_file`` is where the settings are from, for processes that read them themselves.
+    """
     sources = [
         source_part(config, name, metrics)
         for name, source in config.sources.items()
@@ -66,10 +73,16 @@ def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts
     ]
     replicas = [build_replication(config, name, metrics) for name in config.policies] if projections else []
     catalogs = [build_catalog(config, name, metrics) for name in config.catalog] if projections else []
+    flats = [
+        build_flat(config, name, metrics, config_file)
+        for name, flat in config.flat.items()
+        if projections and flat.run and flat.is_written
+    ]
     jobs = (
         *(job for job, _ in sources),
         *(job for job, _ in replicas),
         *(catalog.job for catalog in catalogs),
+        *(job for job, _ in flats),
     )
     return Parts(
         jobs,
@@ -77,27 +90,30 @@ def build_parts(config: Config, metrics: Metrics, *, projections: bool) -> Parts
         (*(part for _, part in replicas), *(catalog.part for catalog in catalogs)),
         tuple(catalog.timelines for catalog in catalogs),
         tuple(catalog.partitions for catalog in catalogs if catalog.partitions is not None),
+        tuple(part for _, part in flats),
     )
 
 
-def run_daemon(config: Config, *, projections: bool = True) -> int:
+def run_daemon(config: Config, *, projections: bool = True, config_file: Path | None = None) -> int:
     """Run until SIGTERM or SIGINT; return the exit code: 0 after an orderly end, 1 where a loop did not end in time.
+
+    ``config_file`` is where ``config`` was read from, for the processes that the daemon starts.
 
     Raises ConfigError and StateLocked before anything has started. Main thread only.
     """
     configure_logs(LogSettings(config.logs.level, config.logs.format, config.logs.repeat_s, config.secrets()))
     with stop_signals() as asked, state_lock(config.state.dir):
-        daemon = _Daemon(config, projections=projections)
+        daemon = _Daemon(config, projections=projections, config_file=config_file)
         return daemon.run(asked)
 
 
 class _Daemon:
     """Everything that runs, for the time that it does."""
 
-    def __init__(self, config: Config, *, projections: bool) -> None:
+    def __init__(self, config: Config, *, projections: bool, config_file: Path | None) -> None:
         self._config = config
         metrics = Metrics(self._status)
-        parts = build_parts(config, metrics, projections=projections)
+        parts = build_parts(config, metrics, projections=projections, config_file=config_file)
         rules = config.supervisor
         self._supervisor = Supervisor(
             parts.jobs,
@@ -105,7 +121,7 @@ class _Daemon:
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=metrics,
         )
-        self._reporter = Reporter(self._supervisor, parts.sources, parts.projections)
+        self._reporter = Reporter(self._supervisor, parts.sources, parts.projections, parts.flats)
         views = Views(
             self._status,
             self._supervisor.stuck,

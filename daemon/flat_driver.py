@@ -1,0 +1,175 @@
+"""A Spark driver as a child process: started, listened to, ended.
+
+The child is ``tideline split run``. It tells how it goes as JSON lines on a pipe; what it and its JVM write otherwise is passed on to
+the daemon's log. It leads a process group of its own, so that ending it ends its JVM: a driver whose JVM lived on could still
+write while the next one begins. When the daemon dies the child ends by itself (``daemon.leash``).
+
+What comes from the child has limits: a line that is too long or no JSON object is counted and left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+
+EVENT_BYTES_MAX: Final = 1 << 20
+LOG_BYTES_MAX: Final = 8 * 1024
+LAST_WORDS: Final = 8
+"""Lines of the driver's own output that are kept, for the error that tells of its end."""
+_CHUNK: Final = 64 * 1024
+_END_S: Final = 10.0
+_STEP_S: Final = 0.1
+
+
+class Lines:
+    """Cuts a stream of bytes into lines of at most ``bytes_max``; longer ones are left out and counted."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._rest = b""
+        self._is_skipping = False
+        self.refused = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the lines that ``data`` completes, without their ends."""
+        *whole, rest = (self._rest + data).split(b"\n")
+        for line in whole:
+            if self._is_skipping:
+                self._is_skipping = False
+            elif len(line) > self._bytes_max:
+                self.refused += 1
+            else:
+                yield line
+        self._rest = self._kept(rest)
+
+    def _kept(self, rest: bytes) -> bytes:
+        if not self._is_skipping and len(rest) > self._bytes_max:
+            self.refused += 1
+            self._is_skipping = True
+        return b"" if self._is_skipping else rest
+
+
+class DriverProcess:
+    """One run of a driver, a context manager: at its end nothing of the driver is left. Used by one thread."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._events = Lines(EVENT_BYTES_MAX)
+        self._output = Lines(LOG_BYTES_MAX)
+        self._malformed = 0
+        self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._pipe, child_end = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [*command, "--progress-fd", str(child_end)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(child_end,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(self._pipe)
+            raise ConfigError(
+                "the driver's program cannot be started", program=command[0], reason=str(error)
+            ) from error
+        finally:
+            os.close(child_end)
+        self._selector = selectors.DefaultSelector()
+        assert self._process.stdout is not None
+        self._stdout = self._process.stdout.fileno()
+        for descriptor in (self._pipe, self._stdout):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id, and its group's."""
+        return self._process.pid
+
+    @property
+    def refused(self) -> int:
+        """Lines on the pipe that were too long or no JSON object."""
+        return self._events.refused + self._malformed
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative where a signal ended it."""
+        return self._process.poll()
+
+    def listen(self, timeout_s: float) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """Wait at most ``timeout_s`` and return what came: events, and lines of output."""
+        events: list[Mapping[str, Any]] = []
+        output: list[str] = []
+        if not self._selector.get_map():
+            time.sleep(min(timeout_s, _STEP_S))  # both pipes are closed: only its end is left to come
+            return events, output
+        for key, _ in self._selector.select(timeout_s):
+            data = self._read(key.fd)
+            if key.fd == self._pipe:
+                events += self._parsed(data)
+            else:
+                output += [
+                    line.decode(errors="replace").rstrip() for line in self._output.feed(data) if line.strip()
+                ]
+        self.last_words.extend(output)
+        return events, output
+
+    def ask_to_stop(self) -> None:
+        """Ask it to end after the batch at hand."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the whole group at once: everything that a driver does may be cut off at any moment."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with suppress(
+            subprocess.TimeoutExpired
+        ):  # the kernel holds it: the table's lock then refuses the next one
+            self._process.wait(_END_S)
+        self._selector.close()
+        os.close(self._pipe)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+    def _read(self, descriptor: int) -> bytes:
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self._selector.unregister(descriptor)
+        return data
+
+    def _parsed(self, data: bytes) -> Iterator[Mapping[str, Any]]:
+        for line in self._events.feed(data):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                event = None
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                yield event
+            else:
+                self._malformed += 1
