@@ -83,13 +83,24 @@ def _hour(
 
 def _raw(rewriter: Rewriter) -> Any:
     """Return the raw rows with ``value``, and the raw table's partition columns where it has any."""
+    from pyspark.errors import AnalysisException
+
     settings, spark = rewriter.settings, rewriter.spark
-    if not settings.raw_table:
+    if not (settings.raw_table or settings.raw_location):
         raise ConfigError("backfilling needs the raw table", setting="raw_table", table=settings.name)
-    if "/" in settings.raw_table:
-        lines = spark.read.option("recursiveFileLookup", "true").text(settings.raw_table)
-        return with_columns(lines, arrival="0")
-    table = spark.table(settings.raw_table)
+    try:
+        if settings.raw_location:
+            lines = spark.read.option("recursiveFileLookup", "true").text(settings.raw_location)
+            return with_columns(lines, arrival="0")
+        table = spark.table(settings.raw_table)
+    except AnalysisException as error:
+        raise ConfigError(
+            "Spark cannot read the raw table",
+            raw_table=settings.raw_table,
+            raw_location=settings.raw_location or None,
+            reason=str(error)[:300],
+            hint="Spark looks for it in its own catalog: give flat.NAME.raw_files where it is a directory of JSON lines.",
+        ) from error
     names = [column.name for column in settings.partition_columns if column.name in table.columns]
     return table.selectExpr(f"cast({quoted(settings.raw_column)} as string) as value", *map(quoted, names))
 
