@@ -159,13 +159,16 @@ class BatchRunner:
         looking = stream.looking
         counts = {hour: folded(looking.counts(files)) for hour, files in written.hours.items()}
         misfits = {
-            hour: looking.misfits(files, counts[hour].nonnull[0]) for hour, files in written.hours.items()
+            hour: looking.misfits(files, counts[hour].nonnull[0], plan.layout)
+            for hour, files in written.hours.items()
         }
         letters = {reason: list(files) for reason, files in written.letters.items()}
         totals = {reason: folded(looking.counts(files)).rows for reason, files in letters.items()}
         if written.seen["malformed"] and written.hours:
             files = [path for listed in written.hours.values() for path in listed]
-            letters[Reason.MALFORMED.value] = looking.copy_malformed(files, f"{written.directory}/malformed")
+            letters[Reason.MALFORMED.value] = looking.copy_malformed(
+                files, f"{written.directory}/malformed", plan.layout
+            )
         rules = stream.settings.rules
         hours = {hour: observed(plan.layout, each, misfits[hour], rules) for hour, each in counts.items()}
         return StagedBatch(

@@ -14,6 +14,7 @@ from state.columns.slots import RESCUED, Layout
 from streaming.footers import FooterReader, Kind
 from streaming.observing import FileCounts, Misfits
 from streaming.routing import hour_of_destination
+from streaming.schema import quoted
 from streaming.split import MALFORMED, split
 from streaming.staging import TO, routed
 from streaming.table.nonnull import retained_nonnull
@@ -60,17 +61,17 @@ class Looking:
         """Return what the footers tell, by position."""
         return [_counts(self.footers.read(path)) for path in files]
 
-    def misfits(self, files: Sequence[str], rescued: int) -> Misfits:
+    def misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
         """Return a look at the rows in ``_rescued``, of which ``files`` hold ``rescued``."""
         if not rescued:
             return Misfits(0, ())
-        rows = self._rescued(files).limit(self.settings.limits.sample_rows)
+        rows = self._rescued(files, layout).limit(self.settings.limits.sample_rows)
         small = rows.filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}").collect()
         return Misfits(rescued, tuple(row[RESCUED] for row in small))
 
-    def copy_malformed(self, files: Sequence[str], directory: str) -> list[str]:
+    def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
         """Write the raw texts of malformed rows of ``files`` to ``directory``, and return the files there."""
-        texts = self._rescued(files).withColumnRenamed(RESCUED, "value")
+        texts = self._rescued(files, layout).withColumnRenamed(RESCUED, "value")
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
         writer = bare.filter(MALFORMED).select(RESCUED).coalesce(1).write.mode("overwrite")
         writer.option("compression", self.settings.compression).orc(directory)
@@ -86,8 +87,11 @@ class Looking:
         listed: Sequence[Any] = self.storage.list(directory)
         return [f"{directory}/{found.name}" for found in listed if found.name.endswith(".orc")]
 
-    def _rescued(self, files: Sequence[str]) -> Any:
-        return self.spark.read.schema(f"{RESCUED} string").orc(list(files)).filter(f"{RESCUED} IS NOT NULL")
+    def _rescued(self, files: Sequence[str], layout: Layout) -> Any:
+        """Read ``_rescued`` alone; every column is named, as files without names are refused under fewer than they have."""
+        schema = ", ".join(f"{quoted(slot.name)} string" for slot in layout.slots)
+        rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
+        return rows.filter(f"{RESCUED} IS NOT NULL")
 
 
 def _counts(footer: Footer) -> FileCounts:
