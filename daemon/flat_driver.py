@@ -31,6 +31,8 @@ EVENT_BYTES_MAX: Final = 1 << 20
 LOG_BYTES_MAX: Final = 8 * 1024
 LAST_WORDS: Final = 8
 """Lines of the driver's own output that are kept, for the error that tells of its end."""
+_STACK: Final = ("\t", " ")
+"""How lines of a Java stack trace begin: what went wrong stands above them."""
 _CHUNK: Final = 64 * 1024
 _END_S: Final = 10.0
 _STEP_S: Final = 0.1
@@ -126,7 +128,7 @@ class DriverProcess:
                 output += [
                     line.decode(errors="replace").rstrip() for line in self._output.feed(data) if line.strip()
                 ]
-        self.last_words.extend(output)
+        self.last_words.extend(line for line in output if not line.startswith(_STACK))
         return events, output
 
     def ask_to_stop(self) -> None:

@@ -18,7 +18,7 @@ from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
 from streaming.fills import counts_of
 from streaming.parameters import FLAT_BYTES, RAW_BYTES, VALUES
-from streaming.table.parameters import ROWS
+from streaming.table.parameters import ROWS, SEALED
 
 
 if TYPE_CHECKING:
@@ -58,9 +58,12 @@ class Outlook:
         return {
             "columns": [_column(slot, window) for slot in state.layout.slots],
             "partitions": len(partitions),
+            "sealed": sum(each.parameters.get(SEALED) == "true" for each in partitions),
+            "sealed_raw_bytes": _bytes(partitions, RAW_BYTES, sealed=True),
+            "hours": [partitions[0].hour, partitions[-1].hour] if partitions else None,
             "rows": sum(int(each.parameters.get(ROWS, 0)) for each in partitions),
-            "raw_bytes": sum(int(each.parameters.get(RAW_BYTES, 0)) for each in partitions),
-            "flat_bytes": sum(int(each.parameters.get(FLAT_BYTES, 0)) for each in partitions),
+            "raw_bytes": _bytes(partitions, RAW_BYTES),
+            "flat_bytes": _bytes(partitions, FLAT_BYTES, sealed=True),
             "keys": [
                 {"key": why.key.text, "verdict": why.verdict.value, "reason": why.reason, "rank": why.rank}
                 for why in sorted(whys, key=lambda why: why.key)[:KEYS_SHOWN_MAX]
@@ -141,6 +144,12 @@ def _column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object
         "misfits": 0 if seen is None else seen.total.misfits,
         "former": slot.former_name,
     }
+
+
+def _bytes(partitions: Sequence[HourPartition], name: str, *, sealed: bool = False) -> int:
+    """Add up a size; only sealed hours know that of their files."""
+    counted = (each for each in partitions if not sealed or each.parameters.get(SEALED) == "true")
+    return sum(int(each.parameters.get(name, 0)) for each in counted)
 
 
 def _counts(partition: HourPartition) -> dict[int, int] | None:

@@ -85,7 +85,7 @@ def _response(
         given = _parameters(request, known, roomy)
         body, code = answer(request.path_params.get("name", "").lower(), given), 200
     except TidelineError as error:
-        body, code = failure(error), _status(error)
+        body, code = failure(error), status_of(error)
     content = orjson.dumps(body, default=str)
     return Response(content, code, {**headers, "content-type": "application/json"})
 
@@ -101,7 +101,8 @@ def _parameters(request: Request, known: frozenset[str], roomy: frozenset[str]) 
     return given
 
 
-def _status(error: TidelineError) -> int:
+def status_of(error: TidelineError) -> int:
+    """Return the HTTP status that says what an error means for the asker."""
     if isinstance(error, NotFound):
         return 404
     return 400 if isinstance(error, BadInput | Refused) else 503

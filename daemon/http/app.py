@@ -1,8 +1,8 @@
 """The routes: GET only, nothing that changes anything and no secrets; timelines and partitions alone take parameters.
 
-Every answer but those about partitions is made from values that other threads have left ready, without locks that an apply loop could
+Every answer but those about partitions and flat tables is made from values that other threads have left ready, without locks that an apply loop could
 hold and without asking any other system, so that a probe is answered while the metastore is down. Partitions are read from
-their store by threads of their own, which may wait for a change that is being written. ``/livez`` speaks of heartbeats alone:
+their store, flat tables from the key log, by threads of their own, which may wait. ``/livez`` speaks of heartbeats alone:
 restarting the process helps a loop that hangs, never a dependency that is away. ``/readyz`` says whether what is served is
 fresh.
 """
@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daemon.http.flat import flat_routes
 from daemon.http.page import status_page
 from daemon.http.partitions import partition_routes
 from daemon.http.timelines import timeline_routes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
+    from daemon.flat_tables import FlatAnswers
     from daemon.partitions import PartitionAnswers
     from daemon.status import DaemonStatus
     from daemon.timelines import TimelineAnswers
@@ -53,6 +55,8 @@ class Views:
     """None where no catalog is configured."""
     partitions: PartitionAnswers | None = None
     """None where no table is indexed."""
+    flats: FlatAnswers | None = None
+    """None where no flat table is configured."""
 
 
 def build_app(views: Views) -> Starlette:
@@ -60,6 +64,7 @@ def build_app(views: Views) -> Starlette:
     routes = _Routes(views)
     timelines = [] if views.timelines is None else timeline_routes(views.timelines, _HEADERS)
     partitions = [] if views.partitions is None else partition_routes(views.partitions, _HEADERS)
+    flats = [] if views.flats is None else flat_routes(views.flats, _HEADERS)
     return Starlette(
         routes=[
             Route("/", routes.page, methods=["GET"]),
@@ -69,6 +74,7 @@ def build_app(views: Views) -> Starlette:
             Route("/api/v1/status", routes.status, methods=["GET"]),
             *timelines,
             *partitions,
+            *flats,
         ],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from daemon.status_text import status_text
 
@@ -27,7 +28,7 @@ pre { overflow-x: auto; }
 </head>
 <body>
 <pre>$text</pre>
-<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
+$flats<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
 </body>
 </html>
 """)
@@ -35,4 +36,11 @@ pre { overflow-x: auto; }
 
 def status_page(status: DaemonStatus) -> str:
     """Return the page; names and messages come from outside and are escaped."""
-    return _PAGE.substitute(host=escape(status.host), text=escape(status_text(status)))
+    flats = " · ".join(
+        f'<a href="/flat/{quote(flat.name)}">{escape(flat.table)}</a>' for flat in status.flats
+    )
+    return _PAGE.substitute(
+        host=escape(status.host),
+        text=escape(status_text(status)),
+        flats=f'<p><a href="/flat">flat tables</a>: {flats}</p>\n' if flats else "",
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.asking import STATUS_FILE
+from daemon.flat_tables import FlatAnswers
 from daemon.http.app import Views, build_app
 from daemon.http.server import HttpServer, write_atomically
 from daemon.lock import state_lock
@@ -122,6 +123,7 @@ class _Daemon:
             measures=metrics,
         )
         self._reporter = Reporter(self._supervisor, parts.sources, parts.projections, parts.flats)
+        self._flats = FlatAnswers(config, lambda: self._status().flats) if config.flat else None
         views = Views(
             self._status,
             self._supervisor.stuck,
@@ -129,6 +131,7 @@ class _Daemon:
             config.http.lag_ready_s,
             TimelineAnswers(parts.timelines, self._newest) if parts.timelines else None,
             PartitionAnswers(parts.partitions, self._newest) if parts.partitions else None,
+            self._flats,
         )
         self._http = HttpServer(build_app(views), config.http.host, config.http.port)
         self._written = _StatusFile(config.state.dir / STATUS_FILE)
@@ -160,6 +163,8 @@ class _Daemon:
         self._reporter.state = "stopped"
         self._written.write(self._reporter.status())
         self._http.close()
+        if self._flats is not None:
+            self._flats.close()
         if left:
             log.error("loops did not end in time and are left behind", loops=left)
             return 1

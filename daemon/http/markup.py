@@ -1,0 +1,78 @@
+"""Pieces of HTML pages that are made whole on the server: no scripts, nothing from elsewhere, texts from outside escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from string import Template
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+_PAGE: Final = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>$title</title>
+<style>
+body { font: 14px/1.5 ui-monospace, monospace; margin: 2em; color-scheme: light dark; }
+h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 2em; }
+table { border-collapse: collapse; }
+th, td { text-align: left; vertical-align: top; padding: 0 1.2em 0 0; }
+th { border-bottom: 1px solid; }
+td.n, th.n { text-align: right; white-space: nowrap; }
+td.t { white-space: nowrap; }
+tr.empty td, .dim { opacity: .6; }
+.bar { display: inline-block; width: 8em; height: .8em; background: #8883; }
+.bar i { display: block; height: 100%; background: #2a7fbf; }
+.wide { width: 32em; max-width: 90vw; }
+.bad { color: #c33; }
+</style>
+</head>
+<body>
+$body
+<p><a href="/">status</a> · <a href="/flat">flat tables</a> · <a href="$json">this as JSON</a></p>
+</body>
+</html>
+""")
+
+
+def table(head: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], classes: Sequence[str] = ()) -> str:
+    """Return a table of cells that are HTML already; ``head`` names columns with their class."""
+    lines = [
+        "<table>",
+        "<tr>" + "".join(f'<th class="{kind}">{text(name)}</th>' for name, kind in head) + "</tr>",
+    ]
+    for number, row in enumerate(rows):
+        kind = f' class="{classes[number]}"' if classes and classes[number] else ""
+        cells = "".join(f'<td class="{head[n][1]}">{cell}</td>' for n, cell in enumerate(row))
+        lines.append(f"<tr{kind}>{cells}</tr>")
+    return "\n".join([*lines, "</table>"])
+
+
+def bar(share: float | None) -> str:
+    """Return a share as a bar and a figure; ``-`` where it is not known."""
+    if share is None:
+        return '<span class="dim">-</span>'
+    width = min(100.0, max(0.0, 100 * share))
+    return f'<span class="bar"><i style="width:{width:.1f}%"></i></span> {percent_text(share)}'
+
+
+def percent_text(share: float) -> str:
+    """``42 %``, ``0.31 %``."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
+
+
+def text(value: object) -> str:
+    """Return a text from outside as HTML: markup escaped, control characters made visible."""
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(value))
+    return escape(shown)
+
+
+def page(title: str, body: str, json_path: str) -> str:
+    """Return a whole page around ``body``, which is HTML already."""
+    return _PAGE.substitute(title=text(title), body=body, json=escape(json_path))
