@@ -99,6 +99,8 @@ class ProjectionPart:
     counts: Callable[[], ReaderCounts | None] = lambda: None
     target: str | None = None
     copies: Callable[[], CopyStatus] | None = None
+    loading: Callable[[], Sequence[str]] = tuple
+    """Tables that are being loaded, with how far they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ class Reporter:
             undecodable=counts.dead_letters if counts else 0,
             unknown=counts.unknown if counts else 0,
             target=part.target,
+            loading=tuple(part.loading()),
         )
 
     def _flat(self, part: FlatPart, loop: LoopStatus, now_s: float) -> FlatStatus:

@@ -65,6 +65,8 @@ class ProjectionView:
     """Events of types that this version does not know."""
     target: str | None = None
     """Name of the target database, with its cluster; None where a projection has none."""
+    loading: tuple[str, ...] = ()
+    """Tables that are being loaded, with how far they are."""
 
 
 @dataclass(frozen=True, slots=True)

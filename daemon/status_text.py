@@ -39,6 +39,7 @@ def status_text(status: DaemonStatus) -> str:
             ),
             map(_flat_row, status.flats),
         ),
+        _loading(status),
         _problems(status),
     ]
     return "\n\n".join(block for block in blocks if block)
@@ -99,6 +100,11 @@ def _flat_row(flat: FlatStatus) -> tuple[str, ...]:
         number_text(flat.misfits),
         number_text(flat.seal_backlog),
     )
+
+
+def _loading(status: DaemonStatus) -> str:
+    lines = [f"{view.name}: {table}" for view in status.projections for table in view.loading]
+    return "\n".join(["LOADING", *lines]) if lines else ""
 
 
 def _problems(status: DaemonStatus) -> str:

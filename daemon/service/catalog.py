@@ -83,6 +83,7 @@ def build_catalog(config: Config, source: str, metrics: Metrics) -> CatalogParts
         source,
         status=lambda: late.built.status if late.built is not None else idle,
         counts=lambda: late.built.counts() if late.built is not None else None,
+        loading=lambda: late.built.loading() if late.built is not None else (),
     )
     timelines = TimelineView(
         source, facts_of(config, source), lambda: late.built.known() if late.built is not None else None
@@ -233,6 +234,10 @@ class _Catalog:
     def known_partitions(self) -> KnownPartitions | None:
         """What answers about partitions are made from, None before the state is read; for any thread."""
         return None if self.status.position is None else self._opened.partitions.known()
+
+    def loading(self) -> list[str]:
+        """Which tables are being loaded in pieces, and how far they are; for any thread."""
+        return self._opened.partitions.loading()
 
     def counts(self) -> ReaderStatus:
         """What the reader has met."""

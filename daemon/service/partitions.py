@@ -95,6 +95,11 @@ class PartitionDesk:
         if self.expressions is not None:
             self.expressions.close()
 
+    def loading(self) -> list[str]:
+        """Tell how far tables under load are; for any thread."""
+        under_load = self.projection.watch.under_load()
+        return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
+
     def count(self) -> None:
         """Tell how much is kept and loaded."""
         under_load = self.projection.watch.under_load().values()

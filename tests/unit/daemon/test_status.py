@@ -10,7 +10,7 @@ import pytest
 from daemon.projection import ProjectionStatus
 from daemon.relay import RelayStatus
 from daemon.reporting import ProjectionPart, Reporter, SourcePart
-from daemon.status import DaemonStatus
+from daemon.status import DaemonStatus, ProjectionView
 from daemon.status_text import bytes_text, duration_text, number_text, status_text
 from daemon.supervisor import Job
 from state.errors import GapDetected, MalformedEvent
@@ -52,6 +52,12 @@ def test_a_daemon_that_is_gone_is_shown_with_the_time_of_what_is_known() -> None
 
 def test_a_daemon_without_anything_to_do_is_one_line() -> None:
     assert len(status_text(daemon_status(sources=(), projections=(), copies=())).splitlines()) == 1
+
+
+def test_tables_that_are_being_loaded_are_shown_and_survive_json() -> None:
+    view = ProjectionView("catalog:lake", "lake", "following", loading=("shop.t, 500 of 2000 partitions",))
+    status = DaemonStatus.from_json(daemon_status(projections=(view,)).to_json())
+    assert status_text(status).endswith("LOADING\ncatalog:lake: shop.t, 500 of 2000 partitions")
 
 
 @pytest.mark.parametrize(
