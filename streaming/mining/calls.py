@@ -63,7 +63,10 @@ _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 def calls_of(custom: Iterable[CustomFunction]) -> dict[str, Call]:
     """Return every function by its lower-case name without database; a user's function replaces a built-in one of its name."""
-    own = {each.name.lower().rpartition(".")[2]: Call(each.style, each.document_argument, takes_many=True) for each in custom}
+    own = {
+        each.name.lower().rpartition(".")[2]: Call(each.style, each.document_argument, takes_many=True)
+        for each in custom
+    }
     return _BUILT_IN | own
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from streaming.mining.calls import calls_of
 from streaming.mining.fingerprint import fingerprint
+from streaming.mining.naming import Naming
 from streaming.mining.plans import plan_keys
 from streaming.mining.scanner import Scan
 from streaming.mining.tables import Tables
 from streaming.mining.tokens import nesting
 from streaming.mining.values import NOTHING, Form, MinedKeys, Parser, Unresolved
+from streaming.mining.words import Words
 
 
 if TYPE_CHECKING:
@@ -70,7 +72,8 @@ class Miner:
         is_deep = may_be_deep and nesting(text) > self.rules.nesting
         if is_deep or len(text) > self.rules.parsed_chars:
             return None
-        from streaming.mining.statements import NotParsed, Walk, parsed
+        from streaming.mining.parsing import NotParsed, parsed
+        from streaming.mining.statements import Walk
 
         for parser in _DIALECTS[form]:
             try:
@@ -83,7 +86,8 @@ class Miner:
 
     def _scanned(self, text: str, form: Form, database: str, deep: int) -> MinedKeys:
         """Scan a text, then what its strings hold: SQL inside a program, or inside SQL that no parser takes."""
-        scan = Scan.of(text, self._tables, self._calls, database, is_trino=form is Form.TRINO)
+        words = Words(text, self._calls, is_trino=form is Form.TRINO)
+        scan = Scan(words, Naming(words, self._tables, database), self._calls)
         found = [scan.run(Parser.SCANNER)]
         inside = [inner for inner in scan.strings() if self._tables.may_ask(inner)] if deep else []
         found.extend(

@@ -1,24 +1,19 @@
 """Keys out of a parsed statement: a walk over sqlglot's tree that knows where every column comes from.
 
-sqlglot parses; names are resolved here (``scopes``), because its own qualification wants a schema and rewrites the tree. The
-functions that take JSON apart are renamed in the token list before parsing, so that the tree holds their arguments as written:
-sqlglot would read the paths itself, and has other ideas of them (it drops ``$.0``, and warns where a variable stands in one).
-
-This module and no other knows sqlglot.
+sqlglot parses (``parsing``); names are resolved here (``scopes``), because its own qualification wants a schema, rewrites the tree and
+costs more than parsing. A value is followed through names, casts, fields and sub-queries; behind any other expression it is lost.
 """
 
 from __future__ import annotations
 
-import logging
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlglot import TokenType, exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot import exp
 
 from streaming.mining.calls import Path, read_path
 from streaming.mining.lineage import Lineage
+from streaming.mining.parsing import OURS
 from streaming.mining.schemas import schema_of
 from streaming.mining.scopes import Derived, Scope, Source, Union
 from streaming.mining.values import Style, Unresolved
@@ -33,53 +28,8 @@ if TYPE_CHECKING:
     from streaming.mining.values import MinedKeys, Parser
 
 
-_OURS: Final = "j__"
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
 """Parts of a SELECT that are not simply visited."""
-_FORMULAS: Final = (exp.Condition, exp.Alias, exp.Tuple, exp.Aliases)
-
-# It warns of what it keeps as text; the scanner reads that.
-logging.getLogger("sqlglot").setLevel(logging.ERROR)
-
-
-class NotParsed(Exception):  # noqa: N818 - an outcome that the miner handles; it never leaves this package
-    """This dialect does not take the text."""
-
-
-def parsed(text: str, dialect: str, calls: Mapping[str, Call]) -> list[exp.Expr]:
-    """Return the statements of ``text``; raise NotParsed where the dialect does not take all of it."""
-    speaker = Dialect.get_or_raise(dialect)
-    try:
-        words = speaker.tokenize(text)
-        for word, following in pairwise(words):
-            if following.token_type is TokenType.L_PAREN and word.text.lower() in calls:
-                word.text = _OURS + word.text.lower()
-                word.token_type = TokenType.VAR
-            elif word.token_type is TokenType.JSON:
-                word.token_type = TokenType.VAR
-        found = speaker.parser(error_level=ErrorLevel.IMMEDIATE).parse(words, text)
-    except (
-        SqlglotError,
-        RecursionError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        TypeError,
-        KeyError,
-    ) as error:
-        # Errors other than its own are its bugs on texts that nobody thought of; the scanner takes any text.
-        raise NotParsed(type(error).__name__) from error
-    statements = [each for each in found if each is not None]
-    if not all(map(_is_understood, statements)):
-        raise NotParsed("no statement")
-    return statements
-
-
-def _is_understood(statement: exp.Expr) -> bool:
-    """Whether it is a statement: not a text that sqlglot keeps (EXPLAIN, CREATE MACRO), nor a program's line, read as a formula."""
-    if isinstance(statement, exp.Command):
-        return not any("(" in str(part) or ":" in str(part) for part in statement.args.values())
-    return isinstance(statement, exp.Query) or not isinstance(statement, _FORMULAS)
 
 
 class Walk:
@@ -331,10 +281,10 @@ class Walk:
         if (
             not isinstance(node, exp.Anonymous)
             or not isinstance(node.this, str)
-            or not node.this.startswith(_OURS)
+            or not node.this.startswith(OURS)
         ):
             return None
-        call = self._calls[node.this.removeprefix(_OURS)]
+        call = self._calls[node.this.removeprefix(OURS)]
         arguments = node.expressions
         if len(arguments) <= call.document:
             return [()]

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.mining.calls import calls_of
+from streaming.mining.naming import Naming
 from streaming.mining.scanner import Scan
 from streaming.mining.tables import Tables
 from streaming.mining.values import MiningRules, Parser, Unresolved
+from streaming.mining.words import Words
 from tests.builders.mining import FUNCTIONS, RULES, mined, named, reasons
 
 
@@ -22,7 +24,8 @@ CALLS = calls_of(FUNCTIONS)
 
 
 def scanned(text: str) -> MinedKeys:
-    return Scan.of(text, Tables(RULES, CALLS), CALLS, "default", is_trino=False).run(Parser.SCANNER)
+    words = Words(text, CALLS, is_trino=False)
+    return Scan(words, Naming(words, Tables(RULES, CALLS), "default"), CALLS).run(Parser.SCANNER)
 
 
 NO_PARSER_TAKES = [
