@@ -96,15 +96,14 @@ class PartitionFollowerChange:
     def loaded(self, table: TableSeen, partitions: Iterable[PartitionSeen]) -> None:
         """Take all at once."""
         self.begin(table)
-        for partition in partitions:
-            self._put(table.name + STAGED, partition)
+        self._put(table.name + STAGED, list(partitions))
         self.finish(table)
 
     def put(self, name: str, partition: PartitionSeen) -> None:
         """Add or replace it, where it is staged if the table is under load."""
         target = self._target(name)
         if target is not None:
-            self._put(target, partition)
+            self._put(target, [partition])
 
     def described(self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None) -> None:
         """Change its parameters; one that is not known comes with the listing."""
@@ -140,8 +139,7 @@ class PartitionFollowerChange:
 
     def stage(self, name: str, partitions: Sequence[PartitionSeen]) -> None:
         """Write a piece."""
-        for partition in partitions:
-            self._put(name + STAGED, partition)
+        self._put(name + STAGED, partitions)
 
     def finish(self, table: TableSeen) -> None:
         """Put what is staged in the table's place."""
@@ -167,13 +165,12 @@ class PartitionFollowerChange:
                 return each
         return None
 
-    def _put(self, target: str, seen: PartitionSeen) -> None:
-        if seen.partition is None:
-            raise MalformedEvent("a partition is known by its name alone", table=target, spec=dict(seen.spec))
-        partition = settled(seen.partition, is_new=seen.is_new)
-        is_known = self._index.payload(target, partition.values) is not None
-        self._index.add(target, partition.values, self._packed(target, partition))
-        self._records.count(target, 0 if is_known else 1)
+    def _put(self, target: str, partitions: Sequence[PartitionSeen]) -> None:
+        found = {tuple(one.values): one for one in map(_settled, partitions)}
+        known = self._index.payloads(target, list(found))
+        for values, partition in found.items():
+            self._index.add(target, values, self._packed(target, partition))
+        self._records.count(target, known.count(None))
 
     def _packed(self, target: str, partition: Partition) -> bytes:
         record = self._records.get(target)
@@ -199,3 +196,9 @@ class PartitionFollowerChange:
     def _record_of(self, table: TableSeen) -> IndexRecord:
         assert table.whole is not None, table.name
         return IndexRecord.of(table, keep_dictionary(self._own, dictionary_of(table.whole)))
+
+
+def _settled(seen: PartitionSeen) -> Partition:
+    if seen.partition is None:
+        raise MalformedEvent("a partition is known by its name alone", spec=dict(seen.spec))
+    return settled(seen.partition, is_new=seen.is_new)

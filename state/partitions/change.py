@@ -109,9 +109,13 @@ class IndexChange:
 
     def payload(self, name: str, values: Sequence[str]) -> bytes | None:
         """Return what is kept of a partition, this change included; None where there is none. Errors as ``add``."""
+        return self.payloads(name, [values])[0]
+
+    def payloads(self, name: str, values: Sequence[Sequence[str]]) -> list[bytes | None]:
+        """Return what is kept of each of some partitions, in one question to the store. Errors as ``add``."""
         table = self._known(name)
-        found = next(iter(records.get_each(self._txn, table, [table.form.row(values)])))
-        return None if found is None else found[1]
+        found = records.get_each(self._txn, table, [table.form.row(one) for one in values])
+        return [None if content is None else content[1] for content in found]
 
     def load(self, name: str, partitions: Iterable[tuple[Sequence[str], bytes]]) -> int:
         """Replace a table's partitions by these (values, payload) and return how many came. Errors as ``add``."""
