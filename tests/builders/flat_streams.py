@@ -11,6 +11,7 @@ from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from streaming.assembly import assembled
 from streaming.driver import Driver
+from streaming.schema import quoted
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
 
 
@@ -85,14 +86,18 @@ class Stream:
         return self.parts(spark).maintenance.run(everything=True)
 
     def rows(self, spark: Any) -> list[dict[str, Any]]:
-        """Every row that lies in the table's partitions, read by Spark's own reader through their locations."""
+        """Every row in the table's partitions, read by Spark's own reader through their locations; values as text."""
         parts = self.parts(spark)
         table = parts.stream.table
         layout = table.read().layout
         found: list[dict[str, Any]] = []
         for partition in table.partitions():
             files = parts.stream.looking.files(str(partition.location))
-            rows = parts.sealer.rewriter.read(files, layout).collect() if files else []
+            if not files:
+                continue
+            names = [quoted(slot.name) for slot in layout.slots]
+            texts = [f"CAST({name} AS STRING) AS {name}" for name in names]
+            rows = parts.sealer.rewriter.read(files, layout).selectExpr(*texts).collect()
             found += [row.asDict() | {"hour": partition.hour} for row in rows]
         return found
 
