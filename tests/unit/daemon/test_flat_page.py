@@ -1,0 +1,277 @@
+"""What people see of a flat table: from the key log to JSON and HTML, with keys that nobody should trust."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from daemon.config import Config
+from daemon.flat_tables import FlatAnswers
+from daemon.http.app import Views, build_app
+from daemon.http.markup import bar, percent_text, text
+from daemon.http.server import HttpServer
+from daemon.metrics import Metrics
+from daemon.status import FlatStatus
+from state.columns.paths import KeyPath
+from streaming.keylog.log import KeyLog
+from streaming.keylog.snapshots import FlatChange, FlatTable, save_table
+from tests.builders.daemons import daemon_status
+from tests.builders.keylogs import FLAT, RAW, ask
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from streaming.keylog.asking import Ask
+
+
+HOSTILE = KeyPath(("<script>alert('x')</script>", 'a"b&c\x00\n', "${body}"))
+VOID = {"meta", "br"}
+HOUR = 1_460_000_000 // 3_600 * 3_600
+
+
+class Checker(HTMLParser):
+    """Fails for a tag that is not closed in its order; collects texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.widths: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.widths += [value for name, value in attrs if name == "style" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def checked(html: str) -> Checker:
+    checker = Checker()
+    checker.feed(html)
+    checker.close()
+    assert checker.open == []
+    assert "script" not in checker.tags
+    return checker
+
+
+def column(index: int, key: KeyPath | None, **changes: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "index": index,
+        "name": f"c{index}",
+        "key": None if key is None else key.text,
+        "type": "string",
+        "state": "live" if key else "reserved",
+        "first_seen_hour": HOUR,
+        "last_seen_hour": HOUR + 3_600,
+        "fill": 0.421,
+        "misfits": 0,
+        "former": None,
+    }
+    return told | changes
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "columns": [
+            column(0, None),
+            column(1, HOSTILE),
+            column(2, KeyPath(("gone",)), state="empty", fill=None, former="<b>old"),
+        ],
+        "partitions": 3,
+        "sealed": 2,
+        "hours": [HOUR, HOUR + 7_200],
+        "rows": 1_234_567,
+        "raw_bytes": 9_000,
+        "sealed_raw_bytes": 8_000,
+        "flat_bytes": 1_000,
+        "keys": [],
+        "waiting": [{"key": "$.waits", "kind": "wait", "reason": "tinyint so far, after <3 values"}],
+    }
+    return told | changes
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[KeyLog]:
+    opened = KeyLog.open(f"sqlite:///{tmp_path}/state/keylog.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config.model_validate(
+        {
+            "flat": {"events": {"table": FLAT, "raw_table": RAW}},
+            "state": {"dir": str(tmp_path / "state")},
+        }
+    )
+
+
+@pytest.fixture
+def flats() -> list[FlatStatus]:
+    return [
+        FlatStatus("events", FLAT, "backing-off", batch=12, lag_records=7, problem="<i>killed", told_s=1.0)
+    ]
+
+
+@pytest.fixture
+def server(config: Config, flats: list[FlatStatus], tmp_path: Path) -> Iterator[HttpServer]:
+    answers = FlatAnswers(config, lambda: flats)
+    status = daemon_status(flats=tuple(flats))
+    registry = Metrics(lambda: status).registry
+    views = Views(lambda: status, list, registry, lag_ready_s=300, flats=answers)
+    running = HttpServer(build_app(views), "127.0.0.1", 0)
+    running.start(tmp_path)
+    yield running
+    running.close()
+    answers.close()
+
+
+def asked(log: KeyLog, *asks: Ask) -> None:
+    """Record questions of just now."""
+    log.record([replace(each, at_s=int(time.time())) for each in asks], source="hive", position=None)
+
+
+def get(server: HttpServer, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def told(log: KeyLog, **changes: Any) -> None:
+    history = [FlatChange(7, 0, 1_460_000_000, "append", 1, HOSTILE.text, "wanted & <seen>")]
+    save_table(log, FlatTable(FLAT, 7, 1_460_000_000, document(**changes)), history)
+
+
+def test_the_page_shows_the_table_as_the_driver_last_told_and_escapes_every_text(
+    log: KeyLog, server: HttpServer
+) -> None:
+    told(log)
+    asked(log, ask("waits", user="<u>ann"))
+    for name in ("events", quote(FLAT), FLAT.upper()):
+        code, html = get(server, f"/flat/{name}")
+        assert code == 200
+    page = checked(html)
+    shown = "".join(page.texts)
+    assert "<script>alert('x')</script>" in shown
+    assert "\x00" not in html
+    assert "was <b>old" in shown
+    assert "wanted & <seen>" in shown
+    assert "tinyint so far, after <3 values" in shown
+    assert "<i>killed" in shown
+    assert "1,234,567" in shown
+    assert "3 from 2016-04-07 03h to 2016-04-07 05h, 2 sealed" in shown
+    assert "7.8 KiB of JSON are 1000 B here, 12 % of it" in shown
+    assert page.widths == ["width:12.5%", "width:42.1%", "width:42.1%"]
+
+
+def test_the_page_says_how_old_it_is_while_the_driver_is_down(log: KeyLog, server: HttpServer) -> None:
+    told(log)
+    _, html = get(server, "/flat/events")
+    shown = "".join(checked(html).texts)
+    assert "2016-04-07 03:33:20 UTC" in shown
+    assert "backing-off, batch 12, 7 records behind" in shown
+
+
+def test_a_table_that_no_driver_has_told_of_has_a_page_too(server: HttpServer) -> None:
+    code, html = get(server, "/flat/events")
+    assert code == 200
+    assert "nothing known yet" in "".join(checked(html).texts)
+
+
+def test_a_table_without_a_sealed_hour_saves_nothing_that_is_known(log: KeyLog, server: HttpServer) -> None:
+    told(log, sealed_raw_bytes=0, flat_bytes=0)
+    _, html = get(server, "/flat/events")
+    assert "is known when its first hour is sealed" in "".join(checked(html).texts)
+
+
+def test_a_name_that_is_no_table_is_not_found_and_not_echoed_as_markup(server: HttpServer) -> None:
+    code, html = get(server, "/flat/%3Cscript%3E")
+    assert code == 404
+    checked(html)
+    assert get(server, "/api/v1/flat/none")[0] == 404
+
+
+def test_the_same_is_there_as_json(log: KeyLog, server: HttpServer) -> None:
+    told(log)
+    asked(log, ask("waits"), ask("gone", user="bob"))
+    answer = json.loads(get(server, "/api/v1/flat/events")[1])
+    assert [each["index"] for each in answer["columns"]] == [0, 1, 2]
+    assert answer["columns"][1]["key"] == HOSTILE.text
+    assert answer["columns"][2]["users"] == ["bob"]
+    assert answer["totals"]["saving"] == 0.875
+    assert answer["driver"]["state"] == "backing-off"
+    assert {each["key"]: each["verdict"] for each in answer["candidates"]}["$.waits"] == "waiting"
+    assert answer["changes"][0]["reason"] == "wanted & <seen>"
+    (listed,) = json.loads(get(server, "/api/v1/flat")[1])["flat"]
+    assert (listed["table"], listed["columns"], listed["rows"]) == (FLAT, 1, 1_234_567)
+
+
+def test_the_list_and_the_status_page_lead_to_the_tables(log: KeyLog, server: HttpServer) -> None:
+    told(log)
+    for path in ("/flat", "/"):
+        code, html = get(server, path)
+        assert code == 200
+        assert 'href="/flat/events"' in html
+        checked(html)
+
+
+def test_a_database_that_is_away_is_no_server_error(config: Config) -> None:
+    away = Config.model_validate(
+        {
+            "flat": {"events": {"table": FLAT, "raw_table": RAW}},
+            "keylog": {"url": "postgresql://nobody@127.0.0.1:1/none"},
+        }
+    )
+    server = HttpServer(
+        build_app(
+            Views(
+                daemon_status,
+                list,
+                Metrics(daemon_status).registry,
+                lag_ready_s=300,
+                flats=FlatAnswers(away, tuple),
+            )
+        ),
+        "127.0.0.1",
+        0,
+    )
+    server.start()
+    try:
+        assert get(server, "/flat/events")[0] == 503
+        assert get(server, "/livez")[0] == 200
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("share", "width", "percent"),
+    [(0.0, "0.0%", "0 %"), (0.0031, "0.3%", "0.31 %"), (1.0, "100.0%", "100 %"), (1.7, "100.0%", "170 %")],
+)
+def test_bars_stay_in_their_place(share: float, width: str, percent: str) -> None:
+    assert f"width:{width}" in bar(share)
+    assert percent_text(share) == percent
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert text("a\x1b[0m\u202e<") == "a\\x1b[0m\\u202e&lt;"
