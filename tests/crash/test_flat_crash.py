@@ -7,39 +7,25 @@ in ``_rescued``.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import uuid
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.sql import Session
-from handlers.failpoints import VARIABLE
 from handlers.metastore import Metastore
 from handlers.structs import Database
-from tests.builders.flat_readers import check_rows, read_table
-from tests.builders.flat_streams import Stream, rules
+from tests.builders.flat_killed import Killed
 from tests.integration.conftest import source, stack
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dev.stack.endpoints import ClusterEndpoints
 
 __all__ = ["source", "stack"]
 
 pytestmark = pytest.mark.crash
-HOUR_S = 3_600
-KEYS = ["epoch", "uuid", "n", "action"]
 BATCH = [
     "flat.evolve",
     "flat.evolved",
@@ -56,83 +42,6 @@ BATCH = [
 ]
 SEAL = ["flat.rewritten", "flat.switch", "flat.switched", "flat.replaced", "flat.deleted", "flat.kept:2"]
 WIDENING = ["flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped"]
-
-
-@dataclass
-class Killed:
-    """A table whose driver is killed again and again."""
-
-    base: Path
-    database: str
-    metastore_uri: str
-    sql: str
-    keys: list[str] = field(default_factory=lambda: list(KEYS))
-    rules: dict[str, Any] = field(default_factory=dict)
-    events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    files: int = 0
-    finished: set[str] = field(default_factory=set)
-
-    def land(self, hours: range, value: Callable[[int], Any], **more: Any) -> None:
-        """Send events of these hours; each hour's are a file, and a file is a batch."""
-        first = int(time.time()) // HOUR_S * HOUR_S - 20 * HOUR_S
-        stream = Stream.of_directory(self.base, self.database, rules(*self.keys))
-        for hour in hours:
-            rows = [
-                {
-                    "epoch": first + hour * HOUR_S + n,
-                    "uuid": f"{self.files}-{hour}-{n}",
-                    "n": value(n),
-                    "action": f"a{n % 3}",
-                    **more,
-                }
-                for n in range(20)
-            ]
-            # One row of the hour before, so that a batch has two hours to publish to.
-            rows[0]["epoch"] -= HOUR_S
-            self.events |= {row["uuid"]: row for row in rows}
-            stream.land(f"{self.files:04}", rows)
-            self.files += 1
-
-    def run(self, failpoint: str = "") -> int:
-        """Run the driver over what is there; return its exit code."""
-        given = {
-            "base": str(self.base),
-            "database": self.database,
-            "metastore": self.metastore_uri,
-            "keys": self.keys,
-            "rules": self.rules,
-        }
-        environment = {**os.environ, VARIABLE: failpoint} if failpoint else {**os.environ}
-        command = [sys.executable, "-m", "tests.crash.flat_program", json.dumps(given)]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=600, check=False
-        )
-        assert done.returncode in {0, -signal.SIGKILL}, done.stdout[-2_000:] + done.stderr[-4_000:]
-        return done.returncode
-
-    def dies(self, failpoint: str) -> None:
-        """Run and die there; then look at the table."""
-        assert self.run(failpoint) == -signal.SIGKILL, f"{failpoint} was not reached"
-        self.check()
-
-    def check(self) -> set[str]:
-        """Look at the table as it stands, with and without an engine."""
-        with closing(Metastore(self.metastore_uri)) as metastore:
-            found = check_rows(read_table(metastore, self.database, "events_flat"), self.events, KEYS)
-        assert self.finished <= found
-        with Session.connect(self.sql) as session:
-            table = f"{self.database}.events_flat"
-            session.run("set hive.fetch.task.conversion=none")
-            if "uuid" in [row[0].strip() for row in session.rows(f"describe {table}")]:
-                count, distinct = session.rows(f"select count(*), count(distinct uuid) from {table}")[0]
-                assert count == distinct == str(len(found))
-        return found
-
-    def ends_well(self) -> None:
-        """Run to the end: everything is there, once."""
-        assert self.run() == 0
-        self.finished = self.check()
-        assert self.finished == set(self.events)
 
 
 @pytest.fixture
@@ -172,3 +81,28 @@ def test_killed_at_every_step_of_a_widening_values_stay_right(table: Killed) -> 
     with closing(Metastore(table.metastore_uri)) as metastore:
         columns = {c.name: c.type for c in metastore.get_table(table.database, "events_flat").sd.cols or []}
     assert columns["n"] == "string"
+
+
+def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_values(table: Killed) -> None:
+    table.rules = {"retention_days": 1, "empty_days": 1}
+    table.keys = ["epoch", "uuid", "n", "old"]
+    table.land(range(-30, -28), lambda n: n, old="gone")
+    table.ends_well()
+    table.keys = ["epoch", "uuid", "n"]
+    table.land(range(2), lambda n: n, old="unasked")
+    assert table.run() == 0
+    assert slots(table)["old"] == 3, "retired, and kept while old hours are"
+    table.expires()
+    table.keys = ["epoch", "uuid", "n", "fresh"]
+    for hour, step in enumerate(("flat.evolve", "flat.evolved", "flat.planned", "flat.decided"), start=2):
+        table.land(range(hour, hour + 1), lambda n: n, fresh="new")
+        table.dies(step)
+    table.ends_well()
+    assert slots(table)["fresh"] == 3
+
+
+def slots(table: Killed) -> dict[str, int]:
+    """The positions of the table's columns."""
+    with closing(Metastore(table.metastore_uri)) as metastore:
+        columns = metastore.get_table(table.database, "events_flat").sd.cols or []
+    return {column.name: index for index, column in enumerate(columns)}

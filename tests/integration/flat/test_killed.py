@@ -1,0 +1,22 @@
+"""One kill at the most delicate place, in every test run; the full matrix is in tests/crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.builders.flat_killed import Killed
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from handlers.metastore import Metastore
+
+
+def test_a_driver_killed_between_two_files_of_a_batch_carries_on_without_loss_or_double(
+    source: ClusterEndpoints, database: str, metastore: Metastore
+) -> None:
+    table = Killed(Path(source.external) / database, database, source.metastore, source.sql)
+    table.land(range(1), lambda n: n)
+    table.dies("flat.moved:1")
+    table.ends_well()
