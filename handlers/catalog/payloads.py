@@ -3,7 +3,8 @@
 A partition on the wire takes one to three kilobytes, of which all but some sixty bytes are those of its table: columns, formats,
 the start of its location. So the Thrift form is deflated with a *dictionary*, the Thrift form of a typical partition of the
 table. Whatever a partition has of its own (other columns, another format) is kept all the same; it only takes more room. The
-names of database and table are left out: a rename does not touch payloads.
+names of database and table are left out: a rename does not touch payloads. So are the data columns where they are those of the table,
+since reading them takes most of the time of an answer.
 
 Dictionaries are found by the hash of their content, which is in every payload, so a payload is readable for as long as its
 dictionary is kept, whatever became of the table since. They are never removed: a kilobyte or two for each set of columns that a
@@ -16,6 +17,7 @@ field (Hive 4.2, found by comparing the two): ``writeId`` is -1 unless an alter 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +28,7 @@ from state.errors import MalformedEvent, StateCorrupt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.structs import Table
+    from handlers.structs import FieldSchema, Table
     from state.store import Reader, Transaction
 
 
@@ -70,7 +72,7 @@ def dictionary_of(table: Table) -> bytes:
         writeId=NO_WRITE_ID,
     )
     typical.catName = table.catName
-    return binary.encode(typical)[-DICTIONARY_BYTES_MAX:]
+    return binary.encode(typical)
 
 
 def keep_dictionary(txn: Transaction, content: bytes) -> bytes:
@@ -92,40 +94,66 @@ def _descriptor(table: Table) -> StorageDescriptor:
     return found or StorageDescriptor()
 
 
+@dataclass(frozen=True, slots=True)
+class _Dictionary:
+    content: bytes
+    """What is given to deflate."""
+    columns: list[FieldSchema]
+    """The data columns of the typical partition."""
+
+
 class Packer:
-    """Makes payloads with one dictionary and reads those of any."""
+    """Makes payloads with one dictionary and reads those of any.
+
+    ::
+
+        payload = id of the dictionary 8, 01 where the data columns are those of the dictionary and left out (else 00), deflated Thrift
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._dictionaries: dict[bytes, bytes] = {}
+        self._dictionaries: dict[bytes, _Dictionary] = {}
 
     def pack(self, partition: Partition, number: bytes) -> bytes:
         """Return the payload of a settled partition; raise MalformedEvent where it cannot be sent."""
+        dictionary = self._dictionary(number)
         kept = Partition(**partition.set_fields())
         kept.dbName = kept.tableName = None  # type: ignore[assignment]  # told by whoever asks
-        deflate = zlib.compressobj(wbits=_RAW, zdict=self._dictionary(number))
-        return number + deflate.compress(binary.encode(kept)) + deflate.flush()
+        descriptor: StorageDescriptor | None = kept.sd
+        usual = descriptor is not None and bool(descriptor.cols) and descriptor.cols == dictionary.columns
+        if usual:
+            kept.sd = StorageDescriptor(**kept.sd.set_fields())
+            kept.sd.cols = None
+        deflate = zlib.compressobj(wbits=_RAW, zdict=dictionary.content)
+        return number + bytes([usual]) + deflate.compress(binary.encode(kept)) + deflate.flush()
 
     def unpack(self, payload: bytes, db: str, table: str) -> Partition:
-        """Return the partition of a payload; raise StateCorrupt where it cannot be read."""
+        """Return the partition of a payload; raise StateCorrupt where it cannot be read.
+
+        The descriptions of its data columns are shared with others: not to be changed.
+        """
         dictionary = self._dictionary(payload[:_ID_BYTES])
         try:
-            data = zlib.decompressobj(wbits=_RAW, zdict=dictionary).decompress(payload[_ID_BYTES:])
-            partition = binary.decode(Partition, data)
+            deflated = zlib.decompressobj(wbits=_RAW, zdict=dictionary.content)
+            partition = binary.decode(Partition, deflated.decompress(payload[_ID_BYTES + 1 :]))
         except (zlib.error, MalformedEvent) as error:
             raise StateCorrupt(
                 "a partition of the index cannot be read", payload=payload.hex()[:80]
             ) from error
+        if payload[_ID_BYTES]:
+            partition.sd.cols = list(dictionary.columns)
         partition.dbName, partition.tableName = db, table
         return partition
 
-    def _dictionary(self, number: bytes) -> bytes:
+    def _dictionary(self, number: bytes) -> _Dictionary:
         found = self._dictionaries.get(number)
         if found is None:
             stored = self._reader.get(_DICTIONARIES + number)
             if stored is None:
                 raise StateCorrupt("a partition of the index has no dictionary", dictionary=number.hex())
-            found = self._dictionaries[number] = stored
+            typical = binary.decode(Partition, stored)
+            found = _Dictionary(stored[-DICTIONARY_BYTES_MAX:], typical.sd.cols or [])
+            self._dictionaries[number] = found
         return found
 
 

@@ -1,0 +1,70 @@
+"""Partitions as payloads: all that a partition has comes back, and what it shares with its table takes no room."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from handlers.catalog.payloads import Packer, dictionary_of, keep_dictionary, settled
+from handlers.structs import FieldSchema, Partition, Table, binary
+from state.errors import MalformedEvent, StateCorrupt
+from state.store.memory import MemoryStore
+from tests.builders.any_structs import any_struct
+from tests.builders.hive_tables import a_partition, a_table
+
+
+def packer_of(table: Table) -> tuple[Packer, bytes]:
+    store = MemoryStore()
+    with store.transaction() as txn:
+        number = keep_dictionary(txn, dictionary_of(table))
+    return Packer(store), number
+
+
+@given(any_struct(Partition))
+@settings(max_examples=150, deadline=None)
+def test_any_partition_comes_back_as_it_was(partition: Partition) -> None:
+    packer, number = packer_of(a_table("db", "t", partition_keys=("dt",), location="/w/t"))
+    kept = settled(partition)
+    kept.dbName, kept.tableName = "db", "t"
+    assert packer.unpack(packer.pack(kept, number), "db", "t") == kept
+
+
+@pytest.mark.parametrize("columns", [1, 40, 5_000])
+def test_a_usual_partition_takes_the_room_of_what_is_its_own(columns: int) -> None:
+    names = [(f"column_{number}", "decimal(38,18)") for number in range(columns)]
+    table = a_table("db", "t", partition_keys=("dt",), location="hdfs://warehouse/db/t", columns=names)
+    packer, number = packer_of(table)
+    payload = packer.pack(settled(a_partition(table, "2015-01-01")), number)
+    assert len(payload) < 80
+
+
+def test_other_columns_than_the_tables_are_kept() -> None:
+    table = a_table("db", "t", partition_keys=("dt",), location="/w/t", columns=[("a", "int"), ("b", "int")])
+    packer, number = packer_of(table)
+    for columns in ([FieldSchema(name="a", type="string")], []):
+        partition = settled(a_partition(table, "1"))
+        partition.sd.cols = columns
+        assert packer.unpack(packer.pack(partition, number), "db", "t").sd.cols == columns
+
+
+def test_a_renamed_table_needs_no_other_payloads() -> None:
+    table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
+    packer, number = packer_of(table)
+    payload = packer.pack(settled(a_partition(table, "1")), number)
+    assert packer.unpack(payload, "other", "name").tableName == "name"
+
+
+def test_what_is_no_payload_is_corrupt() -> None:
+    table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
+    packer, number = packer_of(table)
+    payload = packer.pack(settled(a_partition(table, "1")), number)
+    for broken in (payload[:-4], payload[:9] + b"\xff\xff\xff", b"\x00" * 9, b""):
+        with pytest.raises(StateCorrupt):
+            packer.unpack(broken, "db", "t")
+
+
+def test_what_thrift_cannot_send_is_malformed() -> None:
+    with pytest.raises(MalformedEvent):
+        binary.encode(Partition(values=["\ud800"], dbName="db", tableName="t", sd=None))  # type: ignore[arg-type]
+    with pytest.raises(MalformedEvent):
+        binary.decode(Partition, b"\x0f\x00\x01")
