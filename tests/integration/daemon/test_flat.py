@@ -1,0 +1,135 @@
+"""A flat table under the daemon: Spark's driver as its child, killed, started again, and gone with the daemon."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.builders.daemons import eventually
+from tests.builders.running_daemon import RunningDaemon
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.sql import Session
+
+
+HOUR_S = 3_600
+HOUR = int(time.time()) // HOUR_S * HOUR_S - 3 * HOUR_S
+START_S = 120.0
+"""A JVM's start on a machine that has other things to do."""
+
+
+@pytest.fixture
+def base(source: ClusterEndpoints, database: str) -> Path:
+    path = Path(source.external) / database
+    (path / "landing").mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def daemon(
+    source: ClusterEndpoints, source_sql: Session, database: str, base: Path, tmp_path: Path
+) -> Iterator[RunningDaemon]:
+    source_sql.run(f"CREATE DATABASE {database}")
+    values = {
+        "targets": {"lake": {"metastore": [source.metastore]}},
+        "flat": {
+            "events": {
+                "table": f"{database}.events_flat",
+                "raw_table": f"{database}.events",
+                "cluster": "lake",
+                "location": f"file:{base}/table",
+                "source": {"kind": "directory", "path": f"file:{base}/landing"},
+                "event_time": {"key": "epoch", "lateness_s": 0},
+                "rules": {"whitelist": ["epoch", "uuid", "action.name"]},
+                "view": "events_old",
+                "trigger_s": 0.2,
+                "spark": {"master": "local[2]", "driver_memory": "1g"},
+            }
+        },
+        "state": {"dir": str(tmp_path / "state")},
+        "http": {"port": 0},
+        "logs": {"format": "json"},
+        "supervisor": {"backoff_min_s": 0.05, "backoff_max_s": 0.5},
+    }
+    running = RunningDaemon(tmp_path, database)
+    running.config.write_text(yaml.safe_dump(values))
+    with running:
+        yield running
+
+
+def land(base: Path, name: str, hour: int, count: int) -> None:
+    rows = [
+        {"epoch": HOUR + hour * HOUR_S + n, "uuid": f"{name}-{n}", "action": {"name": f"a{n % 3}"}}
+        for n in range(count)
+    ]
+    hidden = base / "landing" / f".{name}"
+    hidden.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    hidden.rename(base / "landing" / f"{name}.json")
+
+
+def get(daemon: RunningDaemon, path: str) -> str:
+    address = json.loads((daemon.state_dir / "http.json").read_text())
+    connection = http.client.HTTPConnection(address["host"], address["port"], timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def group(leader: int) -> list[int]:
+    """Return the living processes of a group."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == leader and fields[0] != "Z":
+            found.append(int(entry.parent.name))
+    return found
+
+
+def test_rows_come_once_though_the_driver_is_killed_and_it_ends_with_the_daemon(
+    daemon: RunningDaemon, base: Path, database: str, source_sql: Session
+) -> None:
+    table = f"{database}.events_flat"
+    land(base, "a", 0, 500)
+    flat = daemon.status_when(lambda s: s.flats[0].rows == 500, START_S).flats[0]
+    assert (flat.table, flat.state, flat.columns, flat.misfits) == (table, "following", 3, 0)
+    assert 'tideline_flat_rows_total{flat="events"} 500.0' in get(daemon, "/metrics")
+    assert json.loads(get(daemon, "/readyz"))["ok"] is True
+    assert flat.pid is not None
+    assert len(group(flat.pid)) >= 2, "Python and its JVM"
+
+    land(base, "b", 1, 300)
+    os.kill(flat.pid, signal.SIGKILL)
+    eventually(lambda: not group(flat.pid or 0))
+    land(base, "c", 1, 200)
+    again = daemon.status_when(
+        lambda s: s.flats[0].restarts and (s.flats[0].batch or 0) >= 1 and s.flats[0].rows >= 1_000, START_S
+    ).flats[0]
+    assert again.pid not in {None, flat.pid}
+    query = f"SELECT count(*), count(DISTINCT uuid), count(`action/name`), sum(epoch - {HOUR}) FROM {table}"
+    total = sum(range(500)) + sum(HOUR_S + n for count in (300, 200) for n in range(count))
+    assert source_sql.rows(query) == [("1000", "1000", "1000", str(total))]
+    assert source_sql.rows(f"SELECT count(uuid) FROM {database}.events_old") == [("1000",)]
+    page = get(daemon, f"/flat/{table}")
+    assert "action/name" in page
+    assert 'style="width:100.0%"' in page
+
+    assert daemon.process is not None
+    daemon.process.kill()
+    eventually(lambda: not group(again.pid or 0))
