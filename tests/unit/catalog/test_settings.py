@@ -10,6 +10,7 @@ import pytest
 
 from daemon.config import Config, read_config
 from daemon.service.catalog_rules import facts_of, rules_of
+from daemon.service.partitions import partition_follower
 from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.seen import TableSeen, partition_named
 from state.errors import MalformedEvent
@@ -147,3 +148,36 @@ def test_a_partition_is_read_from_its_name_as_hive_writes_it() -> None:
     for name in ("dt=1", "x=1/dt=2", "dt", ""):
         with pytest.raises(MalformedEvent):
             partition_named(("dt", "x"), name)
+
+
+def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> None:
+    config, problems = read("catalog: {lake: {}}")
+    assert (problems, config is not None) == ({}, True)
+    assert config is not None
+    assert config.catalog["lake"].partitions is None
+    config, _ = read('catalog: {lake: {partitions: {exclude: ["*.tmp_*"]}}}')
+    assert config is not None
+    chosen = config.catalog["lake"].partitions
+    assert chosen is not None
+    assert (chosen.tables, chosen.exclude, chosen.store) == (["*.*"], ["*.tmp_*"], "sqlite")
+    follower = partition_follower(config.catalog["lake"])
+    assert follower.wants(TableSeen("mart.sales", ("dt",), {}))
+    assert not follower.wants(TableSeen("mart.tmp_sales", ("dt",), {}))
+    assert not follower.wants(TableSeen("mart.plain", (), {}))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "key"),
+    [
+        ("{store: hbase}", "partitions"),
+        ("{hbase: {host: h}}", "partitions"),
+        ("{store: hbase, hbase: {host: h, table: 'a b'}}", "partitions.hbase.table"),
+        ("{tables: [mart]}", "partitions.tables.0"),
+        ("{store: mongo}", "partitions.store"),
+    ],
+)
+def test_settings_of_the_partition_index_that_cannot_be_are_told(
+    read: Read, partitions: str, key: str
+) -> None:
+    _, problems = read(f"catalog: {{lake: {{partitions: {partitions}}}}}")
+    assert list(problems) == [f"catalog.lake.{key}"], problems
