@@ -1,0 +1,82 @@
+"""Questions from other threads while the catalog writes: every answer is of one moment."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from handlers.catalog import loading
+from handlers.catalog.partitions import PartitionFollower
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.rules import PartitionRules
+from handlers.catalog.serving import ServedPartitions
+from state.errors import InvalidRequest, NotFound
+from state.store.sqlite import SqliteStore
+from tests.builders.catalog_model import DB, ModelSource
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+ROWS = 40
+
+
+def test_answers_from_other_threads_are_never_half_of_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "PIECE", 7)
+    model = ModelSource()
+    model.create("a")
+    for number in range(ROWS):
+        model.add("a", f"{number:02}", "x")
+    source: Any = model
+    follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
+    store = SqliteStore(tmp_path / "c.db", schema_version=1)
+    projection = CatalogProjection(source_name="s", source=source, store=store, followers=[follower])
+    seen: set[tuple[int, int, int]] = set()
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        served = ServedPartitions(follower)
+        try:
+            while not stop.is_set():
+                whole = served.by_filter(DB, "a", "x = 'x'")
+                seen.add((len(whole), served.count_by_filter(DB, "a", ""), len(served.names_ps(DB, "a", []))))
+        except BaseException as error:  # noqa: BLE001 - told to the test's own thread
+            failures.append(error)
+
+    with closing(projection):
+        projection.open()
+        projection.load_all()
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for round_ in range(12):
+            model.drop("a", f"{round_:02}", "x")
+            model.add("a", f"{round_ + 50}", "x")
+            projection.apply(model.events[projection.position.event_id :])
+            projection.reload(f"{DB}.a")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert seen == {(ROWS, ROWS, ROWS)}
+        follower.check()
+
+
+def test_names_that_are_missing_and_tables_that_are_not_there_are_what_the_metastore_says(
+    tmp_path: Path,
+) -> None:
+    follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
+    with closing(SqliteStore(tmp_path / "c.db", schema_version=1)) as store:
+        follower.open(store)
+        served = ServedPartitions(follower)
+        with pytest.raises(NotFound):
+            served.by_filter(DB, "none", "")
+        with pytest.raises(InvalidRequest):
+            served.by_filter(None, "none", "")
