@@ -1,5 +1,7 @@
-# Target `daemon`: everything but Spark, as an unprivileged user, without a compiler or a package manager's leftovers.
-# The daemon handles SIGTERM itself and starts no children, so nothing stands between it and the container's PID 1.
+# Target `daemon`, the default: everything but Spark, as an unprivileged user, without a compiler or a package manager's leftovers.
+# (Name it where the builder is not BuildKit, which would build every target on the way.)
+# Target `flat`: the same with Spark, its Kafka connector, Java 17 and the key log's databases, for flat tables; some 900 MB more.
+# The daemon handles SIGTERM itself and waits for the children that it starts, so nothing stands between it and the container's PID 1.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
@@ -19,7 +21,7 @@ RUN /opt/backend/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --w
  && /opt/tideline/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
  && /opt/tideline/bin/pip uninstall --yes --quiet pip setuptools
 
-FROM ${BASE} AS daemon
+FROM ${BASE} AS runtime
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="tideline" \
@@ -31,13 +33,34 @@ RUN groupadd --gid 10001 tideline \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/tideline --shell /usr/sbin/nologin tideline \
  && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/tideline \
  && install --directory /etc/tideline
-COPY --from=build /opt/tideline /opt/tideline
 ENV PATH=/opt/tideline/bin:${PATH} \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
-USER 10001:10001
 WORKDIR /var/lib/tideline
 EXPOSE 8470
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["tideline"]
 CMD ["run", "--config", "/etc/tideline/tideline.yaml"]
+
+FROM runtime AS daemon
+COPY --from=build /opt/tideline /opt/tideline
+USER 10001:10001
+
+FROM build AS build-flat
+# Root of a Maven repository, from which the connector's four jars are taken, each checked by its checksum.
+ARG MAVEN_REPO_URL=""
+COPY dev/ dev/
+RUN /opt/backend/bin/pip --python /opt/tideline/bin/python install --no-cache-dir --require-hashes -r requirements/flat.txt \
+ && TIDELINE_CACHE=/jars /opt/tideline/bin/python -c "from dev.stack import jars, repository; jars.fetch(jars.read_lock('spark-kafka'), repository.repository_root())" \
+ && find /jars -name '*.jar' -exec cp {} "$(/opt/tideline/bin/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \;
+
+FROM runtime AS flat
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=build-flat /opt/tideline /opt/tideline
+USER 10001:10001
+
+# What is built where no target is named.
+FROM daemon AS default

@@ -40,7 +40,7 @@ check: venv ## Style, types, layers, locks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) dev/stack/locks/*.lock || { echo "error: a lock names an address" >&2; exit 1; }
+	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) requirements/flat.txt dev/stack/locks/*.lock || { echo "error: a lock names an address" >&2; exit 1; }
 
 .PHONY: test
 test: stack ## Unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
@@ -82,12 +82,17 @@ chart: venv ## Lint and render the Helm chart
 
 .PHONY: image
 image: ## The daemon's container image
-	docker build --tag tideline .
+	docker build --target daemon --tag tideline .
+
+.PHONY: image-flat
+image-flat: venv ## The image with Spark and Java, for flat tables
+	docker build --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.repository import repository_root; print(repository_root())')" .
 
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions: Python packages, and (with Maven) the stack's jars
 	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra flat --extra mysql --extra postgresql --constraints requirements/dev.txt --output-file requirements/flat.txt
 	$(COMPILE) --group pyproject.toml:build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
 	else echo "mvn is not here: the jar locks stay as they are"; fi

@@ -98,6 +98,26 @@ def test_the_build_backends_lock_is_part_of_the_development_lock() -> None:
     assert {name: development.get(name) for name in backend} == backend
 
 
+def test_the_flat_images_lock_is_part_of_the_development_lock() -> None:
+    development, flat = pins("dev.txt"), pins("flat.txt")
+    assert {"pyspark", "sqlalchemy", "alembic", "pymysql"} <= set(flat)
+    assert {name: development.get(name) for name in flat} == flat
+
+
+def test_the_plain_image_has_neither_spark_nor_java_and_both_run_unprivileged() -> None:
+    stages = dict(
+        re.findall(r"^FROM \S+ AS (\S+)\n((?:(?!FROM).*\n?)*)", DOCKERFILE.read_text(), re.MULTILINE)
+    )
+    assert re.search(r"^FROM daemon AS default$", DOCKERFILE.read_text().splitlines()[-1])
+    names = list(stages)
+    assert names.index("daemon") < names.index("flat"), (
+        "a builder that builds all up to its target stops before Spark"
+    )
+    assert "openjdk-17" in stages["flat"]
+    assert not any(word in stages["daemon"] + stages["runtime"] for word in ("openjdk", "flat"))
+    assert all("RUN" not in stages[name].partition("USER 10001:10001\n")[2] for name in ("daemon", "flat"))
+
+
 def pins(lock: str) -> dict[str, str]:
     """Return the pinned version and hashes by package name."""
     text = (REPOSITORY / "requirements" / lock).read_text()
