@@ -53,6 +53,22 @@ EVERYTHING: Values = {
         "egress": [{"ports": [{"port": 9092, "protocol": "TCP"}]}],
     },
 }
+FLAT: Values = {
+    "config": {
+        "flat": {
+            "events": {
+                "table": "web.events_flat",
+                "raw_table": "web.events",
+                "metastore": ["thrift://target:9083"],
+                "location": "s3a://lake/web/events_flat",
+                "source": {"kind": "kafka", "topic": "web.events", "bootstrap": "kafka:9092"},
+                "event_time": {"key": "epoch"},
+                "spark": {"master": "k8s://https://kubernetes.default.svc"},
+            }
+        }
+    },
+    "networkPolicy": {"enabled": True},
+}
 BOTH = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 
 
@@ -146,6 +162,32 @@ def test_the_config_map_is_a_configuration_that_the_daemon_accepts(
     assert mounts["state"] == str(config.state.dir)
     assert container["args"] == ["run", "--config", f"{mounts['config']}/tideline.yaml"]
     assert pod(objects)["terminationGracePeriodSeconds"] > config.supervisor.drain_s + 5
+
+
+def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Render, tmp_path: Path) -> None:
+    plain, flat = render({}), render(FLAT)
+    volumes = {volume["name"]: volume for volume in pod(flat)["volumes"]}
+    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "10Gi"}
+    assert {volume["name"]: volume for volume in pod(plain)["volumes"]}["tmp"]["emptyDir"] == {}
+    assert {"Role", "RoleBinding"}.isdisjoint(flat)
+    assert pod(flat)["automountServiceAccountToken"] is False
+
+    executors = render({**FLAT, "flat": {"executors": True}})
+    assert pod(executors)["automountServiceAccountToken"] is True
+    (rule,) = executors["Role"]["rules"]
+    assert rule["apiGroups"] == [""]
+    assert {"pods", "configmaps"} <= set(rule["resources"])
+    (subject,) = executors["RoleBinding"]["subjects"]
+    assert subject["name"] == executors["ServiceAccount"]["metadata"]["name"]
+    assert len(executors["NetworkPolicy"]["spec"]["ingress"]) == 2
+    for kind, each in executors.items():
+        if kind != "Test":
+            kubernetes_validate.validate(each, KUBERNETES_VERSIONS[0], strict=True)
+    path = tmp_path / "tideline.yaml"
+    path.write_text(executors["ConfigMap"]["data"]["tideline.yaml"])
+    assert load_config(path, {}).flat["events"].is_written
+    report = helm_python.lint(str(CHART), {**FLAT, "flat": {"executors": True}}, strict=True)
+    assert report["errors"] == []
 
 
 def test_what_the_user_sets_wins_over_what_the_chart_adds(render: Render) -> None:
