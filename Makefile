@@ -67,6 +67,10 @@ docker-test: stack ## The stack as containers (starts an engine of its own when 
 demo: stack ## The main job, end to end: a workload on the source, the replica beside it
 	$(BIN)/python -m dev.demo
 
+.PHONY: demo-flat
+demo-flat: venv ## A flat event table on this machine: queries are mined, events split, values compared (needs Java 17)
+	$(BIN)/python -m dev.flat_demo
+
 .PHONY: bench
 bench: stack ## All benchmarks; writes docs/PERFORMANCE.md
 	$(BIN)/python -m bench

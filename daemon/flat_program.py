@@ -15,7 +15,7 @@ from state.errors import BadInput, ConfigError, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import ModuleType
 
     from streaming.driver import Driver
@@ -80,14 +80,18 @@ def _stop_when(asked: threading.Event, driver: Driver) -> None:
     threading.Thread(target=wait, name="stop", daemon=True).start()
 
 
-def hours_between(settings: FlatSettings, first: str | None, end: str | None) -> Sequence[int]:
-    """Return the hours from ``first`` to before ``end``, in seconds since 1970; BadInput for a text that is no hour."""
-    now_s = int(time.time())
-    start = now_s - settings.retention_s if first is None else hour_named(first)
-    stop = now_s if end is None else hour_named(end)
+def hours_between(first: str | None, end: str | None) -> range | None:
+    """Return the hours from ``first`` to before ``end``, in seconds since 1970; None for all.
+
+    Raises BadInput for a text that is no hour, and for an end that is not behind the beginning.
+    """
+    if first is None and end is None:
+        return None
+    start = 0 if first is None else hour_named(first)
+    stop = int(time.time()) if end is None else hour_named(end)
     if stop <= start:
         raise BadInput("the last hour is not after the first", first=first, end=end)
-    return range(start - start % HOUR_S, stop, HOUR_S)
+    return range(start, stop, HOUR_S)
 
 
 def hour_named(text: str) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.status_text import bytes_text, number_text
 from state.columns.changes import ChangeKind
+from state.columns.demand import Verdict
 
 
 if TYPE_CHECKING:
@@ -114,8 +115,25 @@ def plan_answer(table: str, found: Outlook) -> dict[str, Any]:
         "table": table,
         "version": evolution.layout.version,
         "alters": evolution.alters,
-        "changes": [_change(each, found) for each in evolution.changes],
+        "changes": [*(_change(each, found) for each in evolution.changes), *_looked_for(found)],
     }
+
+
+def _looked_for(found: Outlook) -> list[dict[str, Any]]:
+    """Keys that are asked for and that no row has brought: each batch looks for them."""
+    whys = (found.demand.whys or {}).values()
+    return [
+        {
+            "mark": "?",
+            "kind": "look for",
+            "key": why.key.text,
+            "column": None,
+            "type": None,
+            "reason": why.reason,
+        }
+        for why in whys
+        if why.verdict is Verdict.UNSEEN
+    ]
 
 
 def _change(change: Change, found: Outlook) -> dict[str, Any]:

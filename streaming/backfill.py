@@ -25,8 +25,6 @@ from streaming.staging import WHEN
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from streaming.rewriting import Rewriter
     from streaming.settings import FlatSettings
     from streaming.table.port import HourPartition, TableState
@@ -44,17 +42,15 @@ class Backfilled:
 
 
 def backfill(
-    rewriter: Rewriter, state: TableState, hours: Iterable[int], *, any_number: bool = False
+    rewriter: Rewriter, state: TableState, hours: range | None, *, any_number: bool = False
 ) -> list[Backfilled]:
-    """Split sealed ``hours`` once more from the raw table, in order; open ones and those without a partition are left out.
+    """Split sealed ``hours`` (None: all that the table has) once more from the raw table, in order; open ones are left out.
 
     With ``any_number`` the raw table is right even where it holds more events than the hour. ConfigError without a raw table.
     """
     raw = _raw(rewriter)
-    partitions = rewriter.table.partitions(sorted(set(hours)))
-    return [
-        _hour(rewriter, state, raw, each, any_number=any_number) for each in partitions if is_sealed(each)
-    ]
+    asked = [each for each in rewriter.table.partitions() if hours is None or each.hour in hours]
+    return [_hour(rewriter, state, raw, each, any_number=any_number) for each in asked if is_sealed(each)]
 
 
 def _hour(

@@ -6,6 +6,7 @@ Each function starts a Spark session of its own and ends it, so each is for a pr
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from state.errors import TidelineError
@@ -13,7 +14,7 @@ from streaming.progress import silent, started_event, stopped_event
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from streaming.assembly import Assembly
     from streaming.backfill import Backfilled
@@ -56,8 +57,8 @@ def seal(settings: FlatSettings) -> Upkeep:
         return parts.maintenance.run(everything=True)
 
 
-def backfill(settings: FlatSettings, hours: Sequence[int], *, any_number: bool = False) -> list[Backfilled]:
-    """Split sealed hours once more from the raw table; what is due to the table is done first."""
+def backfill(settings: FlatSettings, hours: range | None, *, any_number: bool = False) -> list[Backfilled]:
+    """Split sealed hours (None: all) once more from the raw table; what is due to the table is done first."""
     from streaming.backfill import backfill as filled
 
     with _session(settings) as parts:
@@ -80,10 +81,12 @@ def plan(settings: FlatSettings) -> Outlook:
 @contextmanager
 def _session(settings: FlatSettings) -> Iterator[Assembly]:
     from streaming.assembly import assembled
+    from streaming.own_catalog import conf_of
     from streaming.session import start
 
     settings.check()
-    spark = start(settings.spark, name=f"tideline {settings.name}")
+    told = replace(settings.spark, conf={**conf_of(settings), **settings.spark.conf})
+    spark = start(told, name=f"tideline {settings.name}")
     try:
         yield assembled(settings, spark)
     finally:

@@ -70,9 +70,7 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
 
 @split.command()
 @click.argument("table")
-@click.option(
-    "--from", "first", help="First hour, as 2016-04-18-21 or 2016-04-18 (else the oldest that is kept)."
-)
+@click.option("--from", "first", help="First hour, as 2016-04-18-21 or 2016-04-18 (else the table's first).")
 @click.option("--to", "end", help="Hour behind the last one (else now).")
 @click.option(
     "--any-number", is_flag=True, help="Take the raw table's events even where it holds more than the hour."
@@ -97,7 +95,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     from daemon.flat_text import backfill_text
 
     settings = _settings(config_path, table)
-    done = spark_commands().backfill(settings, hours_between(settings, first, end), any_number=any_number)
+    done = spark_commands().backfill(settings, hours_between(first, end), any_number=any_number)
     if as_json:
         echo_json(done)
     else:

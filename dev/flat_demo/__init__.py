@@ -1,0 +1,1 @@
+"""What ``make demo-flat`` runs."""

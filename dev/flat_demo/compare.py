@@ -1,0 +1,102 @@
+"""The demo's last step: every value of the flat table beside what ``get_json_object`` gives on the raw event.
+
+The table is read through Spark's own catalog, where the demo keeps it; each row is found by its event's ``uuid``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from daemon.config import load_config
+from daemon.flat_settings import flat_settings
+from daemon.flat_tables import FlatAnswers
+from daemon.http.flat_page import flat_page
+from state.columns.slots import RESCUED
+from streaming.own_catalog import conf_of
+from streaming.session import start
+from streaming.settings import SparkSettings
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+CONFIG: Final = "tideline.yaml"
+
+
+def main() -> int:
+    """Print the table, column by column; 0 only if every value is right."""
+    console = Console(highlight=False)
+    directory = Path(sys.argv[1]).resolve()
+    told = _told(directory)
+    (directory / "page.html").write_text(flat_page(told), encoding="utf-8")
+    settings = flat_settings(load_config(directory / CONFIG), "web")
+    spark = start(SparkSettings(conf=conf_of(settings)), name="tideline demo")
+    try:
+        spark.table(settings.name).createOrReplaceTempView("flat")
+        columns = [column for column in told["columns"] if column["state"] == "live"]
+        wrong = _shown(console, spark, directory, columns)
+        console.print(f"What the daemon shows of it is in {Path(sys.argv[1]) / 'page.html'}.")
+    finally:
+        spark.stop()
+    return 1 if wrong else 0
+
+
+def _told(directory: Path) -> dict[str, Any]:
+    """What the daemon tells of the table."""
+    answers = FlatAnswers(load_config(directory / CONFIG), lambda: ())
+    try:
+        return answers.show("web")
+    finally:
+        answers.close()
+
+
+def _shown(console: Console, spark: SparkSession, directory: Path, columns: list[dict[str, Any]]) -> int:
+    raw = spark.read.text(str(directory / "raw" / "*.json"))
+    raw.createOrReplaceTempView("raw")
+    joined = _joined(spark, columns)
+    counts = joined.first()
+    assert counts is not None
+    table = Table("column", "type", "values", "in _rescued", "not equal")
+    for number, column in enumerate(columns):
+        values, rescued, wrong = (counts[f"{what}{number}"] for what in ("v", "r", "w"))
+        table.add_row(column["name"], column["type"].lower(), f"{values:,}", f"{rescued:,}", f"{wrong:,}")
+    console.print(table)
+    total = raw.count()
+    console.print(f"{counts['n']:,} of {total:,} events are in the table.")
+    unequal: int = sum(counts[f"w{number}"] for number in range(len(columns)))
+    return unequal + abs(int(counts["n"]) - int(total))
+
+
+def _joined(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
+    """Count, for each column: values, values that wait in ``_rescued``, and values that are neither equal nor rescued."""
+    counted = []
+    for number, column in enumerate(columns):
+        mine, text = f"f.`{column['name']}`", f"get_json_object(r.value, {_quoted(column['key'])})"
+        # A DOUBLE column says 5.0 where the event says 5.
+        same = (
+            f"try_cast({text} AS DOUBLE) <=> {mine}"
+            if column["type"] == "DOUBLE"
+            else f"{text} <=> CAST({mine} AS STRING)"
+        )
+        counted += [
+            f"count({mine}) AS v{number}",
+            f"count_if({mine} IS NULL AND {text} IS NOT NULL AND f.{RESCUED} IS NOT NULL) AS r{number}",
+            f"count_if(NOT ({same}) AND f.{RESCUED} IS NULL) AS w{number}",
+        ]
+    return spark.sql(
+        f"SELECT count(1) AS n, {', '.join(counted)} FROM raw r JOIN flat f ON get_json_object(r.value, '$.uuid') = f.uuid"
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

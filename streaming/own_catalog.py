@@ -1,0 +1,44 @@
+"""Spark's own metastore for a first try: one directory, no server.
+
+Where no metastore is configured, the table lives in the catalog that Spark carries (Hive 2.3's metastore with Derby, in the
+driver's process). One process at a time can open it, so readers use it while the stream is stopped, or read the files; whoever
+keeps the table gives it a metastore (``flat.NAME.metastore``). Settings for Spark that name a catalog win.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from state.errors import ConfigError
+from streaming.session import JAVA_OPTIONS
+
+
+if TYPE_CHECKING:
+    from streaming.settings import FlatSettings
+
+
+CATALOG: Final = "spark.sql.catalogImplementation"
+DIRECTORY: Final = ".metastore"
+"""Within the table's directory; hidden, so that no engine takes it for data."""
+
+
+def conf_of(settings: FlatSettings) -> dict[str, str]:
+    """Return what Spark has to be told, nothing where a metastore is configured; ConfigError where Derby cannot lie there."""
+    if settings.metastores or CATALOG in settings.spark.conf:
+        return {}
+    scheme, colon, path = settings.location.partition(":")
+    place = f"/{path.strip('/')}" if colon else settings.location.rstrip("/")
+    if colon and scheme != "file":
+        raise ConfigError(
+            "Spark's own catalog needs a table on a local disk",
+            location=settings.location,
+            hint="Name a metastore (flat.NAME.metastore or cluster) for a table elsewhere.",
+        )
+    return {
+        CATALOG: "hive",
+        "spark.sql.warehouse.dir": f"{place}/.warehouse",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place}/{DIRECTORY};create=true",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={place}/{DIRECTORY}.log",
+    }
