@@ -32,6 +32,7 @@ JAVA_NEWEST: Final = 21
 """Spark 4.0 is built for Java 17 and runs on 21; newer ones lack what its Hadoop libraries need."""
 JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods"
 """Generated code of hundreds of columns has methods above the size at which Java stops compiling (docs/SPLITTING.md)."""
+KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -45,8 +46,12 @@ CONF: Final = {
 }
 
 
-def start(settings: SparkSettings, *, name: str = "tideline") -> SparkSession:
-    """Start a session, or raise ConfigError when PySpark or a fitting Java is missing, or Spark refuses a setting."""
+def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = False) -> SparkSession:
+    """Start a session, or raise ConfigError when PySpark or a fitting Java is missing, or Spark refuses a setting.
+
+    With ``kafka`` and without ``settings.jars`` Spark is told to fetch its Kafka source, of its own version, from the Maven
+    repository that the machine has; where that is not wanted, the jars are in the image and named in the settings.
+    """
     _check_installed()
     _use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -57,11 +62,19 @@ def start(settings: SparkSettings, *, name: str = "tideline") -> SparkSession:
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-        **({"spark.jars": ",".join(settings.jars)} if settings.jars else {}),
+        **_jars(settings.jars, kafka=kafka),
         **settings.conf,
         **NEEDED,
     }
     return _started(name, conf)
+
+
+def _jars(paths: tuple[str, ...], *, kafka: bool) -> dict[str, str]:
+    import pyspark
+
+    if paths:
+        return {"spark.jars": ",".join(paths)}
+    return {"spark.jars.packages": f"{KAFKA_SOURCE}:{pyspark.__version__}"} if kafka else {}
 
 
 def _started(name: str, conf: dict[str, str]) -> SparkSession:

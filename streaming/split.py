@@ -13,6 +13,7 @@ malformed row (anything but a JSON object) has no values at all, and its text is
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from state.columns.slots import RESCUED, SlotState
@@ -39,6 +40,8 @@ _READ: Final = "_tideline_read_{}"
 _PARSED: Final = "_tideline_parsed_{}"
 """What was read, without what the reader had read of a malformed row before it knew."""
 _TEXTS: Final = "_tideline_texts_{}"
+_ROW: Final = "_tideline_row"
+"""A number that Spark cannot compute twice, so that no filter of the result moves below and parses every row for itself."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 
@@ -55,10 +58,8 @@ def split(
 
     ``text`` is the column with a row's JSON, a STRING; ``texts`` are further columns, by name, with the text of a key, whether
     or not it is one of the layout (the time of an event, say). Slots that hold no key any more are NULL columns. Of the keys in
-    ``numeric_strings`` quoted numbers fit numeric columns too, if they are written as JSON would write them.
-
-    Do not filter the result, write it out under a column instead: a filter is moved below, where every row is parsed once more
-    for it. Raises ConfigError for a session that was not made by ``streaming.session``.
+    ``numeric_strings`` quoted numbers fit numeric columns too, if they are written as JSON would write them. Raises ConfigError
+    for a session that was not made by ``streaming.session``.
     """
     from pyspark.sql import functions
 
@@ -82,7 +83,8 @@ def split(
         for n, parse in enumerate(plan.parses)
         if parse.has_typed
     ]
-    rows = frame.select(*kept, *read).select(*kept, malformed.alias(MALFORMED), *parsed, *again)
+    row = functions.monotonically_increasing_id().alias(_ROW)
+    rows = frame.select(*kept, row, *read).select(*kept, malformed.alias(MALFORMED), *parsed, *again)
     return rows.selectExpr(*map(quoted, keep), MALFORMED, *plan.columns())
 
 
@@ -117,7 +119,11 @@ def _options(parse: Parse) -> dict[str, str]:
 
 
 class _Plan:
-    """The SQL of one split: which parse serves which key, and what is told about each."""
+    """The SQL of one split: which parse serves which key, and what is told about each.
+
+    What is needed of few rows stands behind a CASE, not behind an AND: Spark takes what several columns share out of an AND, and
+    then computes it for every row.
+    """
 
     def __init__(
         self, layout: Layout, texts: Mapping[str, KeyPath], text: str, lenient: frozenset[KeyPath]
@@ -133,24 +139,26 @@ class _Plan:
 
     def is_doubtful(self, n: int) -> str:
         """Whether parse ``n`` may have lost a value of a row."""
-        parse = self.parses[n]
-        root = _READ.format(n)
-        flags = [
-            flag
-            for key, column_type in parse.types.items()
-            if (flag := _out_of_range(reached(root, key.members), column_type)) is not None
-        ]
-        return f"{reached(root, [parse.doubt])} IS NOT NULL OR {_any(flags)}"
+        root, types = _READ.format(n), self.parses[n].types
+        by_type: dict[ColumnType, list[str]] = defaultdict(list)
+        for key, column_type in types.items():
+            by_type[column_type].append(reached(root, key.members))
+        doubts = [f"{reached(root, [self.parses[n].doubt])} IS NOT NULL"]
+        if bytes_ := by_type[ColumnType.TINYINT]:
+            doubts += [f"{_of('greatest', bytes_)} > 127", f"{_of('least', bytes_)} < -128"]
+        if doubles := by_type[ColumnType.DOUBLE]:
+            doubts += [f"{_of('greatest', doubles)} >= {_EXACT}", f"{_of('least', doubles)} <= -{_EXACT}"]
+        return f"coalesce({' OR '.join(doubts)}, FALSE)"
 
     def malformed(self) -> str:
         """Whether the row is anything but one JSON object."""
         root = _READ.format(0)
         doubt = reached(root, [self.parses[0].doubt])
-        is_object = (
-            f"get_json_object({self._text}, '$') IS NOT NULL"
-            f" AND startswith(trim(LEADING ' \\t\\r\\n' FROM {self._text}), '{{')"
+        start = f"trim(LEADING ' \\t\\r\\n' FROM {self._text})"
+        return (
+            f"CASE WHEN {root} IS NULL OR {_ROW} < 0 THEN TRUE WHEN {doubt} IS NULL THEN FALSE"
+            f" WHEN get_json_object({self._text}, '$') IS NULL THEN TRUE ELSE NOT startswith({start}, '{{') END"
         )
-        return f"{root} IS NULL OR ({doubt} IS NOT NULL AND NOT ({is_object}))"
 
     def columns(self) -> Iterator[str]:
         """The texts and the slots, as SQL with their names."""
@@ -161,13 +169,23 @@ class _Plan:
 
     def _column(self, slot: Slot) -> str:
         if slot.state is SlotState.RESERVED:
-            return f"CASE WHEN {MALFORMED} OR {self._lost_something()} THEN {self._text} END"
+            return (
+                f"CASE WHEN {MALFORMED} THEN {self._text} WHEN {self._lost_something()} THEN {self._text} END"
+            )
         if slot.state is SlotState.EMPTY or slot.key is None:
             return f"CAST(NULL AS {slot.type.hive})"
         return self._fitting(slot.key)
 
     def _lost_something(self) -> str:
-        typed = [key for key, column_type in self._types.items() if column_type is not ColumnType.STRING]
+        conditions = [
+            f"CASE WHEN {_TEXTS.format(n)} IS NULL THEN FALSE ELSE {self._lost_any(parse.types)} END"
+            for n, parse in enumerate(self.parses)
+            if parse.has_typed
+        ]
+        return _any([*conditions, *([self._lost_any(self._cast)] if self._cast else [])])
+
+    def _lost_any(self, keys: Iterable[KeyPath]) -> str:
+        typed = [key for key in keys if self._types[key] is not ColumnType.STRING]
         return _any(f"{self._seen_text(key)} IS NOT NULL AND {self._fitting(key)} IS NULL" for key in typed)
 
     def _as_text(self, key: KeyPath) -> str:
@@ -203,13 +221,9 @@ class _Plan:
         return reached(_TEXTS.format(self._serving[key]), key.members)
 
 
-def _out_of_range(value: str, column_type: ColumnType) -> str | None:
-    """What the reader lets through although the type may not hold it exactly."""
-    if column_type is ColumnType.TINYINT:
-        return f"{value} NOT BETWEEN -128 AND 127"
-    if column_type is ColumnType.DOUBLE:
-        return f"NOT abs({value}) < {_EXACT}"
-    return None
+def _of(function: str, values: Sequence[str]) -> str:
+    """The greatest or least of the values that are not NULL; Spark has none of a single one."""
+    return f"{function}({', '.join(values)})" if len(values) > 1 else values[0]
 
 
 def _cast(text: str, column_type: ColumnType) -> str:

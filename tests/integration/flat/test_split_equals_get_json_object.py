@@ -501,8 +501,10 @@ def test_slots_without_a_key_are_null_and_every_slot_is_there(session: Any) -> N
 def test_the_row_is_parsed_once_and_its_text_only_where_it_is_in_doubt(session: Any) -> None:
     frame = session.createDataFrame([("{}",)], "value string")
     types = {a_key(f"k{number}"): TYPES[number % len(TYPES)] for number in range(120)}
-    plan = split(frame, layout_of(types))._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("from_json(") == 2
+    rows = split(frame, layout_of(types), texts={"time": a_key("time")})
+    for asked in (rows, rows.filter("NOT _malformed AND time > '2016'")):
+        plan = asked._jdf.queryExecution().executedPlan().toString()
+        assert plan.count("from_json(") == 2
 
 
 def test_a_session_with_other_settings_is_refused(session: Any) -> None:
