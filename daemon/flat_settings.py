@@ -7,9 +7,11 @@ table say the rest, in Java's own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.config.flat import Around
+from daemon.flat_cluster import reachable
 from daemon.key_log import flat_config, key_log_address
 from state.errors import ConfigError
 
@@ -47,7 +49,7 @@ def flat_settings(config: Config, name: str) -> FlatSettings:
         )
     )
     settings.check()
-    return settings
+    return replace(settings, spark=reachable(settings.spark))
 
 
 def java_client(kafka: KafkaConfig) -> dict[str, str]:

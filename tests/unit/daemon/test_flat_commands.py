@@ -1,0 +1,192 @@
+"""``tideline split``: what is printed, which hours are meant, and what is told when something is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from daemon.cli import tideline
+from daemon.flat_news import DriverNews
+from daemon.flat_program import Order, hour_named, hours_between, run_driver, spark_commands
+from daemon.flat_text import backfill_text, event_text, plan_answer, plan_text, upkeep_text
+from daemon.flat_view import keeping_view, view_name, write_view
+from state.columns.changes import Change, ChangeKind, Evolution
+from state.columns.demand import Demand
+from state.columns.slots import Layout, Slot
+from state.columns.types import ColumnType
+from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
+from streaming.backfill import Backfilled
+from streaming.evolving import Outlook
+from streaming.maintenance import Upkeep
+from streaming.progress import lines_to
+from tests.builders.flat_drivers import progress
+from tests.builders.flat_streams import Stream, key, rules
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+HOUR = 1_461_013_200
+"""2016-04-18 21:00 UTC."""
+
+
+def test_a_plan_reads_like_a_diff_and_says_why() -> None:
+    layout = Layout(4, (*Layout.new().slots, Slot(1, "a/b", key("a.b"), ColumnType.INT, HOUR, HOUR)))
+    evolution = Evolution(
+        layout,
+        (
+            Change(ChangeKind.WAIT, "no row has brought it", key("zz")),
+            Change(ChangeKind.WIDEN, "tinyint is too narrow", key("a.b"), 1, ColumnType.INT),
+        ),
+    )
+    answer = plan_answer("web.flat", Outlook(Demand(()), evolution))
+    assert plan_text(answer).splitlines() == [
+        "web.flat would become version 4: 1 changes, 1 keys wait",
+        "~ widen  a/b   int  tinyint is too narrow",
+        "? wait   $.zz       no row has brought it",
+    ]
+    assert answer["changes"][1]["column"] == "a/b"
+    assert plan_text(plan_answer("web.flat", Outlook(Demand(()), Evolution(layout, ())))) == (
+        "web.flat stays at version 4: 0 changes, 0 keys wait"
+    )
+
+
+def test_a_batch_is_one_line_with_what_matters() -> None:
+    assert event_text(progress(12, rows=1_234)) == (
+        "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to seal"
+    )
+    assert event_text({"event": "stopped", "reason": "asked to"}) == "stopped: asked to"
+    assert event_text({"event": "idle"}) == "idle"
+
+
+def test_upkeep_and_backfills_are_told_in_words() -> None:
+    assert upkeep_text(Upkeep(sealed=2, dropped=1, refused="it is too much")) == (
+        "2 hours sealed, 1 hours dropped, nothing dropped: it is too much"
+    )
+    assert backfill_text(
+        [Backfilled(HOUR, 50, 50, is_done=True), Backfilled(HOUR + 3_600, 50, 40, is_done=False)]
+    ).splitlines() == [
+        "2016-04-18 21h            50 rows  split anew",
+        "2016-04-18 22h            50 rows  left as it is: the raw table holds 40",
+        "1 of 2 sealed hours were split anew from the raw table",
+    ]
+
+
+@pytest.mark.parametrize("text", ["2016-04-18-21", "2016-04-18T21", "2016-04-18 21"])
+def test_an_hour_is_named_in_utc(text: str) -> None:
+    assert hour_named(text) == HOUR
+
+
+@pytest.mark.parametrize("text", ["2016-04-18-24", "2016-13-01", "yesterday", "2016-04-18-2", "٢٠١٦-04-18"])
+def test_what_is_no_hour_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        hour_named(text)
+
+
+def test_a_backfill_without_a_range_means_all_hours() -> None:
+    assert hours_between(None, None) is None
+    assert list(hours_between("2016-04-18-21", "2016-04-18-23") or ()) == [HOUR, HOUR + 3_600]
+    assert HOUR in (hours_between(None, "2016-04-18-22") or ())
+    assert HOUR in (hours_between("2016-04-18", None) or ())
+    with pytest.raises(BadInput):
+        hours_between("2016-04-18-21", "2016-04-18-21")
+
+
+def test_without_spark_one_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ConfigError, match="not installed") as caught:
+        spark_commands()
+    assert "tideline[flat]" in caught.value.hint
+
+
+def test_a_driver_that_cannot_begin_tells_so_as_its_last_event() -> None:
+    told: list[Mapping[str, Any]] = []
+
+    def missing() -> Order:
+        raise ConfigError("there is no such flat table")
+
+    with pytest.raises(ConfigError):
+        run_driver(missing, told.append, once=True)
+    assert [(event["event"], event["reason"]) for event in told] == [("stopped", "config")]
+
+
+def test_an_unknown_table_is_one_message_and_exit_code_1(tmp_path: Path) -> None:
+    config = tmp_path / "tideline.yaml"
+    config.write_text(f"state: {{dir: {tmp_path}/state}}\n")
+    done = CliRunner().invoke(tideline, ["split", "plan", "none", "-c", str(config)])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, ConfigError)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "progress"},
+        progress(lag=None),
+        progress(columns=3),
+        progress(upkeep={}),
+        progress(rows="many"),
+        {"event": "upkeep"},
+        {"event": "started"},
+    ],
+)
+def test_an_event_without_what_belongs_to_it_changes_nothing(event: Mapping[str, Any]) -> None:
+    with pytest.raises(MalformedEvent):
+        DriverNews().after(event, 1.0)
+
+
+def test_events_of_tomorrow_only_tell_that_the_driver_lives() -> None:
+    assert DriverNews().after({"event": "dreaming"}, 5.0) == DriverNews(told_s=5.0)
+
+
+def test_a_reader_that_has_gone_does_not_stop_the_driver() -> None:
+    read, write = os.pipe()
+    tell = lines_to(write)
+    tell({"event": "idle"})
+    assert json.loads(os.read(read, 100)) == {"event": "idle"}
+    os.close(read)
+    tell({"event": "idle"})
+    tell({"event": "idle"})
+    os.close(write)
+
+
+def test_a_view_is_written_once_per_version_and_its_failure_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written: list[str] = []
+    failures = [MetastoreUnavailable("it is away")]
+
+    def write(_settings: object, name: str) -> dict[str, Any]:
+        written.append(name)
+        if failures:
+            raise failures.pop()
+        return {}
+
+    monkeypatch.setattr("daemon.flat_view.write_view", write)
+    told: list[Mapping[str, Any]] = []
+    tell = keeping_view(Stream.of_directory(tmp_path, "db", rules("a")).settings, "old", told.append)
+    for version in (3, 3, 3, 4):
+        tell(progress(layout_version=version))
+    tell({"event": "idle"})
+    assert written == ["old"] * 3, "tried again with the next batch, then once per version"
+    assert len(told) == 5
+    assert "it is away" in capsys.readouterr().err
+
+
+def test_a_view_needs_a_metastore(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs a metastore"):
+        write_view(Stream.of_directory(tmp_path, "db", rules("a")).settings, "old")
+
+
+def test_a_view_is_named_after_its_table_where_nothing_else_is_said() -> None:
+    from daemon.config.flat import FlatConfig
+
+    assert view_name(FlatConfig(table="web.events_flat", raw_table="web.raw")) == "events_flat_compat"
+    assert view_name(FlatConfig(table="web.events_flat", raw_table="web.raw", view="old")) == "old"
