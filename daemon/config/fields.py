@@ -89,6 +89,10 @@ def _check_thrift_uri(text: str) -> str:
     return f"thrift://{parts.netloc}" if port else f"thrift://{parts.netloc.rstrip(':')}:{METASTORE_PORT}"
 
 
+def _as_uri(value: object) -> object:
+    return f"file://{value}" if isinstance(value, str) and value.startswith("/") else value
+
+
 def _check_location(text: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not parts.path.startswith("/") or ".." in parts.path.split("/"):
@@ -188,6 +192,8 @@ ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], 
 
 Location = Annotated[str, AfterValidator(_check_location)]
 Locations = Annotated[list[Location], BeforeValidator(as_list)]
+Place = Annotated[str, BeforeValidator(_as_uri), AfterValidator(_check_location)]
+"""A location, or an absolute path, which is a place on the local disk."""
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
 Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]

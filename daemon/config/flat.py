@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from daemon.config.catalog import TableName
-from daemon.config.fields import Location, Name, ObjectName, ThriftUris
+from daemon.config.fields import Name, ObjectName, Place, ThriftUris
 from daemon.config.flat_rules import FlatRulesConfig
 from daemon.config.flat_stream import (
     EventTimeConfig,
@@ -81,13 +81,13 @@ class FlatConfig(Section):
         default=True,
         description="Whether the daemon runs the table's driver; false where 'tideline split run' or another machine does.",
     )
-    location: Location | None = Field(
+    location: Place | None = Field(
         default=None,
         description="The table's directory; wanted, with source and event_time, as soon as the table is to be written.",
     )
     source: FlatSourceConfig | None = Field(default=None, description="Where raw events come from.")
     event_time: EventTimeConfig | None = Field(default=None, description="Which hour an event belongs to.")
-    checkpoint: Location | None = Field(
+    checkpoint: Place | None = Field(
         default=None,
         description="Directory of what was read and done, never shared and never lost; not given: .checkpoint in location.",
     )
@@ -103,11 +103,11 @@ class FlatConfig(Section):
     partition_columns: dict[ObjectName, PartitionColumnConfig] = Field(
         default=_COLUMNS, min_length=1, max_length=8, description="Partition columns, in their order."
     )
-    dead_letters: Location | None = Field(
+    dead_letters: Place | None = Field(
         default=None,
         description="Directory of rows that no hour takes; not given: .dead-letters in location.",
     )
-    raw_files: Location | None = Field(
+    raw_files: Place | None = Field(
         default=None,
         description="Directory of files of JSON lines that backfills read instead of raw_table.",
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from daemon.config.fields import Bootstrap, Location, Options, Secret, Topic
+from daemon.config.fields import Bootstrap, Options, Place, Secret, Topic
 from daemon.config.keyed import KeyText, key_named, refused
 from daemon.config.section import Section
 from state.columns.paths import KeyPath
@@ -91,7 +91,7 @@ class FlatSourceConfig(Section):
     wait_s: float = Field(
         default=_KAFKA.wait_s, gt=0, le=86_400, description="Longest wait for records_to_wait_for."
     )
-    path: Location | None = Field(
+    path: Place | None = Field(
         default=None,
         description="Directory in which files appear, each whole at once (by rename); only for 'directory'.",
     )

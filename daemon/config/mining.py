@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from daemon.config.catalog import TableName
-from daemon.config.fields import Bootstrap, Location, Name, ObjectName, Topic, as_list
+from daemon.config.fields import Bootstrap, Name, ObjectName, Place, Topic, as_list
 from daemon.config.section import Section
 
 
@@ -48,7 +48,7 @@ class RawTableConfig(Section):
         max_length=16,
         description="Catalogs through which engines see this table; another catalog's table of the name is another.",
     )
-    location: Location | None = Field(
+    location: Place | None = Field(
         default=None, description="Its directory, by which plans over files are recognised as being about it."
     )
     views: Annotated[list[TableName], BeforeValidator(as_list)] = Field(
@@ -78,7 +78,7 @@ class QuerySourceConfig(Section):
         description="'job-history' (MapReduce's configuration files), 'spark-events' (Spark's event logs), 'sql-files' "
         "(a directory of .sql files) or 'trino' (a topic of Trino's query events)."
     )
-    path: Location | None = Field(default=None, description="Directory of the files; not for 'trino'.")
+    path: Place | None = Field(default=None, description="Directory of the files; not for 'trino'.")
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'trino'.")
     bootstrap: Bootstrap | None = Field(
         default=None, description="Brokers of the topic; not given: kafka.bootstrap. Only for 'trino'."
