@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.stack.jars import class_path, read_lock
 from handlers.files.paths import Location, parse
 from handlers.metastore import Metastore
 from streaming.storage import HadoopStorage
@@ -49,7 +50,8 @@ def sockets_left() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with its own metastore in memory."""
-    with spark_with_metastore(tmp_path_factory.mktemp("spark")) as session:
+    jars = ",".join(map(str, class_path(read_lock("spark-kafka"))))
+    with spark_with_metastore(tmp_path_factory.mktemp("spark"), {"spark.jars": jars}) as session:
         yield session
 
 

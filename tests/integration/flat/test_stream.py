@@ -164,7 +164,7 @@ def test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_sa
         stream.land(f"{hour}", [*events, "no json"] if hour == 1 else events)
     stream.run(spark)
     raw = base / "landing"
-    settings = replace(stream.settings, rules=rules("epoch", "uuid", "newly.asked"), raw_table=str(raw))
+    settings = replace(stream.settings, rules=rules("epoch", "uuid", "newly.asked"), raw_location=str(raw))
     stream = Stream(settings, stream.landing)
     stream.land("3", [event(3, n, newly={"asked": n}) for n in range(10)])
     stream.run(spark)
@@ -188,7 +188,7 @@ def test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batc
     stream: Stream, spark: Any
 ) -> None:
     stream.settings = replace(stream.settings, publishing=Publishing.MANIFEST)
-    stream.land("a", [event(hour, n, n=n) for hour in (0, 1) for n in range(5)])
+    stream.land("a", [event(0, n, n=n) for n in range(10)])
     stream.run(spark)
     parts = stream.parts(spark)
     staged = parts.stream.records.staged(0)

@@ -1,0 +1,71 @@
+"""A topic of a real broker into a flat table, in batches of a bounded size; and another topic under its name."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from state.errors import TopicReplaced
+from streaming.settings import KafkaSource
+from tests.builders.flat_streams import Stream, rules
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+HOUR_S = 3_600
+FIRST = int(time.time()) // HOUR_S * HOUR_S - 5 * HOUR_S
+
+
+def send(kafka: str, topic: str, numbers: range) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for n in numbers:
+        event = {"epoch": FIRST + n * 30, "uuid": str(n)}
+        producer.produce(topic, json.dumps(event), partition=n % 2)
+    assert producer.flush(30) == 0
+
+
+def make(kafka: str, topic: str) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(20)
+    return admin
+
+
+@pytest.fixture
+def stream(tmp_path: Path, spark: Any, database: str, kafka: str, topic: str) -> Stream:
+    spark.sql(f"CREATE DATABASE {database}")
+    made = Stream.of_directory(tmp_path / "flat", database, rules("epoch", "uuid"))
+    made.settings = replace(made.settings, source=KafkaSource(kafka, topic, records_per_batch=100))
+    return made
+
+
+def test_records_are_in_the_table_once_and_another_topic_of_the_name_is_refused(
+    stream: Stream, spark: Any, kafka: str, topic: str
+) -> None:
+    admin = make(kafka, topic)
+    send(kafka, topic, range(180))
+    told = stream.run(spark)
+    assert [each["rows"] for each in told] == [100, 80]
+    assert told[0]["lag"] == {"0": 40, "1": 40}
+    assert told[-1]["lag"] == {"0": 0, "1": 0}
+    send(kafka, topic, range(180, 190))
+    stream.run(spark)
+    assert sorted(int(row["uuid"]) for row in stream.rows(spark)) == list(range(190))
+
+    admin.delete_topics([topic])[topic].result(20)
+    deadline = time.monotonic() + 30
+    while topic in admin.list_topics(timeout=10).topics and time.monotonic() < deadline:
+        pass
+    make(kafka, topic)
+    send(kafka, topic, range(1_000))
+    with pytest.raises(TopicReplaced):
+        stream.run(spark)
+    assert len(stream.rows(spark)) == 190
