@@ -27,7 +27,17 @@ HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results"
 NOTES: Final = HERE / "notes"
 PAGE: Final = HERE.parent / "docs" / "PERFORMANCE.md"
-NOT_BENCHES: Final = frozenset({"report", "__main__", "partitions_hbase", "partitions_metastore"})
+NOT_BENCHES: Final = frozenset(
+    {
+        "report",
+        "__main__",
+        "partitions_hbase",
+        "partitions_metastore",
+        "flat_events",
+        "processes",
+        "splitting_mining",
+    }
+)
 OTHERS_CORES_MAX: Final = 0.2
 """What others may take of the processors during a run, in cores; a report above it is marked."""
 INTRODUCTION: Final = f"""\
