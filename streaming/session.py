@@ -50,7 +50,7 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
     """Start a session, or raise ConfigError when PySpark or a fitting Java is missing, or Spark refuses a setting.
 
     With ``kafka`` and without ``settings.jars`` Spark is told to fetch its Kafka source, of its own version, from the Maven
-    repository that the machine has; where that is not wanted, the jars are in the image and named in the settings.
+    repository that the machine has, unless the jar lies among Spark's own, as it does in the image.
     """
     _check_installed()
     _use_java()
@@ -74,7 +74,9 @@ def _jars(paths: tuple[str, ...], *, kafka: bool) -> dict[str, str]:
 
     if paths:
         return {"spark.jars": ",".join(paths)}
-    return {"spark.jars.packages": f"{KAFKA_SOURCE}:{pyspark.__version__}"} if kafka else {}
+    name = KAFKA_SOURCE.partition(":")[2]
+    is_there = (Path(pyspark.__path__[0]) / "jars" / f"{name}-{pyspark.__version__}.jar").exists()
+    return {"spark.jars.packages": f"{KAFKA_SOURCE}:{pyspark.__version__}"} if kafka and not is_there else {}
 
 
 def _started(name: str, conf: dict[str, str]) -> SparkSession:
