@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack import npm
+from dev.stack.errors import FetchFailed, Missing
+from dev.stack.npm import Package, fetched, registry_root
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+CONTENT = b"an archive"
+PINNED = Package("@scope/name", "1.2.3", hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without settings, without npm and with an empty cache."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TIDELINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("npm_config_registry", raising=False)
+
+
+def served(monkeypatch: pytest.MonkeyPatch, directory: Path, content: bytes) -> None:
+    file = directory / "registry" / PINNED.path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    monkeypatch.setattr(npm, "registry_root", lambda: f"file://{directory}/registry")
+
+
+def test_the_environment_comes_before_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".npmrc").write_text('fund=false\nregistry="https://one.example/npm/"\n')
+    assert registry_root() == "https://one.example/npm"
+    monkeypatch.setenv("npm_config_registry", "https://two.example")
+    assert registry_root() == "https://two.example"
+
+
+def test_a_machine_that_names_no_registry_says_what_to_set() -> None:
+    with pytest.raises(Missing, match="npm_config_registry"):
+        registry_root()
+
+
+def test_only_web_addresses_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("npm_config_registry", "file:///etc")
+    with pytest.raises(Missing, match="https"):
+        registry_root()
+
+
+def test_an_archive_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    served(monkeypatch, tmp_path, CONTENT)
+    assert fetched(PINNED).read_bytes() == CONTENT
+    (tmp_path / "registry" / PINNED.path).unlink()
+    assert fetched(PINNED).read_bytes() == CONTENT
+
+
+def test_another_archive_than_the_pinned_one_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    served(monkeypatch, tmp_path, b"another")
+    with pytest.raises(FetchFailed, match="sha256 mismatch"):
+        fetched(PINNED)
+    assert not list((tmp_path / "cache").rglob("*.tgz"))
+
+
+def test_an_archive_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(npm, "registry_root", lambda: f"file://{tmp_path}/registry")
+    with pytest.raises(FetchFailed, match=r"@scope/name 1\.2\.3"):
+        fetched(PINNED)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from state.errors import ConfigError
+from streaming import session
+from streaming.settings import SparkSettings
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def a_java(tmp_path: Path) -> Callable[[str], Path]:
+    """Make the home of a Java that says it is of some version."""
+
+    def made(version: str) -> Path:
+        program = tmp_path / version / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+        program.chmod(0o755)
+        return program.parent.parent
+
+    return made
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21.0.1", "21"])
+def test_the_java_that_the_user_names_is_taken(
+    a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    home = a_java(version)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    session._use_java()
+    assert os.environ["JAVA_HOME"] == str(home)
+
+
+def test_a_java_that_does_not_fit_gives_way_to_one_on_the_path(
+    a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = a_java("17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(a_java("1.8.0_402")))
+    monkeypatch.setenv("PATH", f"{right / 'bin'}:/usr/bin:/bin")
+    session._use_java()
+    assert os.environ["JAVA_HOME"] == str(right)
+
+
+def test_without_a_fitting_java_it_says_what_to_install(
+    a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = a_java("11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(old))
+    monkeypatch.setattr(session, "_java_homes", lambda: [old, old.parent / "none"])
+    with pytest.raises(ConfigError, match="17") as caught:
+        session._use_java()
+    assert caught.value.context["found"] == {str(old): 11, str(old.parent / "none"): 0}
+    assert "JAVA_HOME" in caught.value.hint
+
+
+def test_without_pyspark_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyspark", None)
+    with pytest.raises(ConfigError, match=r"tideline\[flat\]"):
+        session.start(SparkSettings())
+
+
+def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> None:
+    assert session._jars((), kafka=False) == {}
+    assert session._jars(("/a.jar", "/b.jar"), kafka=True) == {"spark.jars": "/a.jar,/b.jar"}
+    (packages,) = session._jars((), kafka=True).values()
+    pyspark = pytest.importorskip("pyspark")
+    assert packages == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
