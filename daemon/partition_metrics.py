@@ -35,6 +35,10 @@ _COSTS: Final = {
     "ranges": ("tideline_partitions_ranges", "Ranges of keys of the planned filters."),
     "caps-hit": ("tideline_partitions_caps_hit", "Planned filters whose ranges were joined, being too many."),
     "rows-scanned": ("tideline_partitions_rows_scanned", "Keys read for answers."),
+    "answers-unknown": (
+        "tideline_partitions_answers_unknown",
+        "Answers to expressions that may hold partitions which do not match.",
+    ),
 }
 
 

@@ -110,6 +110,7 @@ class PartitionCalls:
             except BadFilter:
                 asked = UNKNOWN
         found = self._index.partitions(self._index.prepared(indexed, bound), most)
+        self._index.counts["answers-unknown"] += not asked.is_exact
         return ByExprAnswer(found, has_unknown=not asked.is_exact)
 
     @staticmethod

@@ -80,7 +80,7 @@ class PartitionIndex:
         self._tables = dict(records.tables(reader))
         self._prepared: OrderedDict[tuple[int, str, Dialect], Prepared] = OrderedDict()
         self.counts: Counter[str] = Counter()
-        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``."""
+        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
 
     def change(self, txn: Transaction) -> IndexChange:
         """Start a change within a store transaction; only one may be under way."""
