@@ -1,0 +1,106 @@
+"""Flat tables in the daemon's status: in text, as metrics, for readiness; and which of them the daemon runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.config import Config
+from daemon.flat_news import DriverNews
+from daemon.metrics import Metrics
+from daemon.reporting import FlatPart, Reporter
+from daemon.service.lifecycle import build_parts
+from daemon.status import DaemonStatus, FlatStatus
+from daemon.status_text import status_text
+from daemon.supervisor import Job
+from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
+from tests.builders.flat_drivers import progress
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+FLAT = FlatStatus(
+    "events",
+    "web.events_flat",
+    "following",
+    pid=77,
+    batch=1_234,
+    rows=5_000_000,
+    misfits=12,
+    lag_records=7,
+    lag_s=42.0,
+    columns=300,
+)
+
+
+def test_the_status_reads_back_and_shows_a_line_per_table() -> None:
+    status = daemon_status(flats=(FLAT,))
+    assert DaemonStatus.from_json(status.to_json()) == status
+    (line,) = [line for line in status_text(status).splitlines() if line.startswith("web.events_flat")]
+    assert " ".join(line.split()) == "web.events_flat events following 1,234 5,000,000 7 42 s 300 12 0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        ({}, []),
+        ({"state": "backing-off"}, ["flat:events is backing-off"]),
+        ({"lag_s": 301.0}, ["flat:events lags by 301 s"]),
+        ({"lag_s": None}, []),
+    ],
+)
+def test_a_flat_table_is_ready_as_a_projection_is(changes: dict[str, object], reasons: list[str]) -> None:
+    values = {name: getattr(FLAT, name) for name in FlatStatus.__slots__} | changes
+    status = daemon_status(sources=(), projections=(), flats=(FlatStatus(**values),))
+    assert status.ready(300) == reasons
+
+
+def test_its_state_and_lag_are_gauges() -> None:
+    registry = Metrics(lambda: daemon_status(flats=(FLAT,)), process=False).registry
+    assert registry.get_sample_value("tideline_flat_lag_seconds", {"flat": "events"}) == 42
+    state = {"flat": "events", "state": "following"}
+    assert registry.get_sample_value("tideline_flat_state", state) == 1
+
+
+def test_lag_counts_from_when_the_stream_was_last_caught_up() -> None:
+    loop = Scripted(None)
+    supervisor, _ = supervise(Job("flat:events", loop.run))
+    news = DriverNews().after(progress(0, lag={"0": 0}), 1.0)
+    parts = [FlatPart("events", "flat:events", "web.flat", lambda: news, lambda: 5)]
+    reporter = Reporter(supervisor, (), (), parts)
+    supervisor.start()
+    eventually(loop.running.is_set)
+    try:
+        assert reporter.status().flats[0].lag_s == 0
+        news = news.after(progress(1, lag={"0": 9}, watermark=1_000), 2.0)
+        behind = reporter.status().flats[0]
+        assert behind.lag_records == 9
+        assert behind.lag_s is not None
+        assert behind.lag_s < 60, "not since the watermark, which is as old as the night was quiet"
+        assert (behind.rows, behind.misfits, behind.dead_letters) == (200, 6, 8)
+        news = news.after(progress(2, lag={}), 3.0)
+        assert reporter.status().flats[0].lag_s is None, "a directory does not tell"
+    finally:
+        supervisor.stop(10)
+
+
+def test_the_daemon_runs_the_tables_that_have_a_stream_and_are_its_own_to_run(tmp_path: Path) -> None:
+    stream: dict[str, object] = {
+        "source": {"kind": "directory", "path": "file:/in"},
+        "event_time": {"key": "epoch"},
+    }
+    given: dict[str, dict[str, object]] = {
+        "mine": {**stream, "location": "file:/mine"},
+        "other": {**stream, "location": "file:/other", "run": False},
+        "keys": {},
+    }
+    tables = {name: {"table": f"web.{name}", "raw_table": "web.raw", **more} for name, more in given.items()}
+    config = Config.model_validate({"flat": tables, "state": {"dir": str(tmp_path / "state")}})
+    metrics = Metrics(process=False)
+    parts = build_parts(config, metrics, projections=True, config_file=tmp_path / "tideline.yaml")
+    assert [job.name for job in parts.jobs] == ["flat:mine"]
+    assert [(part.name, part.table, part.pid()) for part in parts.flats] == [("mine", "web.mine", None)]
+    assert build_parts(config, metrics, projections=False).flats == ()
