@@ -118,7 +118,7 @@ def assembled(settings: FlatSettings, spark: Any, clock: Callable[[], float] = t
     )
     runner = BatchRunner(stream)
     deletions = Deletions(state.location, storage)
-    rewriter = Rewriter(spark, settings, table, storage, deletions, looking, clock)
+    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, looking, clock)
     sealer = Sealer(settings, rewriter, clock)
     guard = None
     if isinstance(settings.source, KafkaSource):

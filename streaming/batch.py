@@ -97,6 +97,7 @@ class BatchRunner:
         if staged.done:
             return staged
         stream = self._stream
+        stream.lease.hold()
         done = stream.publisher.publish(staged)
         book = stream.book.load()
         noted = book.with_batch(done.batch, done.observed.hours)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.failpoints import failpoint
@@ -20,6 +21,8 @@ from streaming.source import offsets_of
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from state.columns.slots import Layout
     from streaming.assembly import Assembly
     from streaming.maintenance import Upkeep
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 
 IDLE_S: Final = 1.0
 """How often a silent stream is looked after."""
+IDLE_KEEP_S: Final = 15.0
+"""How often the table of a silent stream is kept: the metastore is asked each time."""
+WAIT_S: Final = 0.2
+"""How often a batch that waits for the lock looks whether the run is to end."""
 IDLE_TELL_S: Final = 10.0
 """How often it is told that the stream is silent: whoever supervises knows then that it is not stuck."""
 
@@ -47,7 +54,7 @@ class Driver:
         self._lock = threading.Lock()
         self._error: TidelineError | None = None
         self._stopping = threading.Event()
-        self._told_s = time.monotonic()
+        self._told_s = self._kept_s = time.monotonic()
 
     def stop(self) -> None:
         """Ask the run to end after the batch at hand; may be called from a signal handler."""
@@ -70,7 +77,10 @@ class Driver:
                     break
                 self._look_after(query)
         finally:
-            with self._lock:  # after the batch at hand
+            self._stopping.set()
+            with (
+                self._lock
+            ):  # after the batch at hand; one that waits for the lock gives up, or Spark would wait for it
                 query.stop()
         if self._error is not None:
             raise self._error
@@ -88,9 +98,7 @@ class Driver:
         """Spark calls this for each batch, in a thread of its own."""
         parts, started = self._parts, time.monotonic()
         try:
-            with self._lock:
-                if self._stopping.is_set():
-                    raise _Stopped
+            with self._turn():
                 upkeep = self._keep()
                 topic = parts.check_topic()
                 kept = time.monotonic()
@@ -109,7 +117,21 @@ class Driver:
             raise
         failpoint("flat.batch")
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the lock, or raise _Stopped when the run is to end."""
+        while not self._lock.acquire(timeout=WAIT_S):
+            if self._stopping.is_set():
+                raise _Stopped
+        try:
+            if self._stopping.is_set():
+                raise _Stopped
+            yield
+        finally:
+            self._lock.release()
+
     def _keep(self) -> Upkeep:
+        self._kept_s = time.monotonic()
         upkeep = self._parts.maintenance.run()
         failpoint("flat.kept")
         return upkeep
@@ -126,6 +148,9 @@ class Driver:
 
     def _look_after(self, query: Any) -> None:
         """Keep the table while no batch is at hand."""
+        if time.monotonic() - self._kept_s < IDLE_KEEP_S:
+            self._tell_idle()
+            return
         if query.status["isTriggerActive"] or not self._lock.acquire(blocking=False):
             return
         try:
@@ -134,7 +159,11 @@ class Driver:
             self._lock.release()
         if upkeep.sealed or upkeep.dropped or upkeep.deleted:
             self._progress(upkeep_event(upkeep))
-        elif time.monotonic() - self._told_s >= IDLE_TELL_S:
+        else:
+            self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if time.monotonic() - self._told_s >= IDLE_TELL_S:
             self._told_s = time.monotonic()
             self._progress(idle_event())
 

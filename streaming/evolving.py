@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from state.columns.demand import Demand
+    from state.columns.evolution import Change
     from state.columns.observations import HourBook, KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.slots import Slot
@@ -48,6 +49,11 @@ class Outlook:
 
     demand: Demand
     evolution: Evolution
+
+    @property
+    def made(self) -> tuple[Change, ...]:
+        """The changes that alter something, or set out to."""
+        return tuple(change for change in self.evolution.changes if change.kind is not ChangeKind.WAIT)
 
     def document(
         self, state: TableState, book: HourBook, partitions: Sequence[HourPartition]

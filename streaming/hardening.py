@@ -63,7 +63,7 @@ def advance(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[T
         rewriter.rewrite(partition, state, sealed=is_sealed(partition))
     if len(waiting) > hours_max:
         return state, len(waiting) - hours_max
-    return _flip(rewriter.table, state), 0
+    return _flip(rewriter.table, rewriter.lease.hold()), 0
 
 
 def _flip(table: FlatTable, state: TableState) -> TableState:

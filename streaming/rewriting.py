@@ -23,7 +23,7 @@ from streaming.schema import quoted
 from streaming.split import split
 from streaming.table.hours import version_directory, version_of
 from streaming.table.nonnull import counted, data_files
-from streaming.table.parameters import ROWS, SEALED
+from streaming.table.parameters import LAYOUT_VERSION, ROWS, SEALED
 
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings
     from streaming.storage import Storage
     from streaming.table.deletions import Deletions
+    from streaming.table.lease import WriterLease
     from streaming.table.port import FlatTable, HourPartition, TableState
 
 
@@ -91,6 +92,7 @@ class Rewriter:
     spark: Any
     settings: FlatSettings
     table: FlatTable
+    lease: WriterLease
     storage: Storage
     deletions: Deletions
     looking: Looking
@@ -112,7 +114,8 @@ class Rewriter:
         """
         files = self.looking.files(str(partition.location))
         if not files:
-            return self.table.set_hour_parameters(partition.hour, {SEALED: "true" if sealed else None})
+            written = {LAYOUT_VERSION: str(state.version), SEALED: "true" if sealed else None}
+            return self.table.set_hour_parameters(partition.hour, written)
         place = self._next(partition)
         old = folded(self.looking.counts(files))
         rows = self.read(files, state.layout) if replaced_by is None else replaced_by
@@ -121,7 +124,7 @@ class Rewriter:
         new_files = self.looking.files(str(place))
         new = folded(self.looking.counts(new_files))
         _check(partition, old, new, state.layout, more_rows=more_rows)
-        return self._switch(partition, state, place, new, sealed=sealed)
+        return self._switch(partition, self.lease.hold(), place, new, sealed=sealed)
 
     def read(self, files: Sequence[str], layout: Layout) -> Any:
         """Return the rows of these files, all slots by name."""

@@ -206,11 +206,23 @@ class FlatSettings:
                 raise ConfigError(
                     "a place is neither an absolute path nor a URI", setting=setting, value=value
                 )
+        if _file_system(self.dead_letter_directory) != _file_system(self.location):
+            raise ConfigError(
+                "the dead letters lie on another file system than the table",
+                dead_letters=self.dead_letters,
+                location=self.location,
+                hint="Files are moved there, which no file system does across its border.",
+            )
         _check_partition_columns(self.partition_columns)
         if self.event_time.earliest_s < 0 or self.event_time.future_s < 0 or self.event_time.lateness_s < 0:
             raise ConfigError("a time span is negative", setting="event_time")
         if self.event_time.grace_s < self.event_time.lateness_s:
             raise ConfigError("the grace for late events is shorter than the lateness that sealing waits for")
+
+
+def _file_system(place: str) -> tuple[str, str]:
+    scheme, _, rest = place.partition(":") if ":/" in place else ("file", "", "")
+    return scheme, rest[2:].partition("/")[0] if rest.startswith("//") else ""
 
 
 def _check_partition_columns(columns: tuple[PartitionColumn, ...]) -> None:

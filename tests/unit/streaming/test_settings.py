@@ -49,6 +49,8 @@ def test_files_are_renamed_only_where_that_is_atomic(location: str, publishing: 
         {"database": "Flat"},
         {"table": "events-web"},
         {"location": "warehouse"},
+        {"dead_letters": "s3a://bucket/letters"},
+        {"location": "hdfs://nn/t", "dead_letters": "hdfs://other/letters"},
         {"partition_columns": ()},
         {"partition_columns": (PartitionColumn("day", "string", "%Y-%m-%d"),)},
         {"partition_columns": (PartitionColumn("hour", "date", "%Y%m%d%H"),)},

@@ -1,0 +1,93 @@
+"""The driver as it runs for days: waiting for files, keeping the table, stopping when asked to; on Spark's own catalog."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from state.columns.types import ColumnType
+from streaming.driver import Driver
+from streaming.settings import Sealing
+from tests.builders.flat_streams import Stream, rules
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+HOUR_S = 3_600
+FIRST = int(time.time()) // HOUR_S * HOUR_S - 10 * HOUR_S
+DEADLINE_S = 180.0
+
+
+def event(hour: int, second: int, **more: Any) -> dict[str, Any]:
+    return {"epoch": FIRST + hour * HOUR_S + second, "uuid": f"{hour}-{second}", **more}
+
+
+@pytest.fixture
+def stream(tmp_path: Path, spark: Any, database: str) -> Stream:
+    spark.sql(f"CREATE DATABASE {database}")
+    return Stream.of_directory(tmp_path / "flat", database, rules("epoch", "uuid", "n"))
+
+
+def test_it_takes_what_lands_while_it_runs_and_ends_after_the_batch_at_hand(
+    stream: Stream, spark: Any
+) -> None:
+    told: list[Any] = []
+    news = threading.Event()
+
+    def tell(message: Any) -> None:
+        told.append(message)
+        news.set()
+
+    driver = Driver(stream.parts(spark), tell)
+    running = threading.Thread(target=lambda: driver.run(once=False))
+    running.start()
+    try:
+        for hour in range(2):
+            stream.land(f"{hour}", [event(hour, n, n=n) for n in range(5)])
+            wait_for_batches(told, news, hour + 1)
+    finally:
+        driver.stop()
+        running.join(DEADLINE_S)
+    assert not running.is_alive()
+    assert len(stream.rows(spark)) == 10
+    stream.land("2", [event(2, 0)])
+    stream.run(spark)
+    assert len(stream.rows(spark)) == 11
+
+
+def wait_for_batches(told: list[Any], news: threading.Event, count: int) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while sum(each["event"] == "progress" for each in told) < count:
+        assert news.wait(deadline - time.monotonic())
+        news.clear()
+
+
+def test_sparks_two_readers_see_right_values_at_every_moment_of_a_widening(
+    stream: Stream, spark: Any
+) -> None:
+    stream.settings = replace(stream.settings, sealing=Sealing(old_files_s=0, hours_per_pass=1))
+    types = set()
+    for hour in range(5):
+        odd = {3: "x", 4: "007"} if hour == 1 else {}
+        stream.land(f"{hour}", [event(hour, n, n=odd.get(n, n)) for n in range(10)])
+        stream.run(spark)
+        table = stream.parts(spark).stream.table
+        types.add(table.read().layout.slots[2].type)
+        name = f"{stream.settings.database}.events_flat"
+        spark.catalog.refreshTable(name)
+        for by_serde in ("true", "false"):
+            spark.conf.set("spark.sql.hive.convertMetastoreOrc", by_serde)
+            found = spark.sql(
+                f"SELECT count(*), count_if(n IS NOT NULL OR _rescued IS NOT NULL) FROM {name} "
+            ).collect()[0]
+            assert tuple(found) == (10 * (hour + 1), 10 * (hour + 1))
+            text = "'5'" if table.read().layout.slots[2].type is ColumnType.STRING else "5"
+            assert spark.sql(f"SELECT uuid FROM {name} WHERE n = {text}").count() == hour + 1
+        spark.conf.unset("spark.sql.hive.convertMetastoreOrc")
+    assert types == {ColumnType.TINYINT, ColumnType.STRING}
