@@ -139,10 +139,9 @@ class BatchRunner:
         partitions = stream.table.partitions()
         found = outlook(state, questions, book, partitions, now_hour(book, watermark.reached_s))
         altered = evolve(stream.table, state, found.evolution, stream.looking)
-        stream.asking.tell(
-            altered.version, found.document(altered, book, partitions), found.evolution.changes
-        )
         altered = begin(stream.table, altered, found.evolution)
+        document = found.document(altered, book, partitions)
+        stream.asking.tell(altered.version, document, found.made if altered is not state else ())
         live = set(altered.layout.by_key)
         kept = {hour: seen.without(live) for hour, seen in sample.items()}
         return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourBook(kept))
