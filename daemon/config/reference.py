@@ -60,6 +60,15 @@ facts:
   sales:
     source: lake
     tables: {shop.sales_daily: {}, shop.sales_hourly: {start: "2024-01"}}
+flat:
+  web:
+    table: web.events_flat
+    raw_table: web.events
+    cluster: dr
+    location: "hdfs://target/web/events_flat"
+    source: {kind: kafka, topic: web.events}
+    event_time: {key: $.epoch}
+    spark: {master: "local[4]", driver_memory: 4g}
 kafka:
   bootstrap: "kafka-1:9092,kafka-2:9092"
   options: {security.protocol: sasl_ssl, sasl.mechanism: SCRAM-SHA-512, sasl.username: tideline}

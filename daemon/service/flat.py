@@ -18,6 +18,7 @@ from daemon.flat_metrics import FlatMeasures
 from daemon.flat_news import ASKED_TO, STARTED, STOPPED, DriverNews
 from daemon.reporting import FlatPart
 from daemon.requests import remote_error
+from daemon.secrecy import Redactor
 from daemon.supervisor import Job
 from state.errors import DriverEnded, MalformedEvent, StateLocked, TidelineError
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LISTEN_S: Final = 0.5
+WORDS_MAX: Final = 1_500
 DRAIN_SHARE: Final = 0.8
 """Of the time that loops have to end: for the batch at hand; the rest is for ending the driver by force."""
 
@@ -52,6 +54,7 @@ def build_flat(config: Config, name: str, metrics: Metrics, config_file: Path | 
         FlatMeasures(metrics.flat, name),
         stuck_s=flat.stuck_s,
         drain_s=config.supervisor.drain_s * DRAIN_SHARE,
+        clean=Redactor(config.secrets()).text,
     )
     part = FlatPart(name, loop_name(name), flat.table, news=lambda: loop.news, pid=lambda: loop.pid)
     return Job(loop_name(name), loop.run), part
@@ -67,12 +70,15 @@ class DriverLoop:
         *,
         stuck_s: float,
         drain_s: float,
+        clean: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._command = command
         self._measures = measures
         self._stuck_s = stuck_s
         self._drain_s = drain_s
+        self._clean = clean
+        """Takes secrets out of what the driver said: errors are shown over HTTP."""
         self._clock = clock
         self._heard_s = clock()
         self._refused = 0
@@ -104,7 +110,7 @@ class DriverLoop:
                 stopped = event if event["event"] == STOPPED else stopped
                 self._take(event, lifeline)
             if code is not None:
-                return _end(stopped, code, driver)
+                return self._end(stopped, code, driver)
             if self._clock() - self._heard_s > self._stuck_s:
                 return DriverEnded(
                     "the driver told nothing for too long and was killed", stuck_s=self._stuck_s
@@ -155,13 +161,16 @@ class DriverLoop:
         self.news = now
         return True
 
+    def _end(self, stopped: Mapping[str, Any] | None, code: int, driver: DriverProcess) -> TidelineError:
+        """Return the error that a driver's end means."""
+        if stopped is None or stopped.get("reason") == ASKED_TO:
+            words = self._clean(" | ".join(driver.last_words))[-WORDS_MAX:]
+            return DriverEnded("the driver ended", exit_code=code, last_words=words or None)
+        return _told_error(str(stopped.get("reason")), self._clean(str(stopped.get("message", ""))))
 
-def _end(stopped: Mapping[str, Any] | None, code: int, driver: DriverProcess) -> TidelineError:
-    """Return the error that a driver's end means."""
-    if stopped is None or stopped.get("reason") == ASKED_TO:
-        words = " | ".join(driver.last_words)[-1500:]
-        return DriverEnded("the driver ended", exit_code=code, last_words=words or None)
-    reason, message = str(stopped.get("reason")), str(stopped.get("message", ""))
+
+def _told_error(reason: str, message: str) -> TidelineError:
+    """Return the error that a driver told of as its reason to end."""
     error = remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
     if isinstance(error, StateLocked):
         # Another command has the table, or a driver on another machine whose lease runs out: both end by themselves.

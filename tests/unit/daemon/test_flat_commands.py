@@ -29,8 +29,10 @@ from tests.builders.flat_streams import Stream, key, rules
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from streaming.settings import FlatSettings
 
 
 HOUR = 1_461_013_200
@@ -115,6 +117,65 @@ def test_a_driver_that_cannot_begin_tells_so_as_its_last_event() -> None:
     with pytest.raises(ConfigError):
         run_driver(missing, told.append, once=True)
     assert [(event["event"], event["reason"]) for event in told] == [("stopped", "config")]
+
+
+class FakeCommands:
+    """What Spark would have done."""
+
+    def __init__(self) -> None:
+        self.given: list[object] = []
+
+    def seal(self, settings: FlatSettings) -> Upkeep:
+        self.given.append(settings.name)
+        return Upkeep(sealed=3)
+
+    def backfill(self, settings: FlatSettings, hours: range | None, *, any_number: bool) -> list[Backfilled]:
+        self.given += [settings.name, hours, any_number]
+        return [Backfilled(HOUR, 5, 4, is_done=False)]
+
+    def plan(self, settings: FlatSettings) -> Outlook:
+        self.given.append(settings.name)
+        wait = Change(ChangeKind.WAIT, "no row has brought it", key("zz"))
+        return Outlook(Demand(()), Evolution(Layout.new(), (wait,)))
+
+
+@pytest.fixture
+def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    """``tideline split`` with a table and without Spark; gives the exit code and the output."""
+    config = tmp_path / "tideline.yaml"
+    config.write_text(f"""
+        flat:
+          events:
+            table: web.flat
+            raw_table: web.raw
+            location: {tmp_path}/flat
+            source: {{kind: directory, path: {tmp_path}/in}}
+            event_time: {{key: t}}
+        state: {{dir: {tmp_path}/state}}
+    """)
+    monkeypatch.setattr("daemon.flat_program.spark_commands", FakeCommands)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(tideline, ["split", *arguments, "-c", str(config)])
+        return done.exit_code, done.output
+
+    return run
+
+
+def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tuple[int, str]]) -> None:
+    assert split("seal", "events") == (0, "3 hours sealed\n")
+    assert json.loads(split("seal", "web.flat", "--json")[1])["sealed"] == 3
+    assert split("plan", "events")[1].startswith(
+        "web.flat stays at version 1: 0 changes, 1 keys wait\n? wait"
+    )
+    assert json.loads(split("plan", "events", "--json")[1])["changes"][0]["key"] == "$.zz"
+
+
+def test_a_backfill_that_left_an_hour_ends_with_1(split: Callable[..., tuple[int, str]]) -> None:
+    code, output = split("backfill", "events", "--from", "2016-04-18")
+    assert code == 1
+    assert "left as it is" in output
+    assert split("backfill", "events", "--from", "then")[0] == 1
 
 
 def test_an_unknown_table_is_one_message_and_exit_code_1(tmp_path: Path) -> None:

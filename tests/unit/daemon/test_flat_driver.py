@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from daemon.flat_driver import EVENT_BYTES_MAX, DriverProcess, Lines
 from daemon.flat_metrics import FlatMeasures, FlatMetrics
+from daemon.secrecy import Redactor
 from daemon.service.flat import DriverLoop
 from daemon.supervisor import Job, LoopState
 from state.errors import ConfigError
@@ -182,6 +183,19 @@ def test_a_driver_that_says_nothing_while_it_ends_has_its_last_words_told(
     assert "exit_code=3" in problem
     assert "OutOfMemoryError" in problem
     assert "a.b.C" not in problem
+
+
+def test_what_a_driver_said_is_shown_without_secrets(registry: CollectorRegistry, tmp_path: Path) -> None:
+    command = program(tmp_path, 'print("login of hunter2 failed")\nsys.exit(1)')
+    measures = FlatMeasures(FlatMetrics(registry), "events")
+    clean = Redactor(["hunter2"]).text
+    driver = DriverLoop(command, measures, stuck_s=60, drain_s=10, clean=clean)
+    supervisor, _ = supervise(Job("flat:0", driver.run))
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["flat:0"].problem)
+    assert supervisor.stop(20) == []
+    problem = supervisor.statuses()["flat:0"].problem or ""
+    assert "login of *** failed" in problem
 
 
 def test_a_driver_that_is_stuck_is_killed_and_started_again(
