@@ -90,13 +90,16 @@ class Assembly:
         return source.topic if isinstance(source, KafkaSource) else ""
 
 
-def assembled(settings: FlatSettings, spark: Any, clock: Callable[[], float] = time.time) -> Assembly:
-    """Put the parts together; the table is created where it is missing.
+def assembled(
+    settings: FlatSettings, spark: Any, clock: Callable[[], float] = time.time, *, only_looks: bool = False
+) -> Assembly:
+    """Put the parts together; the table is created where it is missing. Who ``only_looks`` may do so beside the writer.
 
     Raises ConfigError, StateLocked while another process on this machine writes the table, NotFound without its database.
     """
     settings.check()
-    _lock(settings)
+    if not only_looks:
+        _lock(settings)
     storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
     query = _stream_id(storage, f"{own}/stream.json")

@@ -67,10 +67,13 @@ def backfill(settings: FlatSettings, hours: range | None, *, any_number: bool = 
 
 
 def plan(settings: FlatSettings) -> Outlook:
-    """Return what would become of the table, and why. Changes nothing (the table is created where it is missing)."""
+    """Return what would become of the table, and why. Changes nothing (the table is created where it is missing).
+
+    May run beside the table's driver, except on Spark's own catalog, which one process alone can open.
+    """
     from streaming.evolving import now_hour, outlook
 
-    with _session(settings) as parts:
+    with _session(settings, only_looks=True) as parts:
         stream = parts.stream
         book, last = stream.book.load(), stream.records.last()
         reached = None if last is None else last.watermark.reached_s
@@ -79,7 +82,7 @@ def plan(settings: FlatSettings) -> Outlook:
 
 
 @contextmanager
-def _session(settings: FlatSettings) -> Iterator[Assembly]:
+def _session(settings: FlatSettings, *, only_looks: bool = False) -> Iterator[Assembly]:
     from streaming.assembly import assembled
     from streaming.own_catalog import conf_of
     from streaming.session import start
@@ -88,6 +91,6 @@ def _session(settings: FlatSettings) -> Iterator[Assembly]:
     told = replace(settings.spark, conf={**conf_of(settings), **settings.spark.conf})
     spark = start(told, name=f"tideline {settings.name}")
     try:
-        yield assembled(settings, spark)
+        yield assembled(settings, spark, only_looks=only_looks)
     finally:
         spark.stop()
