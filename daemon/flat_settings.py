@@ -43,7 +43,7 @@ def flat_settings(config: Config, name: str) -> FlatSettings:
         Around(
             bootstrap=config.kafka.bootstrap if config.kafka else "",
             client=java_client(config.kafka) if _uses_kafka(flat) and config.kafka else {},
-            metastores=_metastores(config, flat),
+            metastores=metastores_of(config, flat),
             keylog_url=key_log_address(config).get_secret_value(),
             raw_column=_raw_column(config, flat),
         )
@@ -91,9 +91,10 @@ def _uses_kafka(flat: FlatConfig) -> bool:
     return flat.source is not None and flat.source.kind == "kafka" and flat.source.bootstrap is None
 
 
-def _metastores(config: Config, flat: FlatConfig) -> tuple[str, ...]:
+def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
+    """Return the addresses of the table's metastore; none where it is in Spark's own catalog."""
     if flat.cluster is None:
-        return ()
+        return tuple(flat.metastore)
     found = config.targets.get(flat.cluster) or config.sources.get(flat.cluster)
     assert found is not None, "checked with the configuration"
     return tuple(found.metastore)

@@ -35,8 +35,9 @@ def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: boo
     problems = list(loaded.problems)
     if live and loaded.config is not None:
         from daemon.live_checks import live_problems
+        from daemon.live_flat import flat_problems
 
-        problems += live_problems(loaded.config)
+        problems += [*live_problems(loaded.config), *flat_problems(loaded.config)]
     fatal = [problem for problem in problems if not problem.warning]
     if as_json:
         echo_json({"file": path, "ok": not fatal, "problems": problems})

@@ -1,0 +1,82 @@
+"""What the live check says about the metastores of flat tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.config import Config
+from daemon.live_flat import flat_problems
+from handlers.metastore import Generation
+from state.errors import MetastoreUnavailable, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+HIVE_4 = Generation(4, 2)
+
+
+class Answers:
+    """A metastore that knows some databases."""
+
+    def __init__(self, *databases: str, generation: Generation = HIVE_4, away: bool = False) -> None:
+        self.databases = databases
+        self._generation = generation
+        self._away = away
+        self.closed = 0
+
+    @property
+    def generation(self) -> Generation:
+        if self._away:
+            raise MetastoreUnavailable("no metastore could be reached")
+        return self._generation
+
+    def get_database(self, name: str) -> object:
+        if name not in self.databases:
+            raise NotFound("no such database", name=name)
+        return name
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def config(**changes: object) -> Config:
+    table = {
+        "table": "web.flat",
+        "raw_table": "web.raw",
+        "location": "/flat",
+        "source": {"kind": "directory", "path": "/in"},
+        "event_time": {"key": "t"},
+        "cluster": "dr",
+    }
+    return Config.model_validate(
+        {"targets": {"dr": {"metastore": ["thrift://t:9083"]}}, "flat": {"events": table | changes}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("metastore", "reasons"),
+    [
+        (Answers("web"), []),
+        (Answers("other"), ["is a database that does not exist"]),
+        (Answers("web", generation=Generation(3, 1)), ["is in a metastore older than Hive 4"]),
+        (Answers(away=True), ["no metastore could be reached"]),
+    ],
+)
+def test_what_a_driver_would_find_out_late_is_told_at_once(metastore: Answers, reasons: list[str]) -> None:
+    asked: list[Sequence[str]] = []
+
+    def connect(uris: Sequence[str]) -> Answers:
+        asked.append(uris)
+        return metastore
+
+    assert [problem.reason for problem in flat_problems(config(), connect)] == reasons
+    assert asked == [["thrift://t:9083"]]
+    assert metastore.closed == 1
+
+
+def test_a_table_in_sparks_own_catalog_asks_nobody() -> None:
+    assert flat_problems(config(cluster=None), lambda _: pytest.fail("it was asked")) == []
