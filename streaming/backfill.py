@@ -63,7 +63,13 @@ def _hour(
     old = rewriter.read(looking.files(str(partition.location)), state.layout)
     kept = _malformed(old, state.layout)
     near = raw.filter(_nearby(settings, state, hour)) if _is_partitioned(raw, state) else raw
-    rows = split(near, _everything(state.layout), keep=["value"], texts={WHEN: settings.event_time.key})
+    rows = split(
+        near,
+        _everything(state.layout),
+        keep=["value"],
+        texts={WHEN: settings.event_time.key},
+        numeric_strings=settings.rules.numeric_strings,
+    )
     seconds = event_seconds(functions.col(WHEN), settings.event_time)
     mine = (seconds >= hour) & (seconds < hour + HOUR_S) & ~functions.col(MALFORMED)
     fresh = rows.filter(mine).selectExpr(*(quoted(slot.name) for slot in state.layout.slots))

@@ -86,10 +86,12 @@ def _session(settings: FlatSettings, *, only_looks: bool = False) -> Iterator[As
     from streaming.assembly import assembled
     from streaming.own_catalog import conf_of
     from streaming.session import start
+    from streaming.settings import KafkaSource
 
     settings.check()
     told = replace(settings.spark, conf={**conf_of(settings), **settings.spark.conf})
-    spark = start(told, name=f"tideline {settings.name}")
+    is_kafka = isinstance(settings.source, KafkaSource)
+    spark = start(told, name=f"tideline {settings.name}", kafka=is_kafka)
     try:
         yield assembled(settings, spark, only_looks=only_looks)
     finally:

@@ -27,9 +27,10 @@ from streaming.table.parameters import LAYOUT_VERSION, ROWS, SEALED
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from handlers.files.paths import Location
+    from state.columns.paths import KeyPath
     from state.columns.slots import Layout
     from streaming.looking import Looking
     from streaming.observing import FileCounts
@@ -64,7 +65,7 @@ def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
     ]
 
 
-def again_split(rows: Any, layout: Layout) -> Any:
+def again_split(rows: Any, layout: Layout, numeric_strings: Collection[KeyPath] = ()) -> Any:
     """Return ``rows`` (all slots by name) with those in ``_rescued`` split once more.
 
     Slots without a key keep what they hold.
@@ -75,7 +76,8 @@ def again_split(rows: Any, layout: Layout) -> Any:
     rescued = functions.col(RESCUED).isNotNull()
     old = [f"{quoted(slot.name)} AS {_OLD.format(slot.index)}" for slot in empty]
     texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *old)
-    fresh = split(texts, layout, keep=[_OLD.format(slot.index) for slot in empty])
+    kept = [_OLD.format(slot.index) for slot in empty]
+    fresh = split(texts, layout, keep=kept, numeric_strings=numeric_strings)
     columns = [
         f"{_OLD.format(slot.index)} AS {quoted(slot.name)}"
         if slot.state is SlotState.EMPTY
@@ -142,7 +144,9 @@ class Rewriter:
             self.table.set_hour_parameters(partition.hour, {REPLACED: None})
 
     def _resplit(self, rows: Any, old: FileCounts, state: TableState) -> Any:
-        return again_split(rows, state.layout) if old.nonnull and old.nonnull[0] else rows
+        if not (old.nonnull and old.nonnull[0]):
+            return rows
+        return again_split(rows, state.layout, self.settings.rules.numeric_strings)
 
     def _next(self, partition: HourPartition) -> Location:
         version = version_of(partition.location)

@@ -56,7 +56,13 @@ def routed(settings: FlatSettings, plan: BatchPlan, raw: Any) -> Any:
     """Return the split rows of ``raw`` (``streaming.source``) with the columns ``to``, ``_tideline_when`` and all slots."""
     from pyspark.sql import functions
 
-    rows = split(raw, plan.layout, keep=_KEPT, texts={WHEN: settings.event_time.key})
+    rows = split(
+        raw,
+        plan.layout,
+        keep=_KEPT,
+        texts={WHEN: settings.event_time.key},
+        numeric_strings=settings.rules.numeric_strings,
+    )
     rows = rows.withColumn(WHEN, event_seconds(functions.col(WHEN), settings.event_time))
     to = destination(
         settings,
