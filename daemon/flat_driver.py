@@ -34,6 +34,7 @@ LAST_WORDS: Final = 8
 _STACK: Final = ("\t", " ")
 """How lines of a Java stack trace begin: what went wrong stands above them."""
 _CHUNK: Final = 64 * 1024
+_CHUNKS_MAX: Final = 64
 _END_S: Final = 10.0
 _STEP_S: Final = 0.1
 
@@ -157,13 +158,18 @@ class DriverProcess:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        try:
-            data = os.read(descriptor, _CHUNK)
-        except BlockingIOError:
-            return b""
-        if not data:
-            self._selector.unregister(descriptor)
-        return data
+        """Return what is there, some megabytes at most: what a driver said last has to be heard at once."""
+        found = bytearray()
+        for _ in range(_CHUNKS_MAX):
+            try:
+                data = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                break
+            if not data:
+                self._selector.unregister(descriptor)
+                break
+            found += data
+        return bytes(found)
 
     def _parsed(self, data: bytes) -> Iterator[Mapping[str, Any]]:
         for line in self._events.feed(data):

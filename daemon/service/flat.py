@@ -121,10 +121,12 @@ class DriverLoop:
     def _drain(self, driver: DriverProcess) -> None:
         driver.ask_to_stop()
         deadline = self._clock() + self._drain_s
-        while driver.exit_code is None and self._clock() < deadline:
+        code: int | None = None
+        while code is None and self._clock() < deadline:
+            code = driver.exit_code  # before listening, as in _follow
             for event in self._listen(driver):
                 self._note(event)
-        if driver.exit_code is None:
+        if code is None:
             log.warning("the driver did not end in time and is killed", drain_s=self._drain_s)
 
     def _listen(self, driver: DriverProcess) -> list[Mapping[str, Any]]:
