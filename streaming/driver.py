@@ -148,19 +148,17 @@ class Driver:
 
     def _look_after(self, query: Any) -> None:
         """Keep the table while no batch is at hand."""
+        if query.status["isTriggerActive"]:
+            return
         if time.monotonic() - self._kept_s < IDLE_KEEP_S:
             self._tell_idle()
-            return
-        if query.status["isTriggerActive"] or not self._lock.acquire(blocking=False):
-            return
-        try:
-            upkeep = self._keep()
-        finally:
-            self._lock.release()
-        if upkeep.sealed or upkeep.dropped or upkeep.deleted:
-            self._progress(upkeep_event(upkeep))
-        else:
-            self._tell_idle()
+        elif self._lock.acquire(blocking=False):
+            try:
+                upkeep = self._keep()
+            finally:
+                self._lock.release()
+            if upkeep.sealed or upkeep.dropped or upkeep.deleted:
+                self._progress(upkeep_event(upkeep))
 
     def _tell_idle(self) -> None:
         if time.monotonic() - self._told_s >= IDLE_TELL_S:

@@ -75,11 +75,11 @@ class Stream:
         return assembled(self.settings, spark)
 
     def run(self, spark: Any) -> Sequence[Mapping[str, Any]]:
-        """Bring all that has landed into the table; return what the driver told."""
+        """Bring all that has landed into the table; return what the driver told of its batches."""
         told: list[Mapping[str, Any]] = []
         Driver(self.parts(spark), told.append).run(once=True)
         self.events += told
-        return told
+        return [event for event in told if event["event"] == "progress"]
 
     def upkeep(self, spark: Any) -> Upkeep:
         """Do all that is due to the table."""
