@@ -55,6 +55,9 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
     _check_installed()
     _use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault(
+        "SPARK_CONF_DIR", str(Path(__file__).parent / "conf")
+    )  # quiet, unless somebody has set it up
     conf = {
         **CONF,
         "spark.master": settings.master,
