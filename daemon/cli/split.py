@@ -1,7 +1,7 @@
 """``tideline split run | seal | backfill | plan | view``: a flat table's Spark driver, and what is done to a table by hand.
 
 ``run`` is what the daemon starts for each flat table; the others need the table to themselves, so the driver has to be stopped
-(``flat.NAME.run: false``, or the daemon stopped), except for ``view``, which only looks.
+(``flat.NAME.run: false``, or the daemon stopped), except for ``plan`` and ``view``, which only look.
 """
 
 from __future__ import annotations
