@@ -35,7 +35,7 @@ from state.columns.types import ColumnType
 from streaming.footers import FooterReader
 from streaming.session import start
 from streaming.settings import SparkSettings
-from streaming.split import counts, split
+from streaming.split import MALFORMED, SHORT_LIVED, counts, split
 
 
 if TYPE_CHECKING:
@@ -241,14 +241,17 @@ def layout(types: Mapping[KeyPath, ColumnType]) -> Layout:
     return made
 
 
-def split_once(bench: Bench, into: Layout, out: str = "out") -> None:
-    """Split the events into ORC files, and read what the files say of themselves."""
+def split_once(
+    bench: Bench, into: Layout, out: str = "out", options: Mapping[str, str] = SHORT_LIVED
+) -> None:
+    """Split the events into ORC files as a batch does, and read what the files say of themselves."""
     from pyspark.sql import Observation
 
     observation = Observation()
     rows = split(bench.spark.read.text(str(bench.raw)), into).observe(observation, *counts())
     directory = bench.directory / out
-    rows.drop("_malformed").write.mode("overwrite").option("compression", "zstd").orc(str(directory))
+    writer = rows.drop(MALFORMED).write.mode("overwrite").option("compression", "zstd")
+    writer.options(**options).orc(str(directory))
     footer = FooterReader(bench.spark).read_all(map(str, sorted(directory.glob("*.orc"))))
     assert observation.get["rows"] == footer.rows == bench.events
     assert observation.get["malformed"] == 0
@@ -277,8 +280,8 @@ def make_raw(bench: Bench, copies: int) -> int:
 
 
 def make_flat(bench: Bench, into: Layout, copies: int) -> int:
-    """Make the flat table of so many copies of the events, and return its bytes."""
-    split_once(bench, into, "flat")
+    """Make the flat table of so many copies of the events, as files of sealed hours are, and return its bytes."""
+    split_once(bench, into, "flat", options={})
     size_bytes = copied(bench.directory / "flat", copies)
     bench.spark.read.orc(str(bench.directory / "flat")).createOrReplaceTempView("flat")
     return size_bytes

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
 """Spark 4.0 is built for Java 17 and runs on 21; newer ones lack what its Hadoop libraries need."""
-JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods"
-"""Generated code of hundreds of columns has methods above the size at which Java stops compiling (docs/SPLITTING.md)."""
+JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+"""Generated code of hundreds of columns has methods above the size at which Java stops compiling, and throughput counts more
+than pauses (docs/SPLITTING.md)."""
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 CONF: Final = {
     "spark.ui.enabled": "false",

@@ -18,7 +18,7 @@ from state.columns.slots import RESCUED
 from streaming.rewriting import slot_columns
 from streaming.routing import destination, event_seconds, hour_of_destination
 from streaming.schema import quoted
-from streaming.split import MALFORMED, counts, split
+from streaming.split import MALFORMED, SHORT_LIVED, counts, split
 
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Stager:
             .write.mode("overwrite")
             .partitionBy(TO)
         )
-        writer.option("compression", self._settings.compression).orc(directory)
+        writer.option("compression", self._settings.compression).options(**SHORT_LIVED).orc(directory)
         failpoint("flat.written")
         seen = observation.get
         return self._written(directory, seen, parts)
