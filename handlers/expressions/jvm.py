@@ -61,7 +61,7 @@ _NOBODY: Final = 65_534
 class Jvm:
     """One Java process and the connection to it."""
 
-    def __init__(self, *, java: str | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(self, *, java: str | None = None, timeout_s: float = 30.0) -> None:
         """Start it; raises ConfigError where Java or PySpark is missing, ServerFault where it does not come up."""
         from py4j.java_gateway import GatewayParameters, JavaGateway
         from py4j.protocol import Py4JError

@@ -60,6 +60,7 @@ _DELETE_OF_PARTITION: Final = Call(
     bool,
     (NoSuchObjectException, MetaException, InvalidObjectException, InvalidInputException),
     changes=True,
+    since=V4_0,  # older ones know no engine
 )
 _SET_MANY: Final = Call(
     "set_aggr_stats_for", {"request": SetPartitionsStatsRequest}, bool, _REFUSALS, changes=True
