@@ -2,7 +2,7 @@
 
 Events of ``bench.flat_events`` (seeded, 1.6 KB each) as text files, in one Spark session with two cores. Costs are processor seconds,
 user and system, of the JVM and of Python together, per GB (10^9 bytes) of raw JSON, everything included: reading, parsing, types,
-misfits, ORC with zstd, footers read back. They are medians after the JVM has warmed up, which takes some runs.
+misfits, ORC with zstd, footers read back. They are medians after the JVM has warmed up, which takes five to fifteen runs of 160 MB.
 ``split_300_keys`` takes the 300 commonest keys of the events in the types that their values ask for.
 
 The query is the one of the article that flat tables come from, on 1.9 GB of JSON: four keys where two others have values given. Its
@@ -165,7 +165,7 @@ def splits(bench: Bench) -> Iterator[Row]:
     say("300 keys")
     many = layout(dict(islice(leaves(bench.types), 300)))
     assert len(many.live) == 300
-    cost = bench.cpu_s(partial(split_once, bench, many), warm=7)
+    cost = bench.cpu_s(partial(split_once, bench, many), warm=15, measured=5)
     yield row("split_300_keys", cost * per_gb, "CPU-s/GB", at_most=45)
 
 
