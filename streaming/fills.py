@@ -1,7 +1,7 @@
 """How many values each slot of an hour has, short enough for a partition parameter.
 
 ``3,0,2s`` says: slot 0 has 3 values, slot 1 none, slot 2 has 100 (base 36); slots behind the last have none. A metastore has room
-for 4,000 characters. Where the counts need more, ``x…`` says only which slots have any: the hexadecimal digits of a number whose
+for 4,000 characters. Where the counts need more, ``#…`` says only which slots have any: the hexadecimal digits of a number whose
 bit n is slot n. Nobody may conclude more from it: it counts as 1 each.
 """
 
@@ -27,13 +27,13 @@ def text_of(counts: Sequence[int]) -> str:
     text = ",".join(map(_base36, _trimmed(counts)))
     if len(text) <= CHARS_MAX:
         return text
-    return f"x{sum(1 << slot for slot, count in enumerate(counts) if count):x}"
+    return f"#{sum(1 << slot for slot, count in enumerate(counts) if count):x}"
 
 
 def counts_of(text: str) -> tuple[int, ...]:
     """Read what ``text_of`` wrote; BadInput for anything else."""
     try:
-        if text.startswith("x"):
+        if text.startswith("#"):
             bits = int(text[1:], 16)
             return tuple(bits >> slot & 1 for slot in range(bits.bit_length()))
         return tuple(int(each, 36) for each in text.split(",")) if text else ()

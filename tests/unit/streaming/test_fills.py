@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
@@ -12,6 +12,7 @@ COUNTS = st.lists(st.integers(0, 10**12), max_size=60)
 
 
 @given(COUNTS)
+@example([int("x", 36)])
 def test_counts_come_back(counts: list[int]) -> None:
     back = counts_of(text_of(counts))
     assert list(back) + [0] * (len(counts) - len(back)) == counts
