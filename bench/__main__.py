@@ -35,6 +35,7 @@ NOT_BENCHES: Final = frozenset(
         "partitions_metastore",
         "flat_events",
         "processes",
+        "splitting_batches",
         "splitting_mining",
     }
 )

@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import splitting_mining
+from bench import splitting_batches, splitting_mining
 from bench.flat_events import lines, write
 from bench.processes import tree_cpu_s
 from bench.report import Row, main, row
@@ -150,6 +150,8 @@ def cases(quick: bool) -> Iterator[Row]:
             yield from queries(bench)
         finally:
             bench.spark.stop()
+    say("micro-batches")
+    yield from splitting_batches.rows(quick, KEYS_30)
     say("mining")
     yield from splitting_mining.rows(quick)
 
