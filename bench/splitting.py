@@ -33,7 +33,7 @@ from state.columns.slots import Layout, Slot, SlotState
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from streaming.footers import FooterReader
-from streaming.session import start
+from streaming.session import JAVA_OPTIONS, start
 from streaming.settings import SparkSettings
 from streaming.split import MALFORMED, SHORT_LIVED, counts, split
 
@@ -210,6 +210,7 @@ def session(directory: Path) -> Any:
                 "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:bench;create=true",
                 "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
                 "spark.hadoop.hive.metastore.schema.verification": "false",
+                "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={directory}/derby.log",
                 "spark.ui.showConsoleProgress": "false",
             },
         )
