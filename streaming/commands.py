@@ -5,7 +5,7 @@ Each function starts a Spark session of its own and ends it, so each is for a pr
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from streaming.progress import silent, started_event, stopped_event
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from state.columns.observations import HourBook
     from streaming.assembly import Assembly
     from streaming.backfill import Backfilled
     from streaming.driver import Driver
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from streaming.maintenance import Upkeep
     from streaming.progress import Progressing
     from streaming.settings import FlatSettings
+    from streaming.table.port import HourPartition, TableState
 
 
 def run(
@@ -45,6 +47,7 @@ def run(
                 when_ready(driver)
             progress(started_event(settings.name, parts.spark.sparkContext.applicationId))
             driver.run(once=once)
+            _tell(parts)
     except TidelineError as error:
         progress(stopped_event(error))
         raise
@@ -54,7 +57,9 @@ def run(
 def seal(settings: FlatSettings) -> Upkeep:
     """Do all that is due to the table: finish a batch, widen, seal, drop, delete; return what was done."""
     with _session(settings) as parts:
-        return parts.maintenance.run(everything=True)
+        done = parts.maintenance.run(everything=True)
+        _tell(parts)
+        return done
 
 
 def backfill(settings: FlatSettings, hours: range | None, *, any_number: bool = False) -> list[Backfilled]:
@@ -63,7 +68,9 @@ def backfill(settings: FlatSettings, hours: range | None, *, any_number: bool = 
 
     with _session(settings) as parts:
         parts.maintenance.run(everything=True)
-        return filled(parts.sealer.rewriter, parts.stream.lease.hold(), hours, any_number=any_number)
+        done = filled(parts.sealer.rewriter, parts.stream.lease.hold(), hours, any_number=any_number)
+        _tell(parts)
+        return done
 
 
 def plan(settings: FlatSettings) -> Outlook:
@@ -71,14 +78,26 @@ def plan(settings: FlatSettings) -> Outlook:
 
     May run beside the table's driver, except on Spark's own catalog, which one process alone can open.
     """
+    with _session(settings, only_looks=True) as parts:
+        return _seen(parts)[0]
+
+
+def _tell(parts: Assembly) -> None:
+    """Tell people how the table stands at the end; a batch tells how it stood before."""
+    with suppress(TidelineError):  # what was asked for is done, and a page that is a batch old is no failure
+        found, state, book, partitions = _seen(parts)
+        parts.stream.asking.tell(state.version, found.document(state, book, partitions), ())
+
+
+def _seen(parts: Assembly) -> tuple[Outlook, TableState, HourBook, list[HourPartition]]:
     from streaming.evolving import now_hour, outlook
 
-    with _session(settings, only_looks=True) as parts:
-        stream = parts.stream
-        book, last = stream.book.load(), stream.records.last()
-        reached = None if last is None else last.watermark.reached_s
-        state, questions = stream.table.read(), stream.asking.questions()
-        return outlook(state, questions, book, stream.table.partitions(), now_hour(book, reached))
+    stream = parts.stream
+    book, last = stream.book.load(), stream.records.last()
+    reached = None if last is None else last.watermark.reached_s
+    state, partitions = stream.table.read(), list(stream.table.partitions())
+    found = outlook(state, stream.asking.questions(), book, partitions, now_hour(book, reached))
+    return found, state, book, partitions
 
 
 @contextmanager
