@@ -156,4 +156,8 @@ def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Va
 
 
 def _partition(table: Table, values: Values) -> Partition:
-    return a_partition(table, *values)
+    partition = a_partition(table, *values)
+    assert partition.sd is not None
+    # The table's own directory, which is there: making a hundred thousand directories would measure the file system.
+    partition.sd.location = table.sd.location
+    return partition
