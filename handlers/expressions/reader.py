@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 EXPRESSION_BYTES_MAX: Final = 1 << 20
-RESTART_S: Final = 10.0
+REST_S: Final = 10.0
 """How long nothing is read after the process has failed: bytes that kill it cannot keep us busy starting it."""
 _HIVE_4: Final = b"\x01\x00org.apache.hadoop.hive.ql.plan."
 
@@ -31,8 +31,9 @@ _HIVE_4: Final = b"\x01\x00org.apache.hadoop.hive.ql.plan."
 class ExpressionJvm:
     """Reads expressions; for any thread, one at a time."""
 
-    def __init__(self, start: Callable[[], Jvm] | None = None) -> None:
+    def __init__(self, start: Callable[[], Jvm] | None = None, *, rest_s: float = REST_S) -> None:
         self._start = start or _started
+        self._rest_s = rest_s
         self._jvm: Jvm | None = None
         self._rest_until_s = 0.0
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class ExpressionJvm:
             return None
         except (Py4JError, OSError, ServerFault):
             self._stop()
-            self._rest_until_s = time.monotonic() + RESTART_S
+            self._rest_until_s = time.monotonic() + self._rest_s
             return None
 
     def _stop(self) -> None:
