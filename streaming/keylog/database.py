@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import time
 from contextlib import contextmanager
+from sqlite3 import SQLITE_BUSY, OperationalError
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, exc, func
@@ -166,9 +167,20 @@ def _engine(url: URL) -> Engine:
 
 def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where this module says so
-    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        connection.execute("PRAGMA journal_mode = WAL")
+    _keep_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _keep_wal(connection: SqliteConnection) -> None:
+    """Put a new file into WAL mode; of processes that do so at once, SQLite refuses all but one without waiting."""
+    deadline_s = time.monotonic() + SQLITE_WAIT_S
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except OperationalError as error:
+            if error.sqlite_errorcode != SQLITE_BUSY or time.monotonic() > deadline_s:
+                raise
+            time.sleep(PAUSE_S)
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -2,7 +2,9 @@
 
 What is there is told by alembic's version table. A process that finds an older version (or none) takes the database's own lock
 (SQLite: the write transaction; MySQL and MariaDB: ``GET_LOCK``; PostgreSQL: an advisory lock), looks again, and runs the scripts
-that are missing. SQLite and PostgreSQL take all of them or none; MySQL commits every statement, so scripts can be run again.
+that are missing. The lock is held by a connection of its own until the scripts are committed: released before that, the next
+process would still find the older version. SQLite and PostgreSQL take all of the scripts or none; MySQL commits every statement, so
+scripts can be run again.
 
 A newer schema is refused: an older program would not write what the newer one relies on.
 """
@@ -59,17 +61,17 @@ def migrate(database: Database, version: str | None = None) -> None:
         stored = stored_version(connection)
     if stored != wanted:
         _refuse_newer(stored, database.where)
-        database.write(lambda connection: _upgrade(connection, wanted, database.where))
+        with _locked(database):
+            database.write(lambda connection: _upgrade(connection, wanted, database.where))
 
 
 def _upgrade(connection: Connection, wanted: str, where: str) -> None:
-    with _locked(connection, where):
-        stored = stored_version(connection)  # another process may have been faster
-        _refuse_newer(stored, where)
-        if stored is None or stored < wanted:
-            config = _config()
-            config.attributes["connection"] = connection
-            command.upgrade(config, wanted)
+    stored = stored_version(connection)  # another process may have been faster
+    _refuse_newer(stored, where)
+    if stored is None or stored < wanted:
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, wanted)
 
 
 def _refuse_newer(stored: str | None, where: str) -> None:
@@ -85,24 +87,30 @@ def _refuse_newer(stored: str | None, where: str) -> None:
 
 
 @contextmanager
-def _locked(connection: Connection, where: str) -> Iterator[None]:
-    """Hold the database's lock; PostgreSQL gives it back at the end of the transaction, SQLite's is the transaction."""
-    match connection.dialect.name:
-        case "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
+def _locked(database: Database) -> Iterator[None]:
+    """Hold the database's lock; on SQLite the writing transaction is one."""
+    if database.dialect == "sqlite":
+        yield
+        return
+    with database.read() as holder:
+        if database.dialect == "postgresql":
+            holder.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
             yield
-        case "mysql" | "mariadb":
-            name = {"name": f"{connection.engine.url.database}.{VERSION_TABLE}"[-64:], "wait": LOCK_WAIT_S}
-            if connection.scalar(text("SELECT GET_LOCK(:name, :wait)"), name) != 1:
-                raise KeyLogUnavailable(
-                    "another process migrates the key log and does not end", address=where
-                )
-            try:
+        else:
+            with _named_lock(holder, database.where):
                 yield
-            finally:
-                connection.execute(text("SELECT RELEASE_LOCK(:name)"), name)
-        case _:
-            yield
+
+
+@contextmanager
+def _named_lock(holder: Connection, where: str) -> Iterator[None]:
+    """Hold MySQL's or MariaDB's lock, which is the connection's, not the transaction's."""
+    name = {"name": f"{holder.engine.url.database}.{VERSION_TABLE}"[-64:], "wait": LOCK_WAIT_S}
+    if holder.scalar(text("SELECT GET_LOCK(:name, :wait)"), name) != 1:
+        raise KeyLogUnavailable("another process migrates the key log and does not end", address=where)
+    try:
+        yield
+    finally:
+        holder.execute(text("SELECT RELEASE_LOCK(:name)"), name)
 
 
 def _config() -> Config:

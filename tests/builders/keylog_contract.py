@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +16,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import inspect, text
+from sqlalchemy import MetaData, inspect, text
 
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import Conflict, StateCorrupt
+from streaming.keylog.address import read_address
 from streaming.keylog.asked import LogFilter, asked_keys, entries, last_asked_days, raw_tables
 from streaming.keylog.asking import DAY_S, Ask, day_of
 from streaming.keylog.database import Database
@@ -58,6 +60,7 @@ HOSTILE = (
     KeyPath(tuple("y" * 32)),
 )
 WRITERS, BATCHES = 4, 15
+OPENERS, EMPTYINGS = 6, 8
 WRITER = """
 import sys
 from streaming.keylog.asking import Ask
@@ -82,6 +85,25 @@ with opened(sys.argv[1]) as log:
         log.record([ask(f"k{n}", fingerprint=str(number % 7)) for n in range(30)], source="s", position=str(number))
         print(number, flush=True)
 """
+
+
+def version_after_opening(address: str) -> str | None:
+    with opened(address) as log, log.database.read() as connection:
+        return stored_version(connection)
+
+
+def make_empty(address: str) -> None:
+    """Take everything out of the database, as if nobody had opened it yet; of SQLite that is no file at all."""
+    url = read_address(address)
+    if url.get_backend_name() == "sqlite":
+        Path(url.database or "").unlink()
+        return
+    database = Database(address)
+    with database.read() as connection:
+        found = MetaData()
+        found.reflect(connection)
+        found.drop_all(connection)
+    database.close()
 
 
 class KeyLogContract:
@@ -196,6 +218,13 @@ class KeyLogContract:
             assert {each.count for each in found} == {2 * WRITERS * BATCHES}
             assert {len(each.users) for each in found} == {WRITERS + 1}
             assert [log.position(f"writer{n}") for n in range(WRITERS)] == [str(BATCHES - 1)] * WRITERS
+
+    def test_openers_of_an_empty_database_at_once_all_find_it_migrated(self, address: str) -> None:
+        for _ in range(EMPTYINGS):
+            with ThreadPoolExecutor(OPENERS) as pool:
+                versions = list(pool.map(version_after_opening, [address] * OPENERS))
+            assert versions == [newest_version()] * OPENERS
+            make_empty(address)
 
     def test_a_miner_that_is_killed_again_and_again_counts_everything_once(self, address: str) -> None:
         for kill_after in (1, 17, 40, None):

@@ -63,3 +63,22 @@ def test_readers_do_not_wait_for_a_writer(address: str) -> None:
                 return len(asked_keys(other, RAW, 30))
 
         assert log.database.write(work) == 1
+
+
+def test_a_new_file_that_another_process_prepares_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(tmp_path / "keylog.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waits = []
+
+    def other_goes_on(pause_s: float) -> None:
+        waits.append(pause_s)
+        if len(waits) == 2:
+            other.execute("ROLLBACK")
+
+    monkeypatch.setattr("streaming.keylog.database.time.sleep", other_goes_on)
+    with opened(f"sqlite:///{tmp_path}/keylog.db") as log:
+        assert log.position("s") is None
+    assert len(waits) == 2
+    other.close()
