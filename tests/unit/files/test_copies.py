@@ -281,9 +281,18 @@ def in_child(act: Callable[[], None], expected: type[Exception]) -> None:
 @pytest.fixture
 def shared_warehouse() -> Iterator[Warehouse]:
     """A warehouse that another user can reach, which pytest's own directories are not."""
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as rehearsed:
+        rehearse(Warehouse(Path(rehearsed)))
         Path(root).chmod(0o755)  # noqa: S103 - read access is what the tests are about
         yield Warehouse(Path(root))
+
+
+def rehearse(warehouse: Warehouse) -> None:
+    """Copy with all rights, so that Python has loaded what it loads at first use (codecs) from where nobody may read."""
+    recycled = warehouse.wrote()
+    warehouse.recycled(recycled, b"rows")
+    path_of(recycled).unlink()
+    assert warehouse.copier().copy(warehouse.task(recycled)).from_change_manager
 
 
 def as_nobody(act: Callable[[], object]) -> Callable[[], None]:
