@@ -66,7 +66,7 @@ class _LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, help="Show tracebacks of failures.")
 @click.pass_context
 def tideline(ctx: click.Context, debug: bool) -> None:
-    """Follow a Hive metastore's notification events and keep a replica, timelines and a partition index true."""
+    """Follow a Hive metastore's notification events and keep a replica, timelines, a partition index and flat tables true."""
     ctx.obj = {"debug": debug}
 
 
