@@ -6,10 +6,9 @@ import re
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from daemon.config.fields import Name, as_list
-from daemon.config.section import Section
+from daemon.config.section import Section, refused
 from state.errors import BadInput, ConfigError
 from state.timelines.forms import form_named
 from state.timelines.periods import UpdatePeriod
@@ -22,32 +21,27 @@ _HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9
 _COLUMN: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
 
 
-def _refused(message: str) -> PydanticCustomError:
-    # The message is data: braces in it are not for formatting.
-    return PydanticCustomError("setting", "{message}", {"message": message})
-
-
 def _check_pattern(text: str) -> str:
     if not _PATTERN.fullmatch(text):
-        raise _refused("is no pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
+        raise refused("is no pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
     return text
 
 
 def _check_table(text: str) -> str:
     if not _TABLE.fullmatch(text):
-        raise _refused("is no table: db.table in lower case is wanted")
+        raise refused("is no table: db.table in lower case is wanted")
     return text
 
 
 def _check_hbase_table(text: str) -> str:
     if not _HBASE_TABLE.fullmatch(text):
-        raise _refused("is no HBase table: letters, digits, '_', '-' and '.', a namespace before ':'")
+        raise refused("is no HBase table: letters, digits, '_', '-' and '.', a namespace before ':'")
     return text
 
 
 def _check_column(text: str) -> str:
     if not _COLUMN.fullmatch(text):
-        raise _refused("is no column name: letters, digits and '_', 128 characters at most")
+        raise refused("is no column name: letters, digits and '_', 128 characters at most")
     return text
 
 
@@ -55,21 +49,21 @@ def _check_period(text: str) -> str:
     try:
         return UpdatePeriod.named(text).name
     except BadInput as error:
-        raise _refused(f"is no update period: one of {error.context['known']} is wanted") from None
+        raise refused(f"is no update period: one of {error.context['known']} is wanted") from None
 
 
 def _check_form(text: str) -> str:
     try:
         return form_named(text).name
     except ConfigError as error:
-        raise _refused(f"is no storage form: one of {error.context['known']} is wanted") from None
+        raise refused(f"is no storage form: one of {error.context['known']} is wanted") from None
 
 
 def _check_moment(text: str) -> str:
     try:
         TimeRange.parse(text, text)
     except BadInput:
-        raise _refused(
+        raise refused(
             "is no moment: a partition value such as 2015-01 or an ISO 8601 moment is wanted"
         ) from None
     return text
@@ -171,7 +165,7 @@ class PartitionsConfig(Section):
     @model_validator(mode="after")
     def _check_store(self) -> Self:
         if (self.store == "hbase") != (self.hbase is not None):
-            raise _refused("store 'hbase' and the section 'hbase' go together")
+            raise refused("store 'hbase' and the section 'hbase' go together")
         return self
 
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
-from pydantic_core import PydanticCustomError
 
+from daemon.config.section import refused
 from daemon.secrecy import names_secret
 
 
@@ -29,14 +29,9 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
 
 
-def _refused(message: str) -> PydanticCustomError:
-    # The message is data: braces in it are not for formatting.
-    return PydanticCustomError("setting", "{message}", {"message": message})
-
-
 def _check_name(text: str) -> str:
     if not _NAME.fullmatch(text) or "__" in text:
-        raise _refused(
+        raise refused(
             "is no name: lower-case letters, digits, '-' and single '_', a letter first, 63 characters at most"
         )
     return text
@@ -44,7 +39,7 @@ def _check_name(text: str) -> str:
 
 def _check_object_name(text: str) -> str:
     if not _OBJECT_NAME.fullmatch(text):
-        raise _refused(
+        raise refused(
             "is no Hive name: lower-case letters, digits and '_', 128 characters at most (Hive stores names in lower case)"
         )
     return text
@@ -52,7 +47,7 @@ def _check_object_name(text: str) -> str:
 
 def _check_pattern(text: str) -> str:
     if not _OBJECT_PATTERN.fullmatch(text):
-        raise _refused(
+        raise refused(
             "is no table pattern: a lower-case table name with '*', '?' or '[...]', 256 characters at most"
         )
     return text
@@ -60,13 +55,13 @@ def _check_pattern(text: str) -> str:
 
 def _check_topic(text: str) -> str:
     if not _TOPIC.fullmatch(text):
-        raise _refused("is no topic name: letters, digits, '.', '_' and '-', 249 characters at most")
+        raise refused("is no topic name: letters, digits, '.', '_' and '-', 249 characters at most")
     return text
 
 
 def _check_bootstrap(text: str) -> str:
     if not _BOOTSTRAP.fullmatch(text):
-        raise _refused("is no list of brokers: host:port is wanted, several separated by commas")
+        raise refused("is no list of brokers: host:port is wanted, several separated by commas")
     return text
 
 
@@ -75,7 +70,7 @@ def _check_thrift_uri(text: str) -> str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise _refused("is no address: the port must be a number from 1 to 65535") from None
+        raise refused("is no address: the port must be a number from 1 to 65535") from None
     if (
         parts.scheme != "thrift"
         or not parts.hostname
@@ -83,7 +78,7 @@ def _check_thrift_uri(text: str) -> str:
         or parts.path.strip("/")
         or parts.query
     ):
-        raise _refused(
+        raise refused(
             f"is no metastore address: thrift://host:port is wanted (port {METASTORE_PORT} by default)"
         )
     return f"thrift://{parts.netloc}" if port else f"thrift://{parts.netloc.rstrip(':')}:{METASTORE_PORT}"
@@ -96,7 +91,7 @@ def _as_uri(value: object) -> object:
 def _check_location(text: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not parts.path.startswith("/") or ".." in parts.path.split("/"):
-        raise _refused(
+        raise refused(
             "is no location: an absolute URI such as file:/data, hdfs://nameservice/data or s3a://bucket/data is wanted, without '..'"
         )
     return text.rstrip("/") if parts.path != "/" else text
@@ -129,7 +124,7 @@ def _read_secret(value: Any) -> Any:
             return _secret_variable(name)
         case SecretStr():
             return value
-    raise _refused(
+    raise refused(
         "is no reference to a secret: {file: PATH} or {env: NAME} is wanted, never the secret itself"
     )
 
@@ -139,24 +134,24 @@ def _secret_file(path: Path) -> SecretStr:
         with path.open("rb") as file:
             content = file.read(SECRET_BYTES_MAX + 1)
         if len(content) > SECRET_BYTES_MAX:
-            raise _refused(f"names a file of more than {SECRET_BYTES_MAX} bytes, which is no secret")
+            raise refused(f"names a file of more than {SECRET_BYTES_MAX} bytes, which is no secret")
         return SecretStr(content.decode().rstrip("\r\n"))
     except OSError as error:
-        raise _refused(f"names a file that cannot be read: {error.strerror}") from None
+        raise refused(f"names a file that cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise _refused("names a file that is no UTF-8 text") from None
+        raise refused("names a file that is no UTF-8 text") from None
 
 
 def _secret_variable(name: str) -> SecretStr:
     if name not in os.environ:
-        raise _refused(f"names the environment variable {name}, which is not set")
+        raise refused(f"names the environment variable {name}, which is not set")
     return SecretStr(os.environ[name])
 
 
 def _check_options(options: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
     for key in options:
         if names_secret(key):
-            raise _refused(
+            raise refused(
                 f"holds {key!r}, which is a secret: it belongs in 'secrets', as {{file: PATH}} or {{env: NAME}}"
             )
     return options

@@ -17,8 +17,7 @@ from daemon.config.flat_stream import (
     SealingConfig,
     SparkConfig,
 )
-from daemon.config.keyed import refused
-from daemon.config.section import Section
+from daemon.config.section import Section, refused
 from state.columns.paths import KeyPath
 from state.errors import ConfigError
 from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing

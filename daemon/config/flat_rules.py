@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from daemon.config.fields import as_list
-from daemon.config.keyed import Keys, KeyText, key_named, refused
-from daemon.config.section import Section
+from daemon.config.keyed import Keys, KeyText, key_named
+from daemon.config.section import Section, refused
 from state.columns.rules import FlatRules, IntWidth
 from state.columns.types import ColumnType
 from state.errors import ConfigError

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from daemon.config.fields import Bootstrap, Options, Place, Secret, Topic
-from daemon.config.keyed import KeyText, key_named, refused
-from daemon.config.section import Section
+from daemon.config.keyed import KeyText, key_named
+from daemon.config.section import Section, refused
 from state.columns.paths import KeyPath
 from streaming.settings import (
     DAY_S,

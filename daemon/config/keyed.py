@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
-from pydantic_core import PydanticCustomError
 
 from daemon.config.fields import as_list
+from daemon.config.section import refused
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 
@@ -15,11 +15,6 @@ from state.errors import BadInput
 def key_named(text: str) -> KeyPath:
     """Read a key as people write it: ``$.a.b`` or ``a.b``; raise BadInput where it is none."""
     return KeyPath.of_json_path(text) if text.startswith("$") else KeyPath.of_dotted(text)
-
-
-def refused(message: str) -> PydanticCustomError:
-    """Return the error of a validator; the message is data: braces in it are not for formatting."""
-    return PydanticCustomError("setting", "{message}", {"message": message})
 
 
 def _check_key(text: str) -> str:

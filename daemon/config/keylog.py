@@ -6,10 +6,9 @@ from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from daemon.config.fields import Secret
-from daemon.config.section import Section
+from daemon.config.section import Section, refused
 
 
 _SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
@@ -20,19 +19,14 @@ def _check_url(text: str) -> str:
         parts = urlsplit(text)
         password = parts.password
     except ValueError:
-        raise _refused("is no address of a database") from None
+        raise refused("is no address of a database") from None
     if parts.scheme.partition("+")[0] not in _SCHEMES or len(parts.path) < 2:
-        raise _refused(
+        raise refused(
             "is no address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or postgresql://… is wanted"
         )
     if password is not None:
-        raise _refused("holds a password: it belongs in keylog.password, as {file: PATH} or {env: NAME}")
+        raise refused("holds a password: it belongs in keylog.password, as {file: PATH} or {env: NAME}")
     return text
-
-
-def _refused(message: str) -> PydanticCustomError:
-    # The message is data: braces in it are not for formatting.
-    return PydanticCustomError("setting", "{message}", {"message": message})
 
 
 KeylogUrl = Annotated[str, AfterValidator(_check_url)]

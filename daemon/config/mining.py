@@ -6,31 +6,25 @@ import re
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from daemon.config.catalog import TableName
 from daemon.config.fields import Bootstrap, Name, ObjectName, Place, Topic, as_list
-from daemon.config.section import Section
+from daemon.config.section import Section, refused
 
 
 _COLUMN: Final = re.compile(r"[a-z0-9_]{1,128}")
 _FUNCTION: Final = re.compile(r"[a-z_][a-z0-9_.]{0,127}")
 
 
-def _refused(message: str) -> PydanticCustomError:
-    # The message is data: braces in it are not for formatting.
-    return PydanticCustomError("setting", "{message}", {"message": message})
-
-
 def _check_column(text: str) -> str:
     if not _COLUMN.fullmatch(text):
-        raise _refused("is no column: lower-case letters, digits and '_', 128 characters at most")
+        raise refused("is no column: lower-case letters, digits and '_', 128 characters at most")
     return text
 
 
 def _check_function(text: str) -> str:
     if not _FUNCTION.fullmatch(text):
-        raise _refused("is no function: a name in lower case is wanted")
+        raise refused("is no function: a name in lower case is wanted")
     return text
 
 
@@ -96,7 +90,7 @@ class QuerySourceConfig(Section):
     @model_validator(mode="after")
     def _fit(self) -> Self:
         if (self.topic if self.kind == "trino" else self.path) is None:
-            raise _refused(f"is of kind {self.kind} and has no {'topic' if self.kind == 'trino' else 'path'}")
+            raise refused(f"is of kind {self.kind} and has no {'topic' if self.kind == 'trino' else 'path'}")
         return self
 
 
