@@ -46,12 +46,12 @@ def run(
             if when_ready is not None:
                 when_ready(driver)
             progress(started_event(settings.name, parts.spark.sparkContext.applicationId))
-            driver.run(once=once)
+            reason = driver.run(once=once)
             _tell(parts)
     except TidelineError as error:
         progress(stopped_event(error))
         raise
-    progress(stopped_event(None))
+    progress(stopped_event(reason))
 
 
 def seal(settings: FlatSettings) -> Upkeep:
@@ -103,13 +103,14 @@ def _seen(parts: Assembly) -> tuple[Outlook, TableState, HourBook, list[HourPart
 @contextmanager
 def _session(settings: FlatSettings, *, only_looks: bool = False) -> Iterator[Assembly]:
     from streaming.assembly import assembled
-    from streaming.own_catalog import conf_of
+    from streaming.own_catalog import conf_of, make_directory
     from streaming.session import start
     from streaming.settings import KafkaSource
 
     settings.check()
     told = replace(settings.spark, conf={**conf_of(settings), **settings.spark.conf})
     is_kafka = isinstance(settings.source, KafkaSource)
+    make_directory(settings)
     spark = start(told, name=f"tideline {settings.name}", kafka=is_kafka)
     try:
         yield assembled(settings, spark, only_looks=only_looks)

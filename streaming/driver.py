@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streaming.assembly import Assembly
     from streaming.maintenance import Upkeep
     from streaming.plans import StagedBatch
-    from streaming.progress import Progressing
+    from streaming.progress import Progressing, StopReason
     from streaming.topics import Topic
 
 
@@ -60,8 +60,8 @@ class Driver:
         """Ask the run to end after the batch at hand; may be called from a signal handler."""
         self._stopping.set()
 
-    def run(self, *, once: bool) -> None:
-        """Read the stream until ``stop``; with ``once`` only what is there now.
+    def run(self, *, once: bool) -> StopReason:
+        """Read the stream until ``stop``; with ``once`` only what is there now. Return which of the two ended it.
 
         Raises TopicReplaced, StateLocked, Conflict, Inconsistent and others that need people, Transient what may pass.
         """
@@ -77,15 +77,16 @@ class Driver:
                     break
                 self._look_after(query)
         finally:
+            reason: StopReason = "asked to" if self._stopping.is_set() else "nothing is left to read"
             self._stopping.set()
-            with (
-                self._lock
-            ):  # after the batch at hand; one that waits for the lock gives up, or Spark would wait for it
+            # After the batch at hand; one that waits for the lock gives up, or Spark would wait for it.
+            with self._lock:
                 query.stop()
         if self._error is not None:
             raise self._error
         with self._lock:
             self._keep()
+        return reason
 
     def _start(self, *, once: bool) -> Any:
         settings = self._parts.settings

@@ -7,6 +7,7 @@ keeps the table gives it a metastore (``flat.NAME.metastore``). Settings for Spa
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from state.errors import ConfigError
@@ -24,16 +25,9 @@ DIRECTORY: Final = ".metastore"
 
 def conf_of(settings: FlatSettings) -> dict[str, str]:
     """Return what Spark has to be told, nothing where a metastore is configured; ConfigError where Derby cannot lie there."""
-    if settings.metastores or CATALOG in settings.spark.conf:
+    if not _is_used(settings):
         return {}
-    scheme, colon, path = settings.location.partition(":")
-    place = f"/{path.strip('/')}" if colon else settings.location.rstrip("/")
-    if colon and scheme != "file":
-        raise ConfigError(
-            "Spark's own catalog needs a table on a local disk",
-            location=settings.location,
-            hint="Name a metastore (flat.NAME.metastore or cluster) for a table elsewhere.",
-        )
+    place = _place(settings.location)
     return {
         CATALOG: "hive",
         "spark.sql.warehouse.dir": f"{place}/.warehouse",
@@ -42,3 +36,34 @@ def conf_of(settings: FlatSettings) -> dict[str, str]:
         "spark.hadoop.hive.metastore.schema.verification": "false",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={place}/{DIRECTORY}.log",
     }
+
+
+def make_directory(settings: FlatSettings) -> None:
+    """Make the table's directory where Spark's own catalog goes into it, for Derby's log; ConfigError where that is not allowed."""
+    if not _is_used(settings):
+        return
+    place = Path(_place(settings.location))
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            "the table's directory cannot be made",
+            location=settings.location,
+            reason=error.strerror,
+            hint="Spark's own catalog needs a directory that can be written to (flat.NAME.location).",
+        ) from error
+
+
+def _is_used(settings: FlatSettings) -> bool:
+    return not settings.metastores and CATALOG not in settings.spark.conf
+
+
+def _place(location: str) -> str:
+    scheme, colon, path = location.partition(":")
+    if colon and scheme != "file":
+        raise ConfigError(
+            "Spark's own catalog needs a table on a local disk",
+            location=location,
+            hint="Name a metastore (flat.NAME.metastore or cluster) for a table elsewhere.",
+        )
+    return f"/{path.strip('/')}" if colon else location.rstrip("/")

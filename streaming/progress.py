@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from state.columns.slots import SlotState
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Progressing = Callable[[Mapping[str, Any]], None]
 """Takes one event."""
+StopReason = Literal["asked to", "nothing is left to read"]
 
 
 def silent(event: Mapping[str, Any]) -> None:
@@ -97,8 +98,8 @@ def idle_event() -> dict[str, Any]:
     return {"event": "idle"}
 
 
-def stopped_event(error: TidelineError | None) -> dict[str, Any]:
-    """The run has ended; with what error, if any."""
-    if error is None:
-        return {"event": "stopped", "reason": "asked to"}
-    return {"event": "stopped", "reason": error.code, "message": str(error)[:2000]}
+def stopped_event(why: StopReason | TidelineError) -> dict[str, Any]:
+    """The run has ended: as it should, or with an error, whose code is the reason."""
+    if isinstance(why, str):
+        return {"event": "stopped", "reason": why}
+    return {"event": "stopped", "reason": why.code, "message": str(why)[:2000]}

@@ -1,0 +1,60 @@
+"""Spark's own metastore in the table's directory: what Spark is told, and the directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from state.columns.paths import KeyPath
+from state.errors import ConfigError
+from streaming.own_catalog import CATALOG, conf_of, make_directory
+from streaming.settings import DirectorySource, EventTime, FlatSettings
+
+
+SETTINGS = FlatSettings(
+    database="flat",
+    table="events",
+    location="/warehouse/flat/events",
+    checkpoint="/checkpoints/events",
+    source=DirectorySource("/landing"),
+    event_time=EventTime(KeyPath(("epoch",))),
+)
+
+
+@pytest.mark.parametrize("location", ["/w/events/", "file:/w/events", "file:///w/events"])
+def test_everything_of_the_catalog_lies_in_the_tables_directory_hidden(location: str) -> None:
+    conf = conf_of(replace(SETTINGS, location=location))
+    assert conf["spark.sql.warehouse.dir"] == "/w/events/.warehouse"
+    assert "databaseName=/w/events/.metastore;" in conf["spark.hadoop.javax.jdo.option.ConnectionURL"]
+    assert conf["spark.driver.extraJavaOptions"].endswith("=/w/events/.metastore.log")
+
+
+def test_a_table_with_a_metastore_or_a_catalog_of_ones_own_is_left_alone() -> None:
+    elsewhere = replace(SETTINGS, location="hdfs://nn/t", metastores=("thrift://m:9083",))
+    chosen = replace(SETTINGS, spark=replace(SETTINGS.spark, conf={CATALOG: "in-memory"}))
+    for settings in (elsewhere, chosen):
+        assert conf_of(settings) == {}
+        make_directory(settings)
+    assert not Path("/warehouse/flat").exists()
+
+
+@pytest.mark.parametrize("act", [conf_of, make_directory])
+def test_a_table_without_a_metastore_lies_on_a_local_disk(act: object) -> None:
+    assert callable(act)
+    with pytest.raises(ConfigError, match="local disk"):
+        act(replace(SETTINGS, location="s3a://bucket/t"))
+
+
+def test_the_directory_is_there_before_derby_logs_into_it(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, location=f"{tmp_path}/deep/events")
+    make_directory(settings)
+    make_directory(settings)
+    assert (tmp_path / "deep" / "events").is_dir()
+
+
+def test_a_directory_that_cannot_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="directory cannot be made"):
+        make_directory(replace(SETTINGS, location=f"{tmp_path}/file/events"))
