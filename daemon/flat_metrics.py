@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from daemon import buckets
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from daemon.flat_news import Counts, DriverNews
 
 
-BATCH_BUCKETS_S: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 _COUNTERS: Final = {
     "batches": ("tideline_flat_batches", "Batches that are in the flat table."),
     "rows": ("tideline_flat_rows", "Rows that came into the flat table."),
@@ -43,7 +44,7 @@ class FlatMetrics:
             return Gauge(f"tideline_flat_{name}", text, (*names, *more), registry=registry)
 
         def histogram(name: str, text: str) -> Histogram:
-            return Histogram(f"tideline_flat_{name}", text, names, buckets=BATCH_BUCKETS_S, registry=registry)
+            return Histogram(f"tideline_flat_{name}", text, names, buckets=buckets.BATCH_S, registry=registry)
 
         self.counters = {
             each: Counter(name, text, names, registry=registry) for each, (name, text) in _COUNTERS.items()

@@ -22,6 +22,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from daemon import buckets
 from daemon.flat_metrics import FlatMetrics
 from daemon.partition_metrics import PartitionMetrics
 from daemon.status_metrics import StatusCollector
@@ -33,26 +34,6 @@ if TYPE_CHECKING:
     from daemon.status import DaemonStatus
 
 
-APPLY_BUCKETS_S: Final = (
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    60,
-    600,
-)
-CALL_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
 TYPES_MAX: Final = 80
 """Distinct event types that get a series of their own: Hive has some fifty; what a hostile topic makes up is ``other``."""
 
@@ -96,7 +77,7 @@ class Metrics:
             "tideline_apply_seconds",
             "Time to apply one event.",
             names,
-            buckets=APPLY_BUCKETS_S,
+            buckets=buckets.APPLY_S,
             registry=registry,
         )
         self.visible_s = Histogram(
@@ -104,7 +85,7 @@ class Metrics:
             "Time from an event on the source to its effect here (a commit: visible), of the last event of each batch; event "
             "times are whole seconds of the source's clock.",
             names,
-            buckets=VISIBLE_BUCKETS_S,
+            buckets=buckets.VISIBLE_S,
             registry=registry,
         )
 
@@ -114,7 +95,7 @@ class Metrics:
             "tideline_metastore_call_seconds",
             "Time of one metastore call.",
             ("cluster", "call"),
-            buckets=CALL_BUCKETS_S,
+            buckets=buckets.CALL_S,
             registry=registry,
         )
         self.call_errors = Counter(

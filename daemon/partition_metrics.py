@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from daemon import buckets
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,23 +15,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-ANSWER_BUCKETS_S: Final = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    10,
-)
 _COSTS: Final = {
     "plans": ("tideline_partitions_plans", "Filters that were planned; one that comes again is not."),
     "ranges": ("tideline_partitions_ranges", "Ranges of keys of the planned filters."),
@@ -78,7 +63,7 @@ class PartitionMetrics:
             "tideline_partitions_answer_seconds",
             "Time of one answer from the partition index, waiting for a change included.",
             (*names, "call"),
-            buckets=ANSWER_BUCKETS_S,
+            buckets=buckets.ANSWER_S,
             registry=registry,
         )
         self.costs = {

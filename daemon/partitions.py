@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.choosing import only_one, state_of, views_of
 from handlers.catalog.serving import ServedPartitions
 from handlers.structs.struct import Struct
 from state.errors import BadInput, NotFound
@@ -50,9 +51,7 @@ class KnownPartitions:
 
     def state(self, table: str) -> str:
         """Tell whether answers about a table can be believed."""
-        if table in self.confined:
-            return "quarantined"
-        return "loading" if table in self.waiting else "following"
+        return state_of(table, self.confined, self.waiting)
 
     def served(self, dialect: Dialect = HIVE_4) -> ServedPartitions:
         """Return the calls in a dialect."""
@@ -171,13 +170,13 @@ class PartitionAnswers:
 
     def _open(self, source: str | None) -> list[tuple[PartitionView, KnownPartitions]]:
         """Return what is open; raise NotFound for a source without an index."""
-        views = [view for view in self._views if source in {None, view.source}]
-        if not views:
-            raise NotFound(
-                "the source has no partition index" if source else "no partition index is configured",
-                hint="Add 'partitions' to the source's catalog in the configuration.",
-                source=source,
-            )
+        views = views_of(
+            self._views,
+            source,
+            missing="the source has no partition index",
+            nothing="no partition index is configured",
+            hint="Add 'partitions' to the source's catalog in the configuration.",
+        )
         known = [(view, view.known()) for view in views]
         return [(view, found) for view, found in known if found is not None]
 
@@ -188,10 +187,7 @@ class PartitionAnswers:
             waits = any(table in one.waiting for _, one in known)
             hint = "It waits to be loaded." if waits else "See 'tideline partitions list' for those that are."
             raise NotFound("the table is not in the partition index", table=table, hint=hint)
-        if len(found) > 1:
-            sources = [view.source for view, _ in found]
-            raise BadInput("several sources have it", table=table, sources=sources, hint="Name the source.")
-        return found[0]
+        return only_one(found, table=table)
 
 
 def plain(value: Any) -> Any:

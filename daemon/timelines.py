@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.choosing import only_one, state_of, views_of
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.timelines.facts import Fact
 from state.timelines.periods import UpdatePeriod
@@ -45,9 +46,7 @@ class Known:
 
     def state(self, table: str) -> str:
         """Tell whether a table's timelines can be believed."""
-        if table in self.confined:
-            return "quarantined"
-        return "loading" if table in self.waiting else "following"
+        return state_of(table, self.confined, self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +178,13 @@ class TimelineAnswers:
 
     def _open(self, source: str | None) -> list[tuple[TimelineView, Known]]:
         """Return what is open; raise NotFound for a source without a catalog."""
-        views = [view for view in self._views if source in {None, view.source}]
-        if not views:
-            raise NotFound(
-                "no catalog follows the source" if source else "no catalog is configured",
-                hint="Add the source to 'catalog' in the configuration.",
-                source=source,
-            )
+        views = views_of(
+            self._views,
+            source,
+            missing="no catalog follows the source",
+            nothing="no catalog is configured",
+            hint="Add the source to 'catalog' in the configuration.",
+        )
         known = [(view, view.known()) for view in views]
         return [(view, found) for view, found in known if found is not None]
 
@@ -195,22 +194,15 @@ class TimelineAnswers:
             waits = any(table in known.waiting for _, known in self._open(source))
             hint = "It waits to be loaded." if waits else "See 'tideline timeline show' for those that are."
             raise NotFound("the table has no timelines", table=table, hint=hint)
-        return _one(found, table)
+        return only_one(found, name=table)
 
     def _fact(self, name: str, source: str | None) -> tuple[TimelineView, Known, Fact]:
         facts = [(view, known) for view, known in self._open(source) if name in view.facts]
         if facts:
-            view, known = _one(facts, name)
+            view, known = only_one(facts, name=name)
             return view, known, view.facts[name]
         view, known = self._holding(name, source)
         return view, known, Fact.of_table(name)
-
-
-def _one(found: Sequence[tuple[TimelineView, Known]], name: str) -> tuple[TimelineView, Known]:
-    if len(found) > 1:
-        sources = [view.source for view, _ in found]
-        raise BadInput("several sources have it", name=name, sources=sources, hint="Name the source.")
-    return found[0]
 
 
 def _tables(fact: Fact) -> list[str]:

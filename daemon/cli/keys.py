@@ -8,21 +8,19 @@ from __future__ import annotations
 import dataclasses
 import getpass
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.cli.options import config_option, echo_json, json_option
+from daemon.cli.options import config_option, echo, json_option
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from daemon.config import Config
 
 
-Told = TypeVar("Told")
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
 remove_option = click.option("--remove", is_flag=True, help="Take the decision back.")
 
@@ -49,7 +47,7 @@ def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_js
         from daemon.keys_text import keys_text
 
         answer = key_answer(log, flat)
-    _echo(answer, as_json, lambda told: keys_text(told, why=why, limit=limit))
+    echo(answer, as_json, lambda told: keys_text(told, why=why, limit=limit))
 
 
 @keys.command("log")
@@ -84,7 +82,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 
         wanted = LogFilter(raw_table, user, source, None if key is None else key_named(key), days)
         answer = log_answer(log, wanted, limit)
-    _echo(answer, as_json, log_text)
+    echo(answer, as_json, log_text)
 
 
 @keys.command()
@@ -121,7 +119,7 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
         chosen = [standard_input(user)] if from_stdin else chosen_sources(config, sources)
         while True:
             told = mine_all(config, log, chosen, stopped.is_set)
-            _echo(told, as_json, mined_text)
+            echo(told, as_json, mined_text)
             if every_s is None or from_stdin or stopped.wait(every_s):
                 break
     ctx.exit(1 if any(each["error"] for each in told) else 0)
@@ -142,7 +140,7 @@ def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
         from daemon.keys_text import rules_text
 
         answer = rule_answer(log, flat)
-    _echo(answer, as_json, rules_text)
+    echo(answer, as_json, rules_text)
 
 
 @keys.command()
@@ -204,7 +202,7 @@ def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: b
         keep = days or config.keylog.retention_days
         done = retention.old_rows(log, keep) if dry_run else retention.forget(log, keep)
     answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(done)}
-    _echo(answer, as_json, _forgotten_text)
+    echo(answer, as_json, _forgotten_text)
 
 
 def _decide(  # noqa: PLR0913 - what the four commands have in common
@@ -228,7 +226,7 @@ def _decide(  # noqa: PLR0913 - what the four commands have in common
         from daemon.keys import decide
 
         answer = decide(log, flat, kind, named, type_name, getpass.getuser(), remove=remove)
-    _echo(answer, as_json, _decided_text)
+    echo(answer, as_json, _decided_text)
 
 
 def _config(config_path: Path | None) -> Config:
@@ -250,10 +248,3 @@ def _decided_text(done: dict[str, Any]) -> str:
     if done["removed"] is None:
         return f"{done['table']}: {what} is decided; the driver follows with its next batch"
     return f"{done['table']}: {what} is {'taken back' if done['removed'] else 'no decision of yours'}"
-
-
-def _echo(answer: Told, as_json: bool, text: Callable[[Told], str]) -> None:
-    if as_json:
-        echo_json(answer)
-    else:
-        click.echo(text(answer))

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how all of them print."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+Told = TypeVar("Told")
 
 
 def config_option(command: Command) -> Command:
@@ -30,6 +31,14 @@ def config_option(command: Command) -> Command:
 def json_option(command: Command) -> Command:
     """``--json``, passed as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def echo(answer: Told, as_json: bool, text: Callable[[Told], str]) -> None:
+    """Print ``answer`` as JSON or in the words of ``text``."""
+    if as_json:
+        echo_json(answer)
+    else:
+        click.echo(text(answer))
 
 
 def echo_json(value: object) -> None:
