@@ -18,6 +18,8 @@ from tests.builders.flat_streams import Stream, rules
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from streaming.progress import StopReason
+
 
 HOUR_S = 3_600
 FIRST = int(time.time()) // HOUR_S * HOUR_S - 10 * HOUR_S
@@ -45,7 +47,8 @@ def test_it_takes_what_lands_while_it_runs_and_ends_after_the_batch_at_hand(
         news.set()
 
     driver = Driver(stream.parts(spark), tell)
-    running = threading.Thread(target=lambda: driver.run(once=False))
+    ended: list[StopReason] = []
+    running = threading.Thread(target=lambda: ended.append(driver.run(once=False)))
     running.start()
     try:
         for hour in range(2):
@@ -54,10 +57,10 @@ def test_it_takes_what_lands_while_it_runs_and_ends_after_the_batch_at_hand(
     finally:
         driver.stop()
         running.join(DEADLINE_S)
-    assert not running.is_alive()
+    assert ended == ["asked to"]
     assert len(stream.rows(spark)) == 10
     stream.land("2", [event(2, 0)])
-    stream.run(spark)
+    assert Driver(stream.parts(spark), tell).run(once=True) == "nothing is left to read"
     assert len(stream.rows(spark)) == 11
 
 
