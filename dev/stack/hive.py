@@ -36,16 +36,17 @@ ASK_TIMEOUT_MS = 5000
 class HiveProcess(Component):
     """What metastore and engine have in common: Hive's class path, a configuration directory and the JVM's flags."""
 
-    def __init__(self, name: str, layout: Layout, heap_mb: int) -> None:
+    def __init__(self, name: str, layout: Layout, heap_mb: int, settings: ClusterSettings) -> None:
         super().__init__(name, layout.root)
         self.layout = layout
+        self.settings = settings
         self.heap_mb = heap_mb
         self.conf = self.directory / f"conf-{name}"
 
     def environment(self) -> dict[str, str]:
         """The configuration is found by environment and not on the class path, which stays all jars."""
         return {
-            "CLASSPATH": os.pathsep.join(map(str, hive_class_path())),
+            "CLASSPATH": os.pathsep.join(map(str, [*hive_class_path(), *self.settings.jars])),
             "HIVE_CONF_DIR": str(self.conf),
             "METASTORE_CONF_DIR": str(self.conf),
         }
@@ -77,10 +78,9 @@ class Metastore(HiveProcess):
         settings: ClusterSettings | None = None,
         host: str = HOST,
     ) -> None:
-        super().__init__("metastore", Layout(directory.resolve()), heap_mb=512)
+        super().__init__("metastore", Layout(directory.resolve()), 512, settings or ClusterSettings())
         self.host = host
         self.port = port or free_port()
-        self.settings = settings or ClusterSettings()
         self.database = database or Database.derby(self.directory / "db")
 
     @property
@@ -186,8 +186,7 @@ class SqlEngine(HiveProcess):
         metastore_uri: str | None = None,
     ) -> None:
         # Each statement leaves some of its job behind in the local job runner: 700 MB were full after some 480 jobs.
-        super().__init__("engine", metastore.layout, heap_mb=1500)
-        self.settings = metastore.settings
+        super().__init__("engine", metastore.layout, 1500, metastore.settings)
         self.metastore_uri = metastore_uri or metastore.uri
         self.host = host
         self.port = port or free_port()

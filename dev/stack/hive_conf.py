@@ -54,13 +54,15 @@ class ClusterSettings:
     """What may differ between clusters; everything else is the same for all.
 
     ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default); ``messages`` the wire format of the
-    notification log; ``extra`` goes to metastore and engine and wins over all else.
+    notification log; ``extra`` goes to metastore and engine and wins over all else; ``jars`` are behind Hive's own on the
+    class path of both.
     """
 
     messages: str = "gzip"
     compactor: bool = False
     readonly_txns: bool | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
+    jars: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 """Copies to and from a real object store.
 
-``TIDELINE_TEST_S3`` names it, as ``http://access:secret@host:port``; without it there is nothing to run against.
+``TIDELINE_TEST_S3`` names it, as ``http://access:secret@host:port`` (``make s3`` starts one); without it there is nothing to run
+against.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pyarrow.fs
 import pytest
@@ -26,6 +25,7 @@ from handlers.files import (
 )
 from handlers.files.arrow import HELD_BYTES_MAX
 from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, Refused, TidelineError
+from tests.builders.object_stores import TestStore
 
 
 if TYPE_CHECKING:
@@ -38,18 +38,16 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="session")
-def options() -> dict[str, object]:
-    endpoint = os.environ.get("TIDELINE_TEST_S3")
-    if not endpoint:
+def store() -> TestStore:
+    found = TestStore.named()
+    if found is None:
         pytest.skip("TIDELINE_TEST_S3 names no object store")
-    parts = urlsplit(endpoint)
-    return {
-        "access_key": parts.username,
-        "secret_key": parts.password,
-        "endpoint_override": f"{parts.hostname}:{parts.port}",
-        "scheme": parts.scheme,
-        "region": "us-east-1",
-    }
+    return found
+
+
+@pytest.fixture
+def options(store: TestStore) -> dict[str, object]:
+    return store.arrow
 
 
 @pytest.fixture
@@ -58,10 +56,8 @@ def systems(options: dict[str, object]) -> FileSystems:
 
 
 @pytest.fixture
-def bucket(options: dict[str, object]) -> str:
-    name = f"files-{uuid.uuid4().hex[:12]}"
-    pyarrow.fs.S3FileSystem(**options, allow_bucket_creation=True).create_dir(name)
-    return f"s3a://{name}"
+def bucket(store: TestStore) -> str:
+    return store.new_bucket()
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1000, HELD_BYTES_MAX, HELD_BYTES_MAX + 1])

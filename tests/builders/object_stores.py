@@ -1,0 +1,108 @@
+"""The object store that ``TIDELINE_TEST_S3`` names, as each of those who use it in tests wants to be told of it.
+
+``make s3`` starts one; any other that speaks S3 does as well: ``http://access:secret@host:port``.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from dev.stack.jars import class_path, fetch, missing, read_lock
+from dev.stack.object_store import VARIABLE
+from dev.stack.repository import repository_root
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TestStore:
+    """An object store."""
+
+    __test__ = False
+
+    scheme: str
+    address: str
+    """``host:port``."""
+    access_key: str
+    secret_key: str
+
+    @classmethod
+    def named(cls) -> Self | None:
+        """The store that the environment names; None where it names none."""
+        endpoint = os.environ.get(VARIABLE)
+        if not endpoint:
+            return None
+        parts = urlsplit(endpoint)
+        assert parts.username, f"{VARIABLE} is http://access:secret@host:port"
+        assert parts.password, f"{VARIABLE} is http://access:secret@host:port"
+        return cls(parts.scheme, f"{parts.hostname}:{parts.port}", parts.username, parts.password)
+
+    @property
+    def arrow(self) -> dict[str, object]:
+        """Options of ``pyarrow.fs.S3FileSystem``, as ``files.options.s3a`` of the configuration has them."""
+        return {
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "endpoint_override": self.address,
+            "scheme": self.scheme,
+            "region": "us-east-1",
+        }
+
+    @property
+    def hadoop(self) -> dict[str, str]:
+        """Hadoop's settings; to Spark they go with ``spark.hadoop.`` in front."""
+        return {
+            "fs.s3a.endpoint": f"{self.scheme}://{self.address}",
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.access.key": self.access_key,
+            "fs.s3a.secret.key": self.secret_key,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": str(self.scheme == "https").lower(),
+        }
+
+    @property
+    def spark(self) -> dict[str, str]:
+        """The same as ``spark.conf`` of a flat table has it."""
+        return {f"spark.hadoop.{name}": value for name, value in self.hadoop.items()}
+
+    def new_bucket(self) -> str:
+        """Make a bucket and return its ``s3a://`` address."""
+        import pyarrow.fs
+
+        name = f"tideline-{uuid.uuid4().hex[:12]}"
+        pyarrow.fs.S3FileSystem(**self.arrow, allow_bucket_creation=True).create_dir(name)
+        return f"s3a://{name}"
+
+
+def orc_files(place: str) -> Iterator[tuple[str, Any]]:
+    """Yield the path below ``place`` (on this disk, or in the store) and the rows, a ``pyarrow.Table``, of every ORC file there."""
+    import pyarrow.fs
+    from pyarrow import orc
+
+    scheme, slashes, below = place.partition("://")
+    files: Any = pyarrow.fs.LocalFileSystem()
+    if slashes:
+        store = TestStore.named()
+        assert scheme == "s3a"
+        assert store is not None
+        files = pyarrow.fs.S3FileSystem(**store.arrow)
+    root = below if slashes else place.removeprefix("file:")
+    selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
+    for path in sorted(each.path for each in files.get_file_info(selector) if each.path.endswith(".orc")):
+        with files.open_input_file(path) as file:
+            yield path[len(root) + 1 :], orc.ORCFile(file).read()
+
+
+def hadoop_jars() -> list[Path]:
+    """Return the jars with which Hadoop's clients speak S3, fetched where they are missing."""
+    jars = read_lock("hadoop-s3")
+    if missing(jars):
+        fetch(jars, repository_root())
+    return class_path(jars)
