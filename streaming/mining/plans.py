@@ -4,7 +4,8 @@ A plan is better than a statement in one way: attributes carry an id (``json#7``
 resolved by name. It is worse in another: literals have lost their quotes (``get_json_object(json#7, $.http.path)``), so where a key
 ends is told by brackets and commas alone. Functions without built-in plan text of their own are read by their name.
 
-Read are the formatted mode (the default of ``spark.sql.ui.explainMode``) and the tree of the simple one.
+Which attributes are raw columns is told by the scans (``plan_scans``); here is what is done with them: calls that define attributes,
+calls inside calls, fields behind either.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from streaming.mining.calls import read_path
 from streaming.mining.lineage import Lineage
+from streaming.mining.plan_scans import ATTRIBUTE, raw_attributes
+from streaming.mining.plan_text import PlanText
 from streaming.mining.values import MinedKeys, Parser, Unresolved
 
 
@@ -27,51 +30,39 @@ if TYPE_CHECKING:
     from streaming.mining.values import RawTable
 
 
-_SCAN: Final = re.compile(
-    r"^\(\d+\) (?:Batch)?Scan[ \w]*? (?P<table>[\w.`]*)(?: \(\d+\))? *\n(?P<section>(?:[^\n]+\n?)*)",
-    re.MULTILINE,
-)
-_TREE_SCAN: Final = re.compile(
-    r"(?:File|Batch)?Scan \w* ?(?P<table>[\w.`]*) ?\[(?P<output>[^\]\n]*)\](?P<section>[^\n]*)"
-)
-_OUTPUT: Final = re.compile(r"^Output \[\d+\]: \[(.*)\]$", re.MULTILINE)
-_LOCATION: Final = re.compile(r"Location: \w+ ?(?:\(\d+ paths\))? ?\[([^\],\s]+)")
-_ATTRIBUTE: Final = re.compile(r"([\w`]+)#(\d+)")
 _ALIAS: Final = re.compile(r" AS [^\n]*?#(\d+)L?")
 _AFTER_TUPLE: Final = re.compile(r", (?:true|false), \[([^\]\n]*)\]")
-_FIELD: Final = re.compile(r"\.(\w+)")
 _PARSE_JSON: Final = re.compile(r"static_?invoke\(VariantExpressionEvalUtils\.parseJson\(", re.IGNORECASE)
 _CAST: Final = re.compile(r"cast\(", re.IGNORECASE)
 _TYPE: Final = re.compile(r"\b(?:StructField|StructType|ArrayType|MapType)\(|\w+Type\b")
 _STRUCT_FIELD: Final = re.compile(r"StructField\(([^,()]+),")
-_BRACKET: Final = re.compile(r"\['[^'\n]*'\]|[()\[\]\n]")
 _DEPTH_MAX: Final = 64
 
 
 def plan_keys(text: str, tables: Tables, calls: Mapping[str, Call]) -> MinedKeys:
     """Return the keys that a plan takes out of raw columns."""
-    return _Plan(text, tables, calls).run()
+    raw = raw_attributes(text, tables)
+    return _Plan(text, raw, calls).run() if raw else MinedKeys(parser=Parser.PLAN)
 
 
 @dataclass(slots=True)
 class _Plan:
     text: str
-    tables: Tables
+    raw: Mapping[str, RawTable]
+    """Ids of raw columns."""
     calls: Mapping[str, Call]
     lineage: Lineage = field(default_factory=Lineage)
-    _raw: dict[str, RawTable] = field(default_factory=dict)
-    """Ids of raw columns."""
     _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each id that a call defines: where the call begins, and which of its keys it is."""
     _taken: dict[int, tuple[list[Value], int]] = field(default_factory=dict)
-    _closings: dict[int, int] = field(default_factory=dict)
+    _brackets: PlanText = field(init=False)
     _depth: int = 0
 
+    def __post_init__(self) -> None:
+        self._brackets = PlanText(self.text)
+
     def run(self) -> MinedKeys:
-        """Read scans, then what is defined, then what is used."""
-        self._find_scans()
-        if not self._raw:
-            return MinedKeys(parser=Parser.PLAN)
+        """Read what is defined, then what is used."""
         names = sorted((*map(re.escape, self.calls), _PARSE_JSON.pattern), key=len, reverse=True)
         word = re.compile(rf"\b(?:{'|'.join(names)})(?:\(|(?<=\())", re.IGNORECASE)
         places = [found.start() for found in word.finditer(self.text)]
@@ -80,38 +71,10 @@ class _Plan:
             self._define(at)
         for at in outermost:
             self._at_call(at)
-        for found in _ATTRIBUTE.finditer(self.text):
-            if found[2] in self._defined and _FIELD.match(self.text, found.end()):
+        for found in ATTRIBUTE.finditer(self.text):
+            if found[2] in self._defined and self._brackets.fields(found.end())[0]:
                 self._fields(self._attribute(found[2]), found.end())
         return self.lineage.result(Parser.PLAN)
-
-    # -- scans
-
-    def _find_scans(self) -> None:
-        for found in _SCAN.finditer(self.text):
-            output = _OUTPUT.search(found["section"])
-            self._note_scan(found["table"], output[1] if output else "", found["section"])
-        for found in _TREE_SCAN.finditer(self.text):
-            self._note_scan(found["table"], found["output"], found["section"])
-
-    def _note_scan(self, name: str, output: str, section: str) -> None:
-        table = self._table(name, section)
-        if table is None:
-            return
-        for column, number in _ATTRIBUTE.findall(output):
-            if column.strip("`").lower() == table.json_column:
-                self._raw[number] = table
-
-    def _table(self, name: str, section: str) -> RawTable | None:
-        parts = name.replace("`", "").lower().split(".")
-        if len(parts) > 1:
-            found = self.tables.raw(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
-            if found is not None:
-                return found[0]
-        place = _LOCATION.search(section)
-        return self.tables.at(place[1]) if place else None
-
-    # -- calls
 
     def _outermost(self, places: list[int]) -> list[int]:
         """Leave out what stands inside another call, and attributes that are named after one."""
@@ -119,23 +82,23 @@ class _Plan:
         for at in places:
             if at < reached:
                 continue
-            end = self._closing(self.text.index("(", at))
+            end = self._brackets.call_end(at)
             if self.text[end : end + 1] != "#":
                 found.append(at)
-                alias = _ALIAS.match(self.text, self._postfix(end))
+                alias = _ALIAS.match(self.text, self._brackets.fields(end)[1])
                 reached = alias.end() if alias else end
             else:
                 reached = end
         return found
 
     def _define(self, at: int) -> None:
-        end = self._closing(self.text.index("(", at))
+        end = self._brackets.call_end(at)
         many = _AFTER_TUPLE.match(self.text, end)
         if many is not None:
-            for which, (_, number) in enumerate(_ATTRIBUTE.findall(many[1])):
+            for which, (_, number) in enumerate(ATTRIBUTE.findall(many[1])):
                 self._defined.setdefault(number, (at, which))
             return
-        alias = _ALIAS.match(self.text, self._postfix(end))
+        alias = _ALIAS.match(self.text, self._brackets.fields(end)[1])
         if alias is not None:
             self._defined.setdefault(alias[1], (at, 0))
 
@@ -144,16 +107,18 @@ class _Plan:
         if at in self._taken:
             return self._taken[at]
         opening = self.text.index("(", at)
-        end = self._closing(opening)
+        end = self._brackets.closing(opening)
         self._taken[at] = ([()], end)
         if _PARSE_JSON.match(self.text, at):
             inner = self.text.index("parseJson(", at) + len("parseJson")
-            document = self._argument(*self._arguments(inner, self._closing(inner))[0])
+            document = self._argument(*self._brackets.arguments(inner, self._brackets.closing(inner))[0])
             values = [self.lineage.parsed(document, None)]
         else:
-            values = self._of_call(self.calls[self.text[at:opening].lower()], self._arguments(opening, end))
+            values = self._of_call(
+                self.calls[self.text[at:opening].lower()], self._brackets.arguments(opening, end)
+            )
         values = [self._fields(value, end)[0] for value in values]
-        self._taken[at] = (values, self._postfix(end))
+        self._taken[at] = (values, self._brackets.fields(end)[1])
         return self._taken[at]
 
     def _of_call(self, call: Call, arguments: list[tuple[int, int]]) -> list[Value]:
@@ -170,7 +135,7 @@ class _Plan:
         paths = [self.text[start:end] for start, end in (wanted if call.takes_many else wanted[:1])]
         return [
             self.lineage.below(
-                document, Unresolved.PATH if _ATTRIBUTE.search(path) else read_path(path, style)
+                document, Unresolved.PATH if ATTRIBUTE.search(path) else read_path(path, style)
             )
             for path in paths
         ]
@@ -189,7 +154,7 @@ class _Plan:
         if _CAST.match(self.text, start):
             inside = self.text.rfind(" as ", start, end)
             return self._argument(start + len("cast("), inside) if inside > 0 else None
-        attribute = _ATTRIBUTE.match(self.text, start)
+        attribute = ATTRIBUTE.match(self.text, start)
         if attribute is not None:
             value, reached = self._fields(self._attribute(attribute[2]), attribute.end())
             return value if reached == end else None
@@ -202,12 +167,12 @@ class _Plan:
 
     def _opaque(self, start: int, end: int) -> Value:
         """An expression over a raw column cannot be followed; any other is not ours."""
-        numbers = {number for _, number in _ATTRIBUTE.findall(self.text, start, end)}
-        return None if numbers & (set(self._raw) | set(self._defined)) else ()
+        numbers = {number for _, number in ATTRIBUTE.findall(self.text, start, end)}
+        return None if numbers & (set(self.raw) | set(self._defined)) else ()
 
     def _attribute(self, number: str) -> Value:
-        if number in self._raw:
-            return (self.lineage.root(self._raw[number]),)
+        if number in self.raw:
+            return (self.lineage.root(self.raw[number]),)
         if number not in self._defined:
             return ()
         at, which = self._defined[number]
@@ -215,52 +180,9 @@ class _Plan:
         return values[which] if which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> tuple[Value, int]:
-        while (found := _FIELD.match(self.text, at)) is not None:
-            value, at = self.lineage.fields(value, [found[1]]), found.end()
-        return value, at
-
-    def _postfix(self, at: int) -> int:
-        while (found := _FIELD.match(self.text, at)) is not None:
-            at = found.end()
-        return at
+        names, end = self._brackets.fields(at)
+        return self.lineage.fields(value, names), end
 
     def _schema(self, types: list[tuple[int, int]]) -> Schema | None:
         names = [_STRUCT_FIELD.match(self.text, start) for start, _ in types]
         return {name[1]: None for name in names if name is not None} or None
-
-    # -- text
-
-    def _closing(self, opening: int) -> int:
-        """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
-        if not self._closings:
-            self._find_brackets()
-        return self._closings.get(opening, len(self.text))
-
-    def _find_brackets(self) -> None:
-        """Pair brackets, line by line: names and literals without quotes may hold any, but no line's end."""
-        opened: list[int] = []
-        for found in _BRACKET.finditer(self.text):
-            mark = found[0]
-            if mark == "\n":
-                for opening in opened:
-                    self._closings[opening] = found.start()
-                opened.clear()
-            elif mark in "([":
-                opened.append(found.start())
-            elif mark in ")]" and opened:
-                self._closings[opened.pop()] = found.end()
-            elif len(mark) > 1:
-                self._closings[found.start()] = found.end()
-
-    def _arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
-        """Return where each argument begins and ends; they are separated by ``", "``."""
-        found, start, at, inner = [], opening + 1, opening + 1, end - 1
-        while at < inner:
-            if self.text[at] in "([":
-                at = self._closing(at)
-            elif self.text.startswith(", ", at):
-                found.append((start, at))
-                start = at = at + 2
-            else:
-                at += 1
-        return [*found, (start, inner)]
