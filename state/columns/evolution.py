@@ -6,8 +6,7 @@ The rules (json-splitting.md §3.4-3.6 and §6, flat-tables-hive4.md §0-§2):
 * An empty slot takes another key only when it has been empty for longer than partitions are kept, *and* every retained
   partition is known to hold no value in it (Hive reads by position: anything else shows old values under the new name), *and*
   the metastore lets its type become the key's.
-* Types only widen. Between numbers the table is altered at once (*soft*). Into text, retained partitions have to be rewritten
-  before the type is flipped (*hard*): that is a task for the caller, who then asks ``harden`` for the layout.
+* Types only widen (``widening``). Where that is a task for the caller, ``harden`` gives the layout once it is done.
 * A key that would be a number waits for a thousand values or a full hour; text cannot get wider and does not wait.
 * A key without any value is never a column.
 
@@ -20,9 +19,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from state.columns.changes import TASKS, Change, ChangeKind, Evolution, Retained
+from state.columns.freshness import Freshness
 from state.columns.names import column_name
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
-from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, is_soft, metastore_takes, reused_type
+from state.columns.types import ColumnType, metastore_takes, reused_type
+from state.columns.widening import widening
 
 
 if TYPE_CHECKING:
@@ -88,7 +89,12 @@ class _Step:
         self._partition_keys = partition_keys
         self._changes: list[Change] = []
         self._slots = {slot.key: slot for slot in layout.slots if slot.key is not None}
-        self._free = [slot for slot in layout.slots if self._is_free(slot)]
+        self._freshness = Freshness(seen, now_hour, rules)
+        self._free = [
+            slot
+            for slot in layout.slots
+            if self._freshness.is_long_empty(slot) and retained.is_empty(slot.index)
+        ]
 
     def spare(self, wanted: Collection[KeyPath]) -> None:
         """Keep the empty slots of wanted keys from being given to others."""
@@ -100,7 +106,7 @@ class _Step:
             assert slot.key is not None, slot
             if slot.key not in wanted:
                 self._retire(slot, "it is not wanted any more")
-            elif self._is_silent(slot):
+            elif self._freshness.is_silent(slot):
                 self._retire(slot, f"no row has brought it for {self._rules.empty_days} days")
 
     def settle(self, key: KeyPath) -> None:
@@ -110,7 +116,7 @@ class _Step:
             self._place(key)
         elif slot.state is SlotState.LIVE:
             self._widen(slot)
-        elif not self._is_silent(slot):
+        elif not self._freshness.is_silent(slot):
             self._put(ChangeKind.REVIVE, replace(slot, state=SlotState.LIVE), "it is wanted again")
             self._widen(self._slots[key])
         else:
@@ -119,8 +125,8 @@ class _Step:
     def evolution(self) -> Evolution:
         """Return the outcome; hours are refreshed where anything changes anyway, or where they have become stale."""
         alters = any(change.kind not in TASKS for change in self._changes)
-        refreshed = {slot.index: self._refreshed(slot) for slot in self._layout.slots}
-        stale = [slot for slot in self._layout.live if self._is_stale(slot, refreshed[slot.index])]
+        refreshed = {slot.index: self._freshness.refreshed(slot) for slot in self._layout.slots}
+        stale = [slot for slot in self._layout.live if self._freshness.is_stale(slot)]
         if stale and not alters:
             reason = f"values were seen in {len(stale)} columns lately"
             self._changes.append(Change(ChangeKind.REFRESH, reason))
@@ -166,104 +172,29 @@ class _Step:
         ]
         return min(fitting, key=lambda slot: (slot.type is not needed, slot.type, slot.index), default=None)
 
-    def _is_free(self, slot: Slot) -> bool:
-        return (
-            slot.state is SlotState.EMPTY
-            and (slot.last_seen_hour is None or slot.last_seen_hour < self._oldest_hour())
-            and self._retained.is_empty(slot.index)
-        )
-
     def _widen(self, slot: Slot) -> None:
         assert slot.key is not None, slot
         window = self._seen.get(slot.key)
-        if window is None:
+        change = None if window is None else widening(slot, window, self._retained, self._rules)
+        if change is None:
             return
-        needed = self._rules.type_of(slot.key, window.evidence)
-        target = slot.type.join(needed)
-        is_pinned = slot.key in self._rules.pins
-        if (
-            target is ColumnType.DOUBLE
-            and slot.type is ColumnType.BIGINT
-            and not self._is_exact(slot, window)
-        ):
-            target = ColumnType.STRING
-        if is_pinned and target is not needed:
-            self._wait(
-                slot.key, f"pinned to {needed.hive}, which would lose values of {slot.type.hive}", slot
-            )
-        elif target is slot.type:
-            return
-        elif is_soft(slot.type, target) or self._is_unfiled(slot, target):
-            reason = f"{slot.type.hive} is too narrow: {_shown(window)}"
-            self._put(ChangeKind.WIDEN, replace(slot, type=target), reason)
-        else:
-            self._widen_hard(slot, window, is_pinned=is_pinned)
-
-    def _widen_hard(self, slot: Slot, window: KeyWindow, *, is_pinned: bool) -> None:
-        assert slot.key is not None, slot
-        share = window.misfit_share_max
-        reason = f"{share:.4%} of an hour's values did not fit {slot.type.hive}"
-        if is_pinned or share > self._rules.misfit_share_max:
-            reason = f"pinned to {ColumnType.STRING.hive}" if is_pinned else reason
-            self._changes.append(
-                Change(ChangeKind.HARDEN, reason, slot.key, slot.index, ColumnType.STRING),
-            )
-        else:
-            self._wait(slot.key, f"{reason}: too few to rewrite for", slot)
-
-    def _is_exact(self, slot: Slot, window: KeyWindow) -> bool:
-        """Whether the 64-bit integers in old files are known to be DOUBLEs too."""
-        least, most = window.evidence.least, window.evidence.most
-        if least is None or most is None:
-            return self._retained.is_empty(slot.index)
-        return least >= -DOUBLE_EXACT_MAX and most <= DOUBLE_EXACT_MAX
-
-    def _is_unfiled(self, slot: Slot, target: ColumnType) -> bool:
-        return not self._retained.partitions and metastore_takes(slot.type, target)
-
-    def _oldest_hour(self) -> int:
-        return self._now_hour - self._rules.empty_days * 24 * HOUR_S
-
-    def _last_hour(self, slot: Slot) -> int | None:
-        """The last hour that brought a value; one from the future counts as now, or its slot would never be free again."""
-        assert slot.key is not None, slot
-        window = self._seen.get(slot.key)
-        hours = [slot.last_seen_hour, None if window is None else min(window.last_hour, self._now_hour)]
-        return max((hour for hour in hours if hour is not None), default=None)
-
-    def _is_silent(self, slot: Slot) -> bool:
-        last_hour = self._last_hour(slot)
-        is_old = last_hour is None or last_hour < self._oldest_hour()
-        return is_old and slot.key not in self._rules.whitelist
-
-    def _refreshed(self, slot: Slot) -> Slot:
-        if slot.state is not SlotState.LIVE:
-            return slot
-        last_hour = self._last_hour(slot)
-        first_hour = last_hour if slot.first_seen_hour is None else slot.first_seen_hour
-        return replace(slot, first_seen_hour=first_hour, last_seen_hour=last_hour)
-
-    def _is_stale(self, slot: Slot, refreshed: Slot) -> bool:
-        if slot.last_seen_hour is None or refreshed.last_seen_hour is None:
-            return refreshed.last_seen_hour is not slot.last_seen_hour
-        return refreshed.last_seen_hour - slot.last_seen_hour >= self._rules.refresh_hours * HOUR_S
+        if change.kind is ChangeKind.WIDEN:
+            assert change.type is not None, change
+            self._take(replace(slot, type=change.type))
+        self._changes.append(change)
 
     def _retire(self, slot: Slot, reason: str) -> None:
-        self._put(ChangeKind.RETIRE, replace(self._refreshed(slot), state=SlotState.EMPTY), reason)
+        self._put(ChangeKind.RETIRE, replace(self._freshness.refreshed(slot), state=SlotState.EMPTY), reason)
 
     def _put(self, kind: ChangeKind, slot: Slot, reason: str) -> None:
+        self._take(slot)
+        self._changes.append(Change(kind, reason, slot.key, slot.index, slot.type))
+
+    def _take(self, slot: Slot) -> None:
         assert slot.key is not None, slot
         self._layout = self._layout.with_slot(slot)
         self._slots[slot.key] = slot
-        self._changes.append(Change(kind, reason, slot.key, slot.index, slot.type))
 
     def _wait(self, key: KeyPath, reason: str, slot: Slot | None = None) -> None:
         index = None if slot is None else slot.index
         self._changes.append(Change(ChangeKind.WAIT, reason, key, index))
-
-
-def _shown(window: KeyWindow) -> str:
-    evidence = window.evidence
-    parts = [] if evidence.least is None else [f"integers from {evidence.least} to {evidence.most}"]
-    parts += ["fractions"] * evidence.has_floats + ["true or false"] * evidence.has_booleans
-    return ", ".join(parts + ["text"] * evidence.has_text)
