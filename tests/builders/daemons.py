@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from daemon.lifeline import Lifeline
 
 
-def eventually(condition: Callable[[], object], deadline_s: float = 10.0) -> None:
+DEADLINE_S = 120.0
+"""How long a test waits for what has to come. A test that fails waits that long, no other: a busy machine is no failure."""
+
+
+def eventually(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Wait until ``condition`` holds; fail after ``deadline_s``."""
     end = time.monotonic() + deadline_s
     while not condition():

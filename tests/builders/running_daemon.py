@@ -71,7 +71,7 @@ class RunningDaemon:
         return self.process.wait(END_TIMEOUT_S)
 
     def status_when(
-        self, condition: Callable[[DaemonStatus], object], deadline_s: float = 90.0
+        self, condition: Callable[[DaemonStatus], object], deadline_s: float = 240.0
     ) -> DaemonStatus:
         """Return the first status for which ``condition`` holds; fail after ``deadline_s``."""
         end = time.monotonic() + deadline_s
@@ -86,7 +86,7 @@ class RunningDaemon:
             time.sleep(0.05)
         raise AssertionError(f"did not come true in {deadline_s} s; last: {last}")
 
-    def applied(self, event_id: int, deadline_s: float = 90.0) -> ProjectionView:
+    def applied(self, event_id: int, deadline_s: float = 240.0) -> ProjectionView:
         """Wait until the replica has applied ``event_id``."""
         return self.status_when(
             lambda s: (s.projections[0].event_id or 0) >= event_id, deadline_s

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handlers.events import Event
 
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

@@ -74,7 +74,7 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
                 source.create_database(Database(name=f"late_{made}"))
             return bool(kept) and kept[0].eventId > position + 2
 
-        eventually(purged, 30)
+        eventually(purged)
         with daemon:
 
             def both_failed() -> bool:
@@ -82,7 +82,7 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
                 status = daemon.status_when(lambda _: True)
                 return status.sources[0].relay_state == "failed" and status.projections[0].state == "failed"
 
-            eventually(both_failed, 60)
+            eventually(both_failed)
             status = daemon.status_when(lambda _: True)
             shown = daemon.command("status")
         expected = f"expected={position + 1}"

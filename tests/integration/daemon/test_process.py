@@ -19,6 +19,7 @@ from daemon.asking import last_known
 from handlers.metastore import Metastore
 from handlers.structs import Database
 from state.errors import TidelineError
+from tests.builders.daemons import DEADLINE_S
 
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def clients() -> Iterator[ExitStack]:
 
 
 def status_when(
-    state_dir: Path, condition: Callable[[DaemonStatus], bool], deadline_s: float = 60
+    state_dir: Path, condition: Callable[[DaemonStatus], bool], deadline_s: float = DEADLINE_S
 ) -> DaemonStatus:
     """Return the first status of the running daemon for which ``condition`` holds."""
     end = time.monotonic() + deadline_s
@@ -126,7 +127,7 @@ def test_a_policy_that_was_never_bootstrapped_fails_alone_and_says_what_to_do(
     assert status.projections[0].code == "config"
     assert "tideline bootstrap shop" in (status.projections[0].problem or "")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
 
 
@@ -158,7 +159,7 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
     assert resident_bytes(process.pid) < 150 * 1024 * 1024
     assert "replication:shop" in tideline("status").stdout
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
     lines = [json.loads(line) for line in output.splitlines()]
     assert {line["level"] for line in lines} == {"info"}, output
@@ -177,7 +178,7 @@ def test_relay_alone_publishes_and_follows_no_policy(
     source_sql.run(f"CREATE DATABASE {database}")
     status_when(tmp_path / "state", lambda s: s.sources[0].records >= 1 and s.sources[0].lag_events == 0)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
 
 

@@ -58,7 +58,7 @@ def event(key: str) -> bytes:
 
 def run(stack: Endpoints, topic: str, sink: MemorySink) -> MiningReport:
     """Mine; for a moment after its creation a topic may have no leader, which is what KafkaUnavailable says."""
-    source, deadline_s = TrinoTopicSource("trino", stack.kafka, topic), time.monotonic() + 30
+    source, deadline_s = TrinoTopicSource("trino", stack.kafka, topic), time.monotonic() + 120
     while True:
         try:
             return mine(source, Miner(RULES), sink)

@@ -13,7 +13,7 @@ import pytest
 
 from daemon.asking import last_known
 from state.errors import TidelineError
-from tests.builders.daemons import eventually
+from tests.builders.daemons import DEADLINE_S, eventually
 
 
 if TYPE_CHECKING:
@@ -25,10 +25,16 @@ Start = Callable[[], subprocess.Popen[str]]
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def drain_s() -> int:
+    """How long loops have when the daemon is told to stop."""
+    return 3
+
+
+@pytest.fixture
+def config(tmp_path: Path, drain_s: int) -> Path:
     path = tmp_path / "tideline.yaml"
     path.write_text(
-        f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\nsupervisor: {{drain_s: 3}}\n"
+        f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\nsupervisor: {{drain_s: {drain_s}}}\n"
     )
     return path
 
@@ -62,9 +68,9 @@ def test_it_runs_until_told_to_stop_and_ends_with_0(
     start: Start, tmp_path: Path, number: signal.Signals
 ) -> None:
     process = start()
-    eventually(lambda: answers(tmp_path / "state"), 30)
+    eventually(lambda: answers(tmp_path / "state"))
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
     assert [json.loads(line)["event"] for line in output.splitlines()] == ["running", "stopping", "stopped"]
     assert last_known(tmp_path / "state").state == "stopped"
@@ -72,9 +78,9 @@ def test_it_runs_until_told_to_stop_and_ends_with_0(
 
 def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, tmp_path: Path) -> None:
     process = start()
-    eventually(lambda: answers(tmp_path / "state"), 30)
+    eventually(lambda: answers(tmp_path / "state"))
     twin = start()
-    output, _ = twin.communicate(timeout=30)
+    output, _ = twin.communicate(timeout=DEADLINE_S)
     assert twin.returncode == 1
     assert output.startswith("Error [state-locked]: another process uses the state directory")
     assert f"pid={process.pid}" in output
@@ -107,17 +113,18 @@ def hanging(config: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_loop_that_does_not_end_is_left_behind_after_the_deadline(
     hanging: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    eventually(lambda: answers(tmp_path / "state"), 30)
+    eventually(lambda: answers(tmp_path / "state"))
     hanging.send_signal(signal.SIGTERM)
-    output, _ = hanging.communicate(timeout=30)
+    output, _ = hanging.communicate(timeout=DEADLINE_S)
     assert hanging.returncode == 1
     assert json.loads(output.splitlines()[-1])["loops"] == ["hangs"]
 
 
+@pytest.mark.parametrize("drain_s", [600])
 def test_a_second_signal_ends_at_once(hanging: subprocess.Popen[str], tmp_path: Path) -> None:
-    eventually(lambda: answers(tmp_path / "state"), 30)
+    eventually(lambda: answers(tmp_path / "state"))
     hanging.send_signal(signal.SIGTERM)
-    eventually(lambda: last_known(tmp_path / "state").state == "stopping", 10)
+    eventually(lambda: last_known(tmp_path / "state").state == "stopping")
     hanging.send_signal(signal.SIGTERM)
-    hanging.communicate(timeout=10)
+    hanging.communicate(timeout=DEADLINE_S)
     assert hanging.returncode == 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handlers.files.flow import Reserve
 
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 
 
 class Gated(Copier):
