@@ -33,10 +33,18 @@ JAVA_NEWEST: Final = 21
 JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
 """Generated code of hundreds of columns has methods above the size at which Java stops compiling, and throughput counts more
 than pauses (docs/SPLITTING.md)."""
+LOOPBACK: Final = "127.0.0.1"
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+KAFKA_JARS: Final = (
+    "spark-sql-kafka-0-10_",
+    "spark-token-provider-kafka-0-10_",
+    "kafka-clients-",
+    "commons-pool2-",
+)
+"""How the names of its source's jars begin."""
 CONF: Final = {
     "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
+    "spark.driver.host": LOOPBACK,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     # One writer per hour beside each other, instead of a sort of every row by its hour.
@@ -51,14 +59,18 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
     """Start a session, or raise ConfigError when PySpark or a fitting Java is missing, or Spark refuses a setting.
 
     With ``kafka`` and without ``settings.jars`` Spark is told to fetch its Kafka source, of its own version, from the Maven
-    repository that the machine has, unless the jar lies among Spark's own, as it does in the image.
+    repository that the machine has, unless the jar lies among Spark's own, as it does in the image. Executors elsewhere, whose
+    Spark need not have it, are then given the driver's.
     """
-    _check_installed()
-    _use_java()
+    check_installed()
+    use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault(
         "SPARK_CONF_DIR", str(Path(__file__).parent / "conf")
     )  # quiet, unless somebody has set it up
+    if settings.master.startswith("local"):
+        # Spark otherwise looks up the machine's own name, and does not start where nobody knows it.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     conf = {
         **CONF,
         "spark.master": settings.master,
@@ -66,21 +78,28 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-        **_jars(settings.jars, kafka=kafka),
+        **_jars(settings, kafka=kafka),
         **settings.conf,
         **NEEDED,
     }
     return _started(name, conf)
 
 
-def _jars(paths: tuple[str, ...], *, kafka: bool) -> dict[str, str]:
+def _jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
     import pyspark
 
-    if paths:
-        return {"spark.jars": ",".join(paths)}
-    name = KAFKA_SOURCE.partition(":")[2]
-    is_there = (Path(pyspark.__path__[0]) / "jars" / f"{name}-{pyspark.__version__}.jar").exists()
-    return {"spark.jars.packages": f"{KAFKA_SOURCE}:{pyspark.__version__}"} if kafka and not is_there else {}
+    if settings.jars:
+        return {"spark.jars": ",".join(settings.jars)}
+    if not kafka:
+        return {}
+    own = Path(pyspark.__path__[0]) / "jars"
+    if not (own / f"{KAFKA_SOURCE.partition(':')[2]}-{pyspark.__version__}.jar").exists():
+        return {"spark.jars.packages": f"{KAFKA_SOURCE}:{pyspark.__version__}"}
+    if settings.master.startswith("local"):
+        return {}
+    return {
+        "spark.jars": ",".join(sorted(str(jar) for name in KAFKA_JARS for jar in own.glob(f"{name}*.jar")))
+    }
 
 
 def _started(name: str, conf: dict[str, str]) -> SparkSession:
@@ -100,7 +119,8 @@ def _started(name: str, conf: dict[str, str]) -> SparkSession:
     return session
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Raise ConfigError where PySpark is missing."""
     try:
         import pyspark  # noqa: F401 (whether it is there is the question)
     except ImportError as error:
@@ -109,8 +129,11 @@ def _check_installed() -> None:
         ) from error
 
 
-def _use_java() -> None:
-    """Point Spark to a Java that it runs on: the one of JAVA_HOME, else the one on the path, else one that is installed."""
+def use_java() -> None:
+    """Point Spark to a Java that it runs on: the one of JAVA_HOME, else the one on the path, else one that is installed.
+
+    Raises ConfigError, which names those that were found, where none fits.
+    """
     tried = {}
     for home in _java_homes():
         version = _major_version(home)

@@ -189,7 +189,11 @@ class SparkConfig(Section):
     executor_memory: Memory | None = Field(default=None, description="Heap of an executor's JVM.")
     executor_cores: int | None = Field(default=None, ge=1, le=256, description="Cores of an executor.")
     executors: int | None = Field(
-        default=None, ge=1, le=10_000, description="How many executors; not given: as Spark decides."
+        default=None,
+        ge=1,
+        le=10_000,
+        description="How many executors, on 'spark://' of one core each where executor_cores is not given; not given: as Spark "
+        "decides, which on 'spark://' is all that there is.",
     )
     jars: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
         default=[],
@@ -207,6 +211,10 @@ class SparkConfig(Section):
             "spark.executor.cores": self.executor_cores,
             "spark.executor.instances": self.executors,
         }
+        if self.executors is not None and self.master.startswith("spark://"):
+            # A standalone cluster knows no number of executors: it starts them until their cores are as many.
+            cores = self.executor_cores or 1
+            bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
         given = {name: str(value) for name, value in bounds.items() if value is not None}
         own = {name: _java(value) for name, value in self.conf.items()}
         return SparkSettings(self.master, self.driver_memory, tuple(self.jars), given | own)

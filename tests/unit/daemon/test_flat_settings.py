@@ -204,6 +204,15 @@ def test_a_driver_with_executors_is_reachable_and_owns_them(
     assert conf["spark.executor.memory"] == "4g"
 
 
+def test_a_standalone_cluster_is_told_of_executors_by_their_cores(tmp_path: Path) -> None:
+    text = GOOD.replace("local[3]", "spark://here:7077").replace("executor_memory: 4g", "executors: 3")
+    conf = flat_settings(config(tmp_path, text), "events").spark.conf
+    assert (conf["spark.executor.cores"], conf["spark.cores.max"]) == ("1", "3")
+    text = text.replace("executors: 3", "executors: 3, executor_cores: 4")
+    conf = flat_settings(config(tmp_path, text), "events").spark.conf
+    assert (conf["spark.executor.cores"], conf["spark.cores.max"]) == ("4", "12")
+
+
 def test_an_absolute_path_is_a_place_on_the_local_disk(tmp_path: Path) -> None:
     text = """\
         flat:

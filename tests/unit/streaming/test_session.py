@@ -35,7 +35,7 @@ def test_the_java_that_the_user_names_is_taken(
 ) -> None:
     home = a_java(version)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    session._use_java()
+    session.use_java()
     assert os.environ["JAVA_HOME"] == str(home)
 
 
@@ -45,7 +45,7 @@ def test_a_java_that_does_not_fit_gives_way_to_one_on_the_path(
     right = a_java("17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(a_java("1.8.0_402")))
     monkeypatch.setenv("PATH", f"{right / 'bin'}:/usr/bin:/bin")
-    session._use_java()
+    session.use_java()
     assert os.environ["JAVA_HOME"] == str(right)
 
 
@@ -56,7 +56,7 @@ def test_without_a_fitting_java_it_says_what_to_install(
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setattr(session, "_java_homes", lambda: [old, old.parent / "none"])
     with pytest.raises(ConfigError, match="17") as caught:
-        session._use_java()
+        session.use_java()
     assert caught.value.context["found"] == {str(old): 11, str(old.parent / "none"): 0}
     assert "JAVA_HOME" in caught.value.hint
 
@@ -68,8 +68,30 @@ def test_without_pyspark_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> None:
-    assert session._jars((), kafka=False) == {}
-    assert session._jars(("/a.jar", "/b.jar"), kafka=True) == {"spark.jars": "/a.jar,/b.jar"}
-    (packages,) = session._jars((), kafka=True).values()
+    assert session._jars(SparkSettings(), kafka=False) == {}
+    named = SparkSettings(jars=("/a.jar", "/b.jar"))
+    assert session._jars(named, kafka=True) == {"spark.jars": "/a.jar,/b.jar"}
+    (packages,) = session._jars(SparkSettings(), kafka=True).values()
     pyspark = pytest.importorskip("pyspark")
     assert packages == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+
+
+def test_a_kafka_source_among_sparks_own_jars_is_given_to_executors_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark, "__path__", [str(tmp_path)])
+    names = [
+        "commons-pool2-2.12.0.jar",
+        "kafka-clients-3.9.0.jar",
+        f"spark-sql-kafka-0-10_2.13-{pyspark.__version__}.jar",
+        f"spark-token-provider-kafka-0-10_2.13-{pyspark.__version__}.jar",
+    ]
+    (tmp_path / "jars").mkdir()
+    for name in [*names, "commons-pool-1.5.4.jar"]:
+        (tmp_path / "jars" / name).touch()
+    elsewhere = SparkSettings("k8s://https://somewhere")
+    assert session._jars(SparkSettings("local[4]"), kafka=True) == {}
+    assert session._jars(elsewhere, kafka=False) == {}
+    paths = ",".join(str(tmp_path / "jars" / name) for name in names)
+    assert session._jars(elsewhere, kafka=True) == {"spark.jars": paths}
