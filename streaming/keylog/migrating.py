@@ -19,6 +19,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 from sqlalchemy import text
 
 from state.errors import KeyLogUnavailable, StateCorrupt
@@ -54,15 +55,24 @@ def stored_version(connection: Connection) -> str | None:
 def migrate(database: Database, version: str | None = None) -> None:
     """Bring ``database`` to ``version``, by default the newest.
 
-    Raises StateCorrupt where its schema is newer than this program.
+    Raises StateCorrupt where its schema is newer than this program, or its version cannot be told.
     """
     wanted = version or newest_version()
-    with database.read() as connection:
-        stored = stored_version(connection)
-    if stored != wanted:
-        _refuse_newer(stored, database.where)
-        with _locked(database):
-            database.write(lambda connection: _upgrade(connection, wanted, database.where))
+    try:
+        with database.read() as connection:
+            stored = stored_version(connection)
+        if stored != wanted:
+            _refuse_newer(stored, database.where)
+            with _locked(database):
+                database.write(lambda connection: _upgrade(connection, wanted, database.where))
+    except CommandError as error:
+        raise StateCorrupt(
+            "the key log's table of versions contradicts itself",
+            address=database.where,
+            table=VERSION_TABLE,
+            reason=str(error)[:300],
+            hint="It has one row; restore it, or use an empty database.",
+        ) from error
 
 
 def _upgrade(connection: Connection, wanted: str, where: str) -> None:

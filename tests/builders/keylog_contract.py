@@ -287,6 +287,16 @@ class KeyLogContract:
         with pytest.raises(StateCorrupt, match="newer version"):
             opened(address)
 
+    def test_a_version_that_cannot_be_told_is_refused(self, address: str) -> None:
+        database = Database(address)
+        migrate(database)
+        database.write(
+            lambda connection: connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('0001')"))
+        )
+        database.close()
+        with pytest.raises(StateCorrupt, match="contradicts itself"):
+            opened(address)
+
     def test_decisions_about_keys_are_kept_and_taken_back(self, address: str) -> None:
         key = KeyPath(("a", "b.c"))
         with opened(address) as log:
