@@ -19,7 +19,7 @@ from state.errors import GapDetected, TidelineError, Transient
 if TYPE_CHECKING:
     from daemon.broker import BrokerSettings
     from daemon.lifeline import Lifeline
-    from daemon.relay.outbox import Connect
+    from daemon.relay.commits import Connect
     from daemon.topic import Topic
     from state.store import Store
 

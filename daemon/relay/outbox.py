@@ -4,41 +4,34 @@ The metastore draws event ids under a lock inside the transaction that makes the
 (reference: NOTIFICATION_SEQUENCE). A hole therefore means that the log's cleaner was faster than its reader, and is never
 skipped. An event that occurs twice or out of order cannot come from one metastore's log.
 
-COMMIT_TXN does not name the files; they are asked for by transaction (``get_all_write_event_info``). Commits that say that
-they wrote nothing (Hive 4.1: ``writeIds`` is empty) are not asked about. The others' questions of one batch run side by side
-on connections of their own, since a round trip for each in turn would be the relay's slowest part.
-
-The same code fills holes of the topic for a consumer (``records``), so that both write the same bytes.
+Commits are completed with what they wrote (``commits``), which their own messages do not tell. The same code fills holes of
+the topic for a consumer (``records``), so that both write the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.relay.settings import NotificationLog, RelaySettings
+from daemon.relay.commits import WriteEvents, commit_of
 from handlers.decoding import Record, encode
-from handlers.decoding.messages import unpack
 from handlers.failpoints import failpoint
-from state.errors import BadInput, GapDetected, Inconsistent, Unsupported
+from state.errors import GapDetected, Inconsistent, Unsupported
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.relay.commits import Commit, Connect
+    from daemon.relay.settings import NotificationLog, RelaySettings
     from handlers.structs import NotificationEvent, WriteEventInfo
 
 
 log = structlog.get_logger(__name__)
 
-_COMMIT: Final = "COMMIT_TXN"
 _SMALLEST_BATCH: Final = 10
-
-Connect = Callable[[], NotificationLog]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +50,6 @@ class Outgoing:
         return sum(len(record.value) for record in self.records)
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """What a COMMIT_TXN message says about itself; ``wrote`` is None where this generation of Hive does not tell."""
-
-    txn_id: int
-    wrote: bool | None
-
-
 class Outbox:
     """Reads one source's notification log. Connects when first asked; used by one thread."""
 
@@ -73,7 +58,7 @@ class Outbox:
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
         self._log: NotificationLog | None = None
-        self._writes = _WriteEvents(connect, settings.write_connections)
+        self._writes = WriteEvents(connect, settings.write_connections)
         self._limit = settings.batch_events
         self._tells_writes = True
 
@@ -137,7 +122,7 @@ class Outbox:
         return self._log
 
     def _encode(self, events: Sequence[NotificationEvent]) -> list[Outgoing]:
-        commits = {event.eventId: found for event in events if (found := _commit_of(event)) is not None}
+        commits = {event.eventId: found for event in events if (found := commit_of(event)) is not None}
         asked = [
             (event_id, commit.txn_id) for event_id, commit in commits.items() if commit.wrote is not False
         ]
@@ -159,7 +144,7 @@ class Outbox:
     def _outgoing(
         self,
         event: NotificationEvent,
-        commit: _Commit | None,
+        commit: Commit | None,
         writes: dict[int, list[WriteEventInfo]] | None,
     ) -> Outgoing:
         found = None if commit is None or writes is None else writes.get(event.eventId, [])
@@ -179,72 +164,6 @@ class Outbox:
             self._limit = max(_SMALLEST_BATCH, self._limit // 2)
         else:
             self._limit = min(self._settings.batch_events, self._limit * 2)
-
-
-class _WriteEvents:
-    """Asks for the write events of many transactions side by side."""
-
-    def __init__(self, connect: Connect, connections: int) -> None:
-        self._connect = connect
-        self._size = connections
-        self._idle: SimpleQueue[NotificationLog | None] = SimpleQueue()
-        self._pool: ThreadPoolExecutor | None = None
-
-    def of(self, asked: Sequence[tuple[int, int]], log: NotificationLog) -> dict[int, list[WriteEventInfo]]:
-        """Return the write events by event id; ``asked`` holds (event id, transaction id), ``log`` is free meanwhile."""
-        if len(asked) < 2 or self._size < 1:
-            return {event_id: _ordered(log.write_events(txn_id)) for event_id, txn_id in asked}
-        answers = self._workers().map(self._ask, [txn_id for _, txn_id in asked])
-        return {event_id: writes for (event_id, _), writes in zip(asked, answers, strict=True)}
-
-    def close(self) -> None:
-        """Close the connections and end the threads."""
-        if self._pool is None:
-            return
-        self._pool.shutdown(cancel_futures=True)
-        self._pool = None
-        with ExitStack() as closing_all:
-            while not self._idle.empty():
-                log = self._idle.get()
-                if log is not None:
-                    closing_all.enter_context(closing(log))
-
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="relay-writes")
-            for _ in range(self._size):
-                self._idle.put(None)
-        return self._pool
-
-    def _ask(self, txn_id: int) -> list[WriteEventInfo]:
-        log = self._idle.get()
-        try:
-            log = log or self._connect()
-            return _ordered(log.write_events(txn_id))
-        finally:
-            self._idle.put(log)
-
-
-def _ordered(writes: list[WriteEventInfo]) -> list[WriteEventInfo]:
-    """Order what the metastore returns in no promised order: a torn event has to be completed with the very same parts."""
-    return sorted(
-        writes, key=lambda write: (write.writeId, write.database, write.table, write.partition or "")
-    )
-
-
-def _commit_of(event: NotificationEvent) -> _Commit | None:
-    """Read a COMMIT_TXN; None for other events, and for one that cannot be read (its record will say so)."""
-    if event.eventType != _COMMIT:
-        return None
-    try:
-        message = unpack(event.message, event.messageFormat)
-    except BadInput:
-        return None
-    txn_id: Any = message.get("txnid")
-    write_ids = message.get("writeIds")
-    if type(txn_id) is not int:
-        return None
-    return _Commit(txn_id, bool(write_ids) if isinstance(write_ids, list) else None)
 
 
 def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:

@@ -1,0 +1,105 @@
+"""What commits wrote: which of them have to be asked about, and the questions, side by side.
+
+COMMIT_TXN does not name the files; they are asked for by transaction (``get_all_write_event_info``). Commits that say that they
+wrote nothing (Hive 4.1: ``writeIds`` is empty) are not asked about. The others' questions of one batch run side by side on
+connections of their own, since a round trip for each in turn would be the relay's slowest part. Answers come in one order, whatever
+the metastore's, so that a record made again has the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.relay.settings import NotificationLog
+from handlers.decoding.messages import unpack
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.structs import NotificationEvent, WriteEventInfo
+
+
+_COMMIT: Final = "COMMIT_TXN"
+
+Connect = Callable[[], NotificationLog]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a COMMIT_TXN message says about itself; ``wrote`` is None where this generation of Hive does not tell."""
+
+    txn_id: int
+    wrote: bool | None
+
+
+def commit_of(event: NotificationEvent) -> Commit | None:
+    """Read a COMMIT_TXN; None for other events, and for one that cannot be read (its record will say so)."""
+    if event.eventType != _COMMIT:
+        return None
+    try:
+        message = unpack(event.message, event.messageFormat)
+    except BadInput:
+        return None
+    txn_id: Any = message.get("txnid")
+    write_ids = message.get("writeIds")
+    if type(txn_id) is not int:
+        return None
+    return Commit(txn_id, bool(write_ids) if isinstance(write_ids, list) else None)
+
+
+class WriteEvents:
+    """Asks for the write events of many transactions side by side."""
+
+    def __init__(self, connect: Connect, connections: int) -> None:
+        self._connect = connect
+        self._size = connections
+        self._idle: SimpleQueue[NotificationLog | None] = SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def of(self, asked: Sequence[tuple[int, int]], log: NotificationLog) -> dict[int, list[WriteEventInfo]]:
+        """Return the write events by event id; ``asked`` holds (event id, transaction id), ``log`` is free meanwhile."""
+        if len(asked) < 2 or self._size < 1:
+            return {event_id: _ordered(log.write_events(txn_id)) for event_id, txn_id in asked}
+        answers = self._workers().map(self._ask, [txn_id for _, txn_id in asked])
+        return {event_id: writes for (event_id, _), writes in zip(asked, answers, strict=True)}
+
+    def close(self) -> None:
+        """Close the connections and end the threads."""
+        if self._pool is None:
+            return
+        self._pool.shutdown(cancel_futures=True)
+        self._pool = None
+        with ExitStack() as closing_all:
+            while not self._idle.empty():
+                log = self._idle.get()
+                if log is not None:
+                    closing_all.enter_context(closing(log))
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="relay-writes")
+            for _ in range(self._size):
+                self._idle.put(None)
+        return self._pool
+
+    def _ask(self, txn_id: int) -> list[WriteEventInfo]:
+        log = self._idle.get()
+        try:
+            log = log or self._connect()
+            return _ordered(log.write_events(txn_id))
+        finally:
+            self._idle.put(log)
+
+
+def _ordered(writes: list[WriteEventInfo]) -> list[WriteEventInfo]:
+    """Order what the metastore returns in no promised order: a torn event has to be completed with the very same parts."""
+    return sorted(
+        writes, key=lambda write: (write.writeId, write.database, write.table, write.partition or "")
+    )
