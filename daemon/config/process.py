@@ -1,0 +1,93 @@
+"""The settings of the process itself, whatever it does: its state, its port, its logs, how it copies and how it ends.
+
+All have defaults that suit a daemon on a machine of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from daemon.config.fields import Name, Options, Secret
+from daemon.config.section import Section
+
+
+class StateConfig(Section):
+    """What the daemon remembers."""
+
+    dir: Path = Field(
+        default=Path("/var/lib/tideline"),
+        description="Directory of positions and state, for one daemon only; on a local disk.",
+    )
+
+
+class HttpConfig(Section):
+    """Probes, metrics and the status page; read-only, without secrets."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 for all.")
+    port: int = Field(
+        default=8470,
+        ge=0,
+        le=65535,
+        description="Port; 0 takes a free one, which <state.dir>/http.json then tells.",
+    )
+    lag_ready_s: float = Field(default=300, gt=0, description="Lag above which /readyz says no.")
+
+
+class LogsConfig(Section):
+    """What is written to standard output."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important level that is written."
+    )
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto", description="'auto' is 'console' on a terminal and 'json' elsewhere."
+    )
+    repeat_s: float = Field(
+        default=60, ge=0, description="How long a repeated warning or error is only counted; 0 writes each."
+    )
+
+
+class FilesConfig(Section):
+    """Copying of files between the clusters."""
+
+    copy_workers: int = Field(
+        default=8, ge=1, le=256, description="Files copied at the same time, per policy."
+    )
+    options: dict[Name, Options] = Field(
+        default={},
+        description="Per file system scheme (hdfs, s3a, gs, abfs): settings passed on to pyarrow by their own names.",
+    )
+    secrets: dict[Name, dict[str, Secret]] = Field(
+        default={},
+        description="Per scheme: settings that are secret, such as secret_key: {file: PATH} or {env: NAME}.",
+    )
+
+    def all_options(self) -> dict[str, dict[str, object]]:
+        """Return options and secrets per scheme, together."""
+        merged: dict[str, dict[str, object]] = {scheme: dict(given) for scheme, given in self.options.items()}
+        for scheme, secrets in self.secrets.items():
+            known = {key: secret.get_secret_value() for key, secret in secrets.items()}
+            merged.setdefault(scheme, {}).update(known)
+        return merged
+
+
+class SupervisorConfig(Section):
+    """Restarts and the end of the process."""
+
+    backoff_min_s: float = Field(default=0.5, gt=0, le=60, description="Shortest pause after a failure.")
+    backoff_max_s: float = Field(default=60, gt=0, le=3600, description="Longest pause between two attempts.")
+    attempts_max: int = Field(
+        default=8,
+        ge=1,
+        le=1000,
+        description="Failures in a row after which what the other side refuses is not tried again.",
+    )
+    drain_s: float = Field(
+        default=20, gt=0, le=600, description="Time that the loops have to end after SIGTERM."
+    )
+    heartbeat_max_s: float = Field(
+        default=300, ge=10, description="Age of a loop's last heartbeat above which /livez says no."
+    )

@@ -1,0 +1,131 @@
+"""The settings of replication: clusters that are followed, clusters that hold replicas, and what is replicated where.
+
+A source stands on its own: its log may be relayed, and its timelines followed, without any policy that replicates it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from daemon.config.fields import Location, Locations, Name, ObjectName, TablePatterns, ThriftUris, Topic
+from daemon.config.section import Section
+
+
+class RelayConfig(Section):
+    """How a source's notification log is published to its topic."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether this daemon publishes the source's log; false where another one does.",
+    )
+    start: Literal["current", "earliest"] | int = Field(
+        default="current",
+        union_mode="left_to_right",
+        description="Where to begin when neither the topic nor the state knows: 'current' (after the newest event), "
+        "'earliest' (the oldest that is kept) or an event id.",
+    )
+    batch_events: int = Field(
+        default=1000, ge=1, le=100_000, description="Events asked for in one metastore call."
+    )
+    record_bytes_max: int = Field(
+        default=524_288,
+        ge=4096,
+        le=16 * 1024 * 1024,
+        description="Size that no Kafka record exceeds; commits with more files have more parts.",
+    )
+    poll_min_s: float = Field(
+        default=0.01,
+        gt=0,
+        le=60,
+        description="Pause after the first empty answer; it doubles up to poll_max_s.",
+    )
+    poll_max_s: float = Field(
+        default=0.2,
+        gt=0,
+        le=600,
+        description="Longest pause between two calls to an idle source: what a new event waits at most.",
+    )
+    topic_retention_s: int = Field(
+        default=604_800,
+        ge=3600,
+        description="Retention of the topic where the relay has to create it (7 days).",
+    )
+
+
+class SourceConfig(Section):
+    """A cluster whose changes are followed."""
+
+    metastore: ThriftUris = Field(
+        min_length=1, max_length=16, description="Addresses of the source's metastore, asked in this order."
+    )
+    topic: Topic = Field(
+        description="Kafka topic of the source's events; one partition. Names: letters, digits, '.', '_', '-'."
+    )
+    format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
+        default="auto", description="Wire format of the topic's records; 'auto' recognises each record."
+    )
+    relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
+    read_roots: Locations = Field(
+        default=[],
+        max_length=64,
+        description="Places that files may be copied from. Whoever may write to the topic names the files to copy: list "
+        "the warehouse, the external locations and the change manager's root. Wanted as soon as a policy uses the source.",
+    )
+
+
+class TargetConfig(Section):
+    """A cluster that replicas are kept on."""
+
+    metastore: ThriftUris = Field(
+        min_length=1, max_length=16, description="Addresses of the target's metastore, asked in this order."
+    )
+
+
+class TablesConfig(Section):
+    """Which tables of a database a policy covers."""
+
+    include: TablePatterns = Field(
+        default=["*"],
+        min_length=1,
+        max_length=1000,
+        description="Patterns of table names ('*', '?', '[...]').",
+    )
+    exclude: TablePatterns = Field(
+        default=[],
+        max_length=1000,
+        description="Patterns of tables that are left out; they win over 'include'.",
+    )
+
+
+class PolicyConfig(Section):
+    """What is replicated where, under which name."""
+
+    source: Name = Field(description="Name of the source.")
+    target: Name = Field(description="Name of the target.")
+    database: ObjectName = Field(description="Database of the source.")
+    target_database: ObjectName | None = Field(
+        default=None, description="Its name on the target; the same where not given."
+    )
+    tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables.")
+    external_base: Location | None = Field(
+        default=None,
+        description="URI below which external tables are put on the target (base and path at the source); not given: the "
+        "target's own default.",
+    )
+    bootstrap: Literal["manual", "auto"] = Field(
+        default="manual",
+        description="Who makes the replica when it is new: 'manual' wants 'tideline bootstrap POLICY' once; with 'auto' the "
+        "daemon does it when it first opens the policy (where a command beside the daemon is in the way: containers).",
+    )
+    on_failure: Literal["quarantine", "fail", "skip"] = Field(
+        default="quarantine",
+        description="What a permanent failure of one table does: 'quarantine' stops following that table, 'fail' stops the "
+        "policy, 'skip' leaves out the event and goes on (the replica then differs).",
+    )
+
+    @property
+    def replica_database(self) -> str:
+        """The database's name on the target."""
+        return self.target_database or self.database
