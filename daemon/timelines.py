@@ -7,14 +7,13 @@ for a new one, and the state of each table it is about: ``following``, ``loading
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.choosing import only_one, state_of, views_of
+from daemon.timeline_values import cover_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.timelines.facts import Fact
 from state.timelines.periods import UpdatePeriod
-from state.timelines.picture import bar
 from state.timelines.projection import Timelines, run_total
 from state.timelines.values import TimeRange
 from state.timelines.where import Column, with_between, with_in, with_or
@@ -23,15 +22,11 @@ from state.timelines.where import Column, with_between, with_in, with_or
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from state.timelines.cover import Cover, CoverRun
-    from state.timelines.timeline import Timeline
+    from state.timelines.cover import Cover
 
 
-RUNS_MAX: Final = 10_000
-"""Runs and holes in one answer; more are only counted."""
 TABLES_MAX: Final = 1_000
 CONDITION_PARTITIONS_MAX: Final = 100_000
-BAR_CELLS: Final = 60
 Answer = dict[str, Any]
 
 
@@ -95,7 +90,7 @@ class TimelineAnswers:
     def show(self, table: str, *, source: str | None = None) -> Answer:
         """Return a table's timelines with their runs; raise NotFound."""
         view, known = self._holding(table, source)
-        timelines = [_timeline(timeline) for timeline in known.timelines.timelines(table)]
+        timelines = [timeline_of(timeline) for timeline in known.timelines.timelines(table)]
         settings = known.timelines.settings(table)
         return {
             **self._about(view, known, [table]),
@@ -128,7 +123,7 @@ class TimelineAnswers:
             **self._about(view, known, _tables(fact)),
             "name": asked.name,
             "column": column,
-            **_cover(found),
+            **cover_of(found),
         }
         if asked.where is not None:
             answer["where"] = _conditions(known.timelines, column, found, asked)
@@ -149,21 +144,11 @@ class TimelineAnswers:
         }
 
     def _row(self, view: TimelineView, known: Known, name: str) -> Answer:
-        timelines = known.timelines.timelines(name)
         return {
             "source": view.source,
             "table": name,
             "state": known.state(name),
-            "timelines": [
-                {
-                    "column": timeline.column,
-                    "period": timeline.period.lens_name,
-                    "latest": _text(timeline.latest()),
-                    "partitions": timeline.runs.count(),
-                    "runs": len(timeline.runs),
-                }
-                for timeline in timelines
-            ],
+            "timelines": [summary_of(timeline) for timeline in known.timelines.timelines(name)],
         }
 
     def _about(self, view: TimelineView, known: Known, tables: Sequence[str]) -> Answer:
@@ -228,55 +213,6 @@ def _only_column(timelines: Timelines, fact: Fact) -> str:
     if len(columns) > 1:
         raise BadInput("there are several time columns", columns=columns, hint="Name the column.")
     return columns[0]
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _timeline(timeline: Timeline) -> Answer:
-    runs = timeline.runs
-    text = timeline.period.format
-    return {
-        "column": timeline.column,
-        "period": timeline.period.lens_name,
-        "form": timeline.form.name,
-        "first": _text(timeline.first()),
-        "latest": _text(timeline.latest()),
-        "partitions": runs.count(),
-        "run_count": len(runs),
-        "bar": bar(runs, BAR_CELLS),
-        "runs": [[text(first), text(end - 1)] for first, end in islice(runs.pairs(), RUNS_MAX)],
-        "holes": [[text(first), text(end - 1)] for first, end in islice(runs.gaps(), RUNS_MAX)],
-    }
-
-
-def _cover(found: Cover) -> Answer:
-    missing = [
-        {"period": part.period.lens_name, "range": str(part)}
-        for part in islice(found.missing_ranges(), RUNS_MAX)
-    ]
-    return {
-        "range": str(found.span),
-        "complete": found.complete,
-        "partitions": found.partition_count(),
-        "run_count": found.run_count(),
-        "tables": found.tables(),
-        "runs": [_run(run) for run in islice(found.runs(), RUNS_MAX)],
-        "missing": missing,
-        "missing_s": found.missing_s(),
-    }
-
-
-def _run(run: CoverRun) -> Answer:
-    text = run.period.format
-    return {
-        "table": run.table,
-        "period": run.period.lens_name,
-        "first": text(run.first),
-        "last": text(run.last),
-        "count": run.last - run.first + 1,
-    }
 
 
 def _conditions(timelines: Timelines, column: str, found: Cover, asked: CoverQuestion) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """One batch of events: what each means for the tables that are watched, handed to the followers in one transaction.
 
 Events of tables that nobody wants cost a look-up of the name. A table that waits to be loaded passes over its events: the
-listing will hold what they did; where it is being loaded in pieces, they go to what is staged. What does not fit what is known (a rename of a table never seen, columns that changed) is not
-guessed at: the table is loaded again.
+listing will hold what they did; where it is being loaded in pieces, they go to what is staged. What does not fit what is known
+(a rename of a table never seen, columns that changed) is not guessed at: the table is loaded again.
 """
 
 from __future__ import annotations

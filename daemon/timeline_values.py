@@ -1,0 +1,84 @@
+"""A timeline and a cover as plain values: the words of HTTP's JSON and of ``--json``, which stay as they are.
+
+Partitions are told as people write them, in the form of their update period, and runs by their first and last partition, both
+included. Whatever may be long is cut off at ``RUNS_MAX`` and counted whole beside it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from state.timelines.picture import bar
+
+
+if TYPE_CHECKING:
+    from state.timelines.cover import Cover, CoverRun
+    from state.timelines.timeline import Timeline
+
+
+RUNS_MAX: Final = 10_000
+"""Runs and holes in one answer; more are only counted."""
+BAR_CELLS: Final = 60
+
+
+def summary_of(timeline: Timeline) -> dict[str, Any]:
+    """Return a timeline in a line of a list: how far it is and how much it holds."""
+    return {
+        "column": timeline.column,
+        "period": timeline.period.lens_name,
+        "latest": _text(timeline.latest()),
+        "partitions": timeline.runs.count(),
+        "runs": len(timeline.runs),
+    }
+
+
+def timeline_of(timeline: Timeline) -> dict[str, Any]:
+    """Return a timeline with its runs and holes."""
+    runs = timeline.runs
+    text = timeline.period.format
+    return {
+        "column": timeline.column,
+        "period": timeline.period.lens_name,
+        "form": timeline.form.name,
+        "first": _text(timeline.first()),
+        "latest": _text(timeline.latest()),
+        "partitions": runs.count(),
+        "run_count": len(runs),
+        "bar": bar(runs, BAR_CELLS),
+        "runs": [[text(first), text(end - 1)] for first, end in islice(runs.pairs(), RUNS_MAX)],
+        "holes": [[text(first), text(end - 1)] for first, end in islice(runs.gaps(), RUNS_MAX)],
+    }
+
+
+def cover_of(found: Cover) -> dict[str, Any]:
+    """Return what covers a range and what is missing of it, in seconds too."""
+    missing = [
+        {"period": part.period.lens_name, "range": str(part)}
+        for part in islice(found.missing_ranges(), RUNS_MAX)
+    ]
+    return {
+        "range": str(found.span),
+        "complete": found.complete,
+        "partitions": found.partition_count(),
+        "run_count": found.run_count(),
+        "tables": found.tables(),
+        "runs": [_run(run) for run in islice(found.runs(), RUNS_MAX)],
+        "missing": missing,
+        "missing_s": found.missing_s(),
+    }
+
+
+def _run(run: CoverRun) -> dict[str, Any]:
+    text = run.period.format
+    return {
+        "table": run.table,
+        "period": run.period.lens_name,
+        "first": text(run.first),
+        "last": text(run.last),
+        "count": run.last - run.first + 1,
+    }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
