@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,12 @@ TEXTS = [
 ]
 
 
+def sixty_rows() -> list[tuple[str, ...]]:
+    """Partitions drawn from ``TEXTS``, the same in every run."""
+    draw = random.Random(9452)  # noqa: S311 - a test's rows, no secret
+    return draw.sample(list(itertools.product(*TEXTS)), 60)
+
+
 class BothSides:
     """What both answer, as the values of partitions."""
 
@@ -56,6 +64,13 @@ class BothSides:
 @contextmanager
 def both_sides(uri: str, rows: Sequence[tuple[str, ...]], dialect: Dialect = HIVE_4) -> Iterator[BothSides]:
     """Fill a table of a metastore, and an index that speaks its dialect."""
+    with filled_table(uri, rows) as (thrift, db):
+        yield BothSides(thrift, db, rows, dialect)
+
+
+@contextmanager
+def filled_table(uri: str, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[Any, str]]:
+    """Fill a table ``p`` of a database of its own; gives a client of Hive's own interface, and the database."""
     db = f"partitions_{uuid.uuid4().hex[:12]}"
     host, port = uri.removeprefix("thrift://").split(":")
     transport = TBufferedTransport(TSocket(host, int(port)))
@@ -69,7 +84,7 @@ def both_sides(uri: str, rows: Sequence[tuple[str, ...]], dialect: Dialect = HIV
         client.add_partitions(db, "p", [a_partition(known, *values) for values in rows])
         transport.open()
         try:
-            yield BothSides(ThriftHiveMetastore.Client(TBinaryProtocol(transport)), db, rows, dialect)
+            yield ThriftHiveMetastore.Client(TBinaryProtocol(transport)), db
         finally:
             transport.close()
             client.drop_database(db, cascade=True)

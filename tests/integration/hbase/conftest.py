@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.errors import StackError
 from dev.stack.hbase import HBase
 from handlers.hbase.gateway import Gateway, connector
 from handlers.hbase.store import HBaseStore, open_store
+from tests.builders.components import or_skipped
 
 
 if TYPE_CHECKING:
@@ -30,12 +30,8 @@ def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBase | None]:
         yield None
         return
     started = HBase(tmp_path_factory.mktemp("hbase"))
-    try:
+    with or_skipped("HBase"):
         started.start()
-    except StackError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no HBase: {error}")
     yield started
     started.stop()
 

@@ -5,17 +5,16 @@ They are started here (some 10 s each) and not by the stack, since nothing else 
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.errors import StackError
 from dev.stack.generations import OldMetastore
 from handlers.metastore import Generation, Metastore
 from handlers.structs import Database, InsertEventRequestData, SQLPrimaryKey, SQLUniqueConstraint
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
 from state.transactions.write_ids import ValidWriteIds
+from tests.builders.components import or_skipped
 from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
 
 
@@ -32,12 +31,8 @@ KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 @pytest.fixture(scope="module", params=["2.3", "3.1"])
 def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
     server = OldMetastore(tmp_path_factory.mktemp("generation"), request.param)
-    try:
+    with or_skipped(f"metastore of Hive {request.param}"):
         server.start()
-    except StackError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no metastore of Hive {request.param}: {error}")
     yield server
     server.stop()
 

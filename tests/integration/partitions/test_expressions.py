@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hmsclient.genthrift.hive_metastore.ttypes import PartitionsByExprRequest
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
 
 from handlers.expressions import ExpressionJvm
-from handlers.metastore import Metastore
-from handlers.structs import Database
 from state.partitions.calls import PartitionCalls
+from tests.builders.both_sides import COLUMNS, filled_table
 from tests.builders.expressions import HiveWriter, call, column, constant
-from tests.builders.hive_tables import a_partition, a_table
 from tests.builders.partitions import DEFAULT, an_index
 
 
@@ -29,7 +22,6 @@ if TYPE_CHECKING:
     from state.partitions.expressions import Expression
 
 
-COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]
 ROWS = [
     ("1", "a", "2020-01-01"),
     ("2", "ab", "2020-01-02"),
@@ -132,21 +124,8 @@ def test_the_java_process_runs_as_nobody_where_we_are_root_and_may_write_no_file
 
 @pytest.fixture(scope="module")
 def theirs(target: ClusterEndpoints) -> Iterator[tuple[Any, str]]:
-    db = f"expressions_{uuid.uuid4().hex[:12]}"
-    host, port = target.metastore.removeprefix("thrift://").split(":")
-    transport = TBufferedTransport(TSocket(host, int(port)))
-    with Metastore(target.metastore) as client:
-        client.create_database(Database(name=db))
-        table = a_table(db, "p", partition_keys=[name for name, _ in COLUMNS], external=True)
-        for key, (_, declared) in zip(table.partitionKeys or [], COLUMNS, strict=True):
-            key.type = declared
-        client.create_table(table)
-        known = client.get_table(db, "p")
-        client.add_partitions(db, "p", [a_partition(known, *values) for values in ROWS])
-        transport.open()
-        yield ThriftHiveMetastore.Client(TBinaryProtocol(transport)), db
-        transport.close()
-        client.drop_database(db, cascade=True)
+    with filled_table(target.metastore, ROWS) as client_and_db:
+        yield client_and_db
 
 
 @pytest.mark.parametrize("name", [*EXACT, *LARGER])

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.errors import StackError
 from dev.stack.jars import class_path, read_lock
 from dev.stack.java import FRUGAL, OPENS, java
 from state.partitions.sortable import Order, decode, encode
 from state.partitions.types import ColumnType, Kind
 from state.partitions.values import typed
+from tests.builders.components import or_skipped
 
 
 if TYPE_CHECKING:
@@ -76,13 +76,9 @@ ORDERS = [
 def hive(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of the compiled program."""
     classes = tmp_path_factory.mktemp("classes")
-    try:
+    with or_skipped("Hive classes"):
         libraries = os.pathsep.join(map(str, class_path(read_lock("hive"))))
         compiler = os.pathsep.join(map(str, class_path(read_lock("compiler"))))
-    except StackError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no Hive classes: {error}")
     main = "org.eclipse.jdt.internal.compiler.batch.Main"
     options = ["-21", "-nowarn", "-proc:none", "-cp", libraries, "-d", str(classes), str(PROGRAM)]
     subprocess.run(
