@@ -102,9 +102,14 @@ class ObjectStore(Component):
             raise TimeoutError(f"not ready: HTTP status {status}")
 
     def __enter__(self) -> Self:
+        built()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._reaper = Reaper(self.directory)
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self._reaper.close()
+            raise
         return self
 
     def __exit__(
