@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from handlers.catalog.partitions import PartitionFollower
@@ -10,10 +11,13 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.rules import PartitionRules, Rule, Rules
 from handlers.catalog.timelines import TimelineFollower
 from state.store.memory import MemoryStore
+from tests.builders.catalog_changes import Kind
 from tests.builders.catalog_model import DB, ModelSource
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from handlers.catalog.follower import Follower
     from handlers.structs import Partition
     from state.store import Store
@@ -21,8 +25,18 @@ if TYPE_CHECKING:
 
 RULES = PartitionRules((f"{DB}.*",))
 TIMELINES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
-NAMES = ["a", "b", "c"]
-DAYS = [f"2015-01-{day:02}" for day in range(1, 7)]
+KINDS = (
+    *(4 * [Kind.ADD]),
+    Kind.DROP,
+    Kind.RENAME,
+    *(2 * [Kind.ALTER]),
+    Kind.DESCRIBE,
+    Kind.RENAME_TABLE,
+    Kind.DROP_TABLE,
+    Kind.CASCADE,
+    Kind.DROP_DATABASE,
+)
+"""Every change that an index is to follow, adding above all."""
 Held = dict[str, dict[tuple[str, ...], "Partition"]]
 
 
@@ -64,8 +78,14 @@ class Indexed:
 
     def lose_the_position(self) -> None:
         """Apply what comes next, and lose the catalog's own store between the commits: only what is apart is kept."""
+        with self.position_lost():
+            self.apply()
+
+    @contextmanager
+    def position_lost(self) -> Iterator[None]:
+        """Take the catalog's own store back to what it is now, as a crash between the two commits leaves it."""
         before = list(self.store.scan(b"", None))
-        self.apply()
+        yield
         with self.store.transaction() as txn:
             txn.delete_range(b"", None)
             for key, value in before:
@@ -104,36 +124,3 @@ def rebuilt(source: ModelSource) -> Indexed:
     fresh = Indexed(source)
     fresh.follow()
     return fresh
-
-
-def change(source: ModelSource, kind: int, table: int, day: int, other: int) -> None:
-    """Do one of the possible changes, or nothing where it is not possible."""
-    name = NAMES[table]
-    if name not in source.tables:
-        source.create(name)
-    elif kind <= 8:
-        change_partition(source, kind, name, (DAYS[day], str(other)))
-    elif kind == 9:
-        if NAMES[other] not in source.tables:
-            source.rename(name, NAMES[other])
-    elif kind == 10:
-        source.drop_table(name)
-    elif kind == 11:
-        source.cascade(name)
-    elif day == 0:
-        source.drop_database()
-
-
-def change_partition(source: ModelSource, kind: int, name: str, values: tuple[str, str]) -> None:
-    held = sorted(source.partitions[name])
-    old = held[int(values[1]) % len(held)] if held else None
-    if kind <= 3 and values not in held:
-        source.add(name, *values)
-    elif kind == 4 and old is not None:
-        source.drop(name, *old)
-    elif kind == 5 and old is not None and values not in held:
-        source.rename_partition(name, old, values)
-    elif kind in {6, 7} and old is not None:
-        source.alter_partition(name, old, {"numRows": values[0]})
-    elif kind == 8 and old is not None:
-        source.describe(name, old, {"COLUMN_STATS_ACCURATE": values[0]})

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.catalog import loading, projection
+from tests.builders.catalog_changes import drawn_change
 from tests.builders.catalog_model import DB, ModelSource
-from tests.builders.indexed import Indexed, change, expected
+from tests.builders.indexed import KINDS, Indexed, expected
 
 
 if TYPE_CHECKING:
@@ -23,18 +24,14 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 
-def drawn_change(drawn: random.Random, source: ModelSource) -> None:
-    change(source, drawn.randrange(13), drawn.randrange(3), drawn.randrange(6), drawn.randrange(3))
-
-
 def test_a_history_ends_as_the_source_is(store: HBaseStore) -> None:
     drawn = random.Random(3)  # noqa: S311 - a test's history, no secret
     source = ModelSource()
     for _ in range(40):
-        drawn_change(drawn, source)
+        drawn_change(drawn, KINDS).happen(source)
     indexed = Indexed(source, own=store)
     for number in range(60):
-        drawn_change(drawn, source)
+        drawn_change(drawn, KINDS).happen(source)
         if number % 10 == 9:
             indexed.follow()
             assert indexed.held() == expected(source), number
@@ -53,17 +50,12 @@ def test_effects_whose_position_was_lost_are_taken_again(store: HBaseStore) -> N
     source.add("a", "2015-01-01", "x")
     indexed = Indexed(source, own=store)
     indexed.follow()
-    before = list(indexed.store.scan(b"", None))
-    source.rename("a", "b")
-    source.create("a")
-    source.add("a", "2015-01-02", "y")
-    source.drop("b", "2015-01-01", "x")
-    indexed.follow()
-    with indexed.store.transaction() as txn:
-        txn.delete_range(b"", None)
-        for key, value in before:
-            txn.put(key, value)
-    indexed.reopen()
+    with indexed.position_lost():
+        source.rename("a", "b")
+        source.create("a")
+        source.add("a", "2015-01-02", "y")
+        source.drop("b", "2015-01-01", "x")
+        indexed.follow()
     indexed.follow()
     assert indexed.held() == expected(source)
     assert f"{DB}.b" in indexed.follower.indexed

@@ -16,8 +16,9 @@ from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
 from state.partitions.calls import PartitionCalls
 from state.store.memory import MemoryStore
 from tests.builders.catalog import content
+from tests.builders.catalog_changes import DAYS, Change, changes, happen_meanwhile
 from tests.builders.catalog_model import DB, ModelSource
-from tests.builders.indexed import DAYS, Indexed, change, expected, rebuilt
+from tests.builders.indexed import KINDS, Indexed, expected, rebuilt
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-CHANGES = st.tuples(st.integers(0, 12), st.integers(0, 2), st.integers(0, 5), st.integers(0, 2))
+CHANGES = changes(KINDS)
 
 
 def want(indexed: Indexed) -> None:
@@ -58,9 +59,9 @@ STEPS: list[Callable[[Indexed], None]] = [
 )
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_history_ends_as_the_source_is(
-    before: list[tuple[int, int, int, int]],
-    during: list[tuple[int, int, int, int]],
-    after: list[tuple[tuple[int, int, int, int], Callable[[Indexed], None]]],
+    before: list[Change],
+    during: list[Change],
+    after: list[tuple[Change, Callable[[Indexed], None]]],
     apart: bool,
 ) -> None:
     source = ModelSource()
@@ -68,17 +69,11 @@ def test_any_history_ends_as_the_source_is(
     for day in DAYS[:5]:
         source.add("a", day, "0")  # enough for several pieces
     for one in before:
-        change(source, *one)
-    waiting = list(during)
-
-    def meanwhile() -> None:
-        if waiting:
-            change(source, *waiting.pop())
-
-    source.meanwhile = meanwhile
+        one.happen(source)
+    happen_meanwhile(source, during)
     indexed = Indexed(source, own=MemoryStore() if apart else None)
     for one, then in after:
-        change(source, *one)
+        one.happen(source)
         then(indexed)
     source.meanwhile = lambda: None
     indexed.follow()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,12 +19,11 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import Content, content
+from tests.builders.catalog_changes import DAYS, Change, Kind, changes, happen_meanwhile
 from tests.builders.catalog_model import DB, ModelSource
 
 
 RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
-DAYS = [f"2015-01-{day:02}" for day in range(1, 7)] + ["latest"]
-NAMES = ["a", "b", "c"]
 
 
 class Followed:
@@ -79,37 +77,15 @@ def days_of(followed: Followed) -> dict[str, set[str]]:
     return {name: days for name, days in found.items() if days}
 
 
-Step = Callable[[ModelSource], None]
-
-
-def change(source: ModelSource, kind: int, table: int, day: int, other: int) -> None:
-    """Do one of the possible changes, or nothing where it is not possible."""
-    name = NAMES[table]
-    if name not in source.tables:
-        source.create(name)
-    elif kind <= 6:
-        change_partition(source, kind, name, (DAYS[day], str(other)))
-    elif kind == 7:
-        if NAMES[other] not in source.tables:
-            source.rename(name, NAMES[other])
-    elif kind == 8:
-        source.drop_table(name)
-    elif day == 0:
-        source.drop_database()
-
-
-def change_partition(source: ModelSource, kind: int, name: str, values: tuple[str, str]) -> None:
-    held = sorted(source.partitions[name])
-    old = held[int(values[1]) % len(held)] if held else None
-    if kind <= 3 and values not in held:
-        source.add(name, *values)
-    elif kind in {4, 5} and old is not None:
-        source.drop(name, *old)
-    elif kind == 6 and old is not None and values not in held:
-        source.rename_partition(name, old, values)
-
-
-CHANGES = st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 6), st.integers(0, 2))
+KINDS = (
+    *(4 * [Kind.ADD]),
+    *(2 * [Kind.DROP]),
+    Kind.RENAME,
+    Kind.RENAME_TABLE,
+    Kind.DROP_TABLE,
+    Kind.DROP_DATABASE,
+)
+CHANGES = changes(KINDS, [*DAYS, "latest"])
 
 
 @given(
@@ -120,25 +96,19 @@ CHANGES = st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 6), st.
 )
 @settings(max_examples=300, deadline=None)
 def test_any_history_ends_as_a_rebuild_does(
-    before: list[tuple[int, int, int, int]],
-    during: list[tuple[int, int, int, int]],
-    after: list[tuple[tuple[int, int, int, int], int]],
+    before: list[Change],
+    during: list[Change],
+    after: list[tuple[Change, int]],
     whole: bool,
 ) -> None:
     source = ModelSource()
     source.parameters = {TIME_COLUMNS: "dt"} if whole else {}  # partitions are listed whole, or by name
     for one in before:
-        change(source, *one)
-    waiting = list(during)
-
-    def meanwhile() -> None:
-        if waiting:
-            change(source, *waiting.pop())
-
-    source.meanwhile = meanwhile
+        one.happen(source)
+    happen_meanwhile(source, during)
     followed = Followed(source)
     for one, then in after:
-        change(source, *one)
+        one.happen(source)
         if then == 1:
             followed.follow()
         elif then == 2:

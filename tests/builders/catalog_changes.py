@@ -1,0 +1,107 @@
+"""Random histories of a source in memory: single changes, each of which does nothing where it is not possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+    from tests.builders.catalog_model import ModelSource
+
+
+NAMES = ("a", "b", "c")
+DAYS = tuple(f"2015-01-{day:02}" for day in range(1, 7))
+
+
+class Kind(Enum):
+    """What a change does; a table that is not there is made instead."""
+
+    ADD = auto()
+    DROP = auto()
+    RENAME = auto()
+    ALTER = auto()
+    DESCRIBE = auto()
+    RENAME_TABLE = auto()
+    DROP_TABLE = auto()
+    CASCADE = auto()
+    DROP_DATABASE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``other`` is the second value of a partition, or the number of another partition or table."""
+
+    kind: Kind
+    table: str
+    day: str
+    other: int
+
+    def happen(self, source: ModelSource) -> None:
+        """Do it, or nothing where it is not possible."""
+        if self.table not in source.tables:
+            source.create(self.table)
+            return
+        match self.kind:
+            case Kind.RENAME_TABLE:
+                if NAMES[self.other] not in source.tables:
+                    source.rename(self.table, NAMES[self.other])
+            case Kind.DROP_TABLE:
+                source.drop_table(self.table)
+            case Kind.CASCADE:
+                source.cascade(self.table)
+            case Kind.DROP_DATABASE:
+                if self.day == DAYS[0]:  # rarely
+                    source.drop_database()
+            case _:
+                self._happen_to_a_partition(source)
+
+    def _happen_to_a_partition(self, source: ModelSource) -> None:
+        values = (self.day, str(self.other))
+        held = sorted(source.partitions[self.table])
+        is_new = values not in held
+        if self.kind is Kind.ADD:
+            if is_new:
+                source.add(self.table, *values)
+            return
+        if not held:
+            return
+        old = held[self.other % len(held)]
+        match self.kind:
+            case Kind.DROP:
+                source.drop(self.table, *old)
+            case Kind.RENAME if is_new:
+                source.rename_partition(self.table, old, values)
+            case Kind.ALTER:
+                source.alter_partition(self.table, old, {"numRows": self.day})
+            case Kind.DESCRIBE:
+                source.describe(self.table, old, {"COLUMN_STATS_ACCURATE": self.day})
+
+
+def changes(kinds: Sequence[Kind], days: Sequence[str] = DAYS) -> st.SearchStrategy[Change]:
+    """Any change; a kind is as likely as it is often in ``kinds``."""
+    return st.builds(
+        Change, st.sampled_from(kinds), st.sampled_from(NAMES), st.sampled_from(days), st.integers(0, 2)
+    )
+
+
+def drawn_change(drawn: random.Random, kinds: Sequence[Kind]) -> Change:
+    """The same without hypothesis, for tests on a real server, which is too slow for many examples."""
+    return Change(drawn.choice(kinds), drawn.choice(NAMES), drawn.choice(DAYS), drawn.randrange(3))
+
+
+def happen_meanwhile(source: ModelSource, during: Sequence[Change]) -> None:
+    """Let one of ``during`` happen whenever a table is listed, as long as there are any."""
+    waiting = list(during)
+
+    def one() -> None:
+        if waiting:
+            waiting.pop().happen(source)
+
+    source.meanwhile = one
