@@ -3,6 +3,11 @@
 ``3,0,2s`` says: slot 0 has 3 values, slot 1 none, slot 2 has 100 (base 36); slots behind the last have none. A metastore has room
 for 4,000 characters. Where the counts need more, ``#…`` says only which slots have any: the hexadecimal digits of a number whose
 bit n is slot n. Nobody may conclude more from it: it counts as 1 each.
+
+This is what the batches told, added up: every batch adds its counts to an open hour without a look at its files, and every
+decision reads them, to see which slots may be free and which hours have rows in ``_rescued``. ``table.nonnull`` cannot stand in for
+it, as it is about one set of files and rounds to powers of two: each batch would have to list the directory, and what it told would
+not add up. Nor is this enough for that: a sum does not show a file that nobody counted, so no slot is given away on its word alone.
 """
 
 from __future__ import annotations

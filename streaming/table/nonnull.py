@@ -1,8 +1,8 @@
 """How many values each slot has in the files that are retained: the truth by which a slot may be given to another key.
 
 A slot with one forgotten value, given to another key, shows that value under the wrong name in Hive. So the truth is in the files, in
-their ORC footers. Reading thousands of footers for every decision is slow, hence each partition carries what was counted when
-its files were written, in ``tideline.nonnull``::
+their ORC footers. Reading thousands of footers is slow, hence a partition that was written anew carries what was counted then, in
+``tideline.nonnull``::
 
     <layout version>.<mark of the files>.<one character per slot>
 
@@ -10,6 +10,9 @@ The character is the number of bits of the count (``0`` none, ``1`` one, ``2`` t
 matters, and 1,500 slots fit into the 4,000 characters that a parameter has. The mark is a digest of the files' names and sizes. A
 partition whose layout version or files are not those that were counted is not believed, and its footers are read: files that
 somebody added, a crash between publishing and counting, a count of an older layout.
+
+The counts that batches add up (``tideline.values``) are not enough here: they are a sum that does not say of which files, so a file
+that nobody counted leaves them as they are. They say where to look for an empty slot; this says whether it is one.
 """
 
 from __future__ import annotations
