@@ -22,6 +22,8 @@ from streaming.split import NEEDED
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from streaming.settings import SparkSettings
@@ -34,6 +36,7 @@ JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
 """Generated code of hundreds of columns has methods above the size at which Java stops compiling, and throughput counts more
 than pauses (docs/SPLITTING.md)."""
 LOOPBACK: Final = "127.0.0.1"
+PACKAGES: Final = "spark.jars.packages"
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 KAFKA_JARS: Final = (
     "spark-sql-kafka-0-10_",
@@ -71,6 +74,7 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
     if settings.master.startswith("local"):
         # Spark otherwise looks up the machine's own name, and does not start where nobody knows it.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    jars = _jars(settings, kafka=kafka)
     conf = {
         **CONF,
         "spark.master": settings.master,
@@ -78,8 +82,9 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-        **_jars(settings, kafka=kafka),
+        **jars,
         **settings.conf,
+        **_packages(jars, settings.conf),
         **NEEDED,
     }
     return _started(name, conf)
@@ -94,12 +99,18 @@ def _jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
         return {}
     own = Path(pyspark.__path__[0]) / "jars"
     if not (own / f"{KAFKA_SOURCE.partition(':')[2]}-{pyspark.__version__}.jar").exists():
-        return {"spark.jars.packages": f"{KAFKA_SOURCE}:{pyspark.__version__}"}
+        return {PACKAGES: f"{KAFKA_SOURCE}:{pyspark.__version__}"}
     if settings.master.startswith("local"):
         return {}
     return {
         "spark.jars": ",".join(sorted(str(jar) for name in KAFKA_JARS for jar in own.glob(f"{name}*.jar")))
     }
+
+
+def _packages(jars: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """What the user has Spark fetch, such as the client of an object store, comes beside the Kafka source, not in its place."""
+    named, own = conf.get(PACKAGES), jars.get(PACKAGES)
+    return {PACKAGES: f"{named},{own}"} if named and own and KAFKA_SOURCE not in named else {}
 
 
 def _started(name: str, conf: dict[str, str]) -> SparkSession:

@@ -76,6 +76,22 @@ def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> No
     assert packages == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
+@pytest.mark.parametrize(
+    ("named", "fetched"),
+    [
+        ("org.apache.hadoop:hadoop-aws:3.4.1", "org.apache.hadoop:hadoop-aws:3.4.1,{source}:4"),
+        ("{source}:3", "{source}:3"),
+        ("", ""),
+    ],
+)
+def test_what_the_user_has_spark_fetch_comes_beside_the_kafka_source(named: str, fetched: str) -> None:
+    conf = {session.PACKAGES: named.format(source=session.KAFKA_SOURCE)}
+    own = {session.PACKAGES: f"{session.KAFKA_SOURCE}:4"}
+    both = own | conf | session._packages(own, conf)
+    assert both[session.PACKAGES] == fetched.format(source=session.KAFKA_SOURCE)
+    assert session._packages({}, conf) == session._packages(own, {}) == {}
+
+
 def test_a_kafka_source_among_sparks_own_jars_is_given_to_executors_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
