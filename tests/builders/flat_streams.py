@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from state.columns.paths import KeyPath
@@ -13,10 +13,12 @@ from streaming.assembly import assembled
 from streaming.driver import Driver
 from streaming.schema import quoted
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
+from tests.builders.object_stores import orc_files
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from streaming.assembly import Assembly
     from streaming.maintenance import Upkeep
@@ -44,7 +46,7 @@ class Stream:
     def of_directory(
         cls, base: Path, database: str, asked: FlatRules, metastore: str = "", **changes: Any
     ) -> Stream:
-        """Settings for a table below ``base``; a batch is one file."""
+        """Settings for a table below ``base``, but for ``changes``; a batch is one file."""
         landing = base / "landing"
         landing.mkdir(parents=True, exist_ok=True)
         settings = FlatSettings(
@@ -103,10 +105,19 @@ class Stream:
 
     def letters(self) -> dict[str, int]:
         """Rows in the dead letters, by reason."""
-        from pyarrow import orc
+        found: Counter[str] = Counter()
+        for name, rows in orc_files(self.settings.dead_letter_directory):
+            found[name.split("/")[0]] += rows.num_rows
+        return dict(found)
 
-        root = Path(self.settings.dead_letter_directory)
-        return {
-            reason.name: sum(orc.ORCFile(str(file)).nrows for file in reason.glob("b-*.orc"))
-            for reason in (sorted(root.iterdir()) if root.exists() else ())
-        }
+    def versions(self, spark: Any) -> list[str]:
+        """Names of the hours' directories that are there, read or not, in the order of the hours."""
+        storage, places = self.parts(spark).storage, [self.settings.location]
+        for _ in self.settings.partition_columns:
+            places = [
+                f"{place}/{child.name}"
+                for place in places
+                for child in storage.list(place)
+                if "=" in child.name
+            ]
+        return [child.name for place in places for child in storage.list(place)]

@@ -40,3 +40,11 @@ def spark_with_metastore(directory: Path, conf: Mapping[str, str] | None = None)
         yield session
     finally:
         session.stop()
+
+
+def copy_file(session: Any, source: str, target: str) -> None:
+    """Copy a file, wherever the session can read and write."""
+    hadoop = session._jvm.org.apache.hadoop.fs  # noqa: SLF001 - PySpark has no other way to its JVM
+    conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
+    old, new = hadoop.Path(source), hadoop.Path(target)
+    assert hadoop.FileUtil.copy(old.getFileSystem(conf), old, new.getFileSystem(conf), new, False, conf)  # noqa: FBT003 - Java's: keep the source

@@ -16,6 +16,7 @@ from streaming.storage import HadoopStorage
 from streaming.table.hive import hive_table
 from streaming.table.spark import SparkCatalog
 from streaming.table.stored import StoredTable
+from tests.builders.object_stores import TestStore, hadoop_jars
 from tests.builders.spark_sessions import spark_with_metastore
 
 
@@ -49,10 +50,27 @@ def sockets_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session with its own metastore in memory."""
-    jars = ",".join(map(str, class_path(read_lock("spark-kafka"))))
-    with spark_with_metastore(tmp_path_factory.mktemp("spark"), {"spark.jars": jars}) as session:
+    """A session with its own metastore in memory, and where ``TIDELINE_TEST_S3`` names an object store, with that."""
+    store = TestStore.named()
+    jars = [*class_path(read_lock("spark-kafka")), *(hadoop_jars() if store else ())]
+    conf = {"spark.jars": ",".join(map(str, jars)), **(store.spark if store else {})}
+    with spark_with_metastore(tmp_path_factory.mktemp("spark"), conf) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def store() -> TestStore:
+    """The object store."""
+    found = TestStore.named()
+    if found is None:
+        pytest.skip("TIDELINE_TEST_S3 names no object store")
+    return found
+
+
+@pytest.fixture
+def elsewhere() -> dict[str, Any]:
+    """Settings of streams whose table is not on this disk: none, unless a module has it otherwise."""
+    return {}
 
 
 @pytest.fixture

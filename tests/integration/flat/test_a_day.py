@@ -90,7 +90,7 @@ def hostile(hour: int) -> list[str]:
 
 
 @pytest.fixture
-def stream(tmp_path: Path, spark: Any, database: str) -> Stream:
+def stream(elsewhere: dict[str, Any], tmp_path: Path, spark: Any, database: str) -> Stream:
     spark.sql(f"CREATE DATABASE {database}")
     url = f"sqlite:///{tmp_path}/keys.db"
     now_s = int(time.time())
@@ -104,6 +104,7 @@ def stream(tmp_path: Path, spark: Any, database: str) -> Stream:
         keylog_url=url,
         raw_table="raw.events",
         limits=Limits(record_bytes=2_000_000),
+        **elsewhere,
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.files.paths import parse
 from state.columns.types import ColumnType
 from streaming.backfill import backfill
 from streaming.settings import Publishing, Sealing
 from tests.builders.flat_streams import Stream, key, rules
+from tests.builders.spark_sessions import copy_file
 
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ def base(source: ClusterEndpoints, database: str) -> Path:
 
 
 @pytest.fixture
-def stream(base: Path, database: str, metastore: Metastore, source: ClusterEndpoints) -> Stream:
-    return Stream.of_directory(
-        base, database, rules("epoch", "uuid", "action.name", "n", "misspelled"), source.metastore
-    )
+def stream(
+    elsewhere: dict[str, Any], base: Path, database: str, metastore: Metastore, source: ClusterEndpoints
+) -> Stream:
+    asked = rules("epoch", "uuid", "action.name", "n", "misspelled")
+    return Stream.of_directory(base, database, asked, source.metastore, **elsewhere)
 
 
 def columns(stream: Stream, spark: Any) -> dict[str, ColumnType]:
@@ -98,8 +99,8 @@ def test_a_sealed_hour_is_one_file_and_holds_the_same(stream: Stream, spark: Any
     assert [each.parameters.get("tideline.sealed") for each in partitions] == ["true", "true", None]
     assert [len(parts.stream.looking.files(str(each.location))) for each in partitions] == [1, 1, 1]
     assert sorted(map(str, stream.rows(spark))) == sorted(map(str, before))
-    left = [path.name for path in Path(stream.settings.location).glob("*/*/v*")]
-    assert sorted(left) == ["v1", "v2", "v3"], "hour 0 was opened again by a late row, and sealed again"
+    left = stream.versions(spark)
+    assert left == ["v3", "v2", "v1"], "hour 0 was opened again by a late row, and sealed again"
 
 
 def test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along(
@@ -156,14 +157,14 @@ def test_a_replayed_batch_changes_nothing(stream: Stream, spark: Any) -> None:
 
 
 def test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same(
-    base: Path, database: str, metastore: Metastore, source: ClusterEndpoints, spark: Any
+    stream: Stream, spark: Any
 ) -> None:
-    stream = Stream.of_directory(base, database, rules("epoch", "uuid"), source.metastore)
+    stream.settings = replace(stream.settings, rules=rules("epoch", "uuid"))
     for hour in range(3):
         events: list[Any] = [event(hour, n, newly={"asked": n}) for n in range(10)]
         stream.land(f"{hour}", [*events, "no json"] if hour == 1 else events)
     stream.run(spark)
-    raw = base / "landing"
+    raw = stream.landing
     settings = replace(stream.settings, rules=rules("epoch", "uuid", "newly.asked"), raw_location=str(raw))
     stream = Stream(settings, stream.landing)
     stream.land("3", [event(3, n, newly={"asked": n}) for n in range(10)])
@@ -194,10 +195,9 @@ def test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batc
     staged = parts.stream.records.staged(0)
     assert staged is not None
     move = staged.moves[0]
-    copy = Path(parse(move.source).path)
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(Path(parse(move.target).path).read_bytes())
+    copy_file(spark, move.target, move.source)
     parts.stream.records.save_staged(replace(staged, done=False))
     parts.runner.finish(replace(staged, done=False))
-    assert not copy.exists(), "a crash between copy and removal left both: the copy counts"
+    left = parts.storage.list(move.source.rpartition("/")[0])
+    assert not left, "a crash between copy and removal left both: the copy counts"
     assert len(stream.rows(spark)) == 10

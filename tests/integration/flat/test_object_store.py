@@ -1,0 +1,67 @@
+"""A flat table in an object store, on a Hive 4 metastore that speaks S3 as well: what holds on a disk holds there.
+
+``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against. The tests are those of
+``test_stream``; table, staging, dead letters and checkpoint are in a bucket of the test's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dev.stack.cluster import HiveCluster
+from dev.stack.hive_conf import ClusterSettings
+from dev.stack.reaper import Reaper
+from tests.builders.object_stores import hadoop_jars
+from tests.integration.flat.test_stream import (
+    base,
+    stream,
+    test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along,
+    test_a_replayed_batch_changes_nothing,
+    test_a_sealed_hour_is_one_file_and_holds_the_same,
+    test_files_become_a_table_that_hive_reads,
+    test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same,
+    test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.object_stores import TestStore
+
+__all__ = [
+    "base",
+    "stream",
+    "test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along",
+    "test_a_replayed_batch_changes_nothing",
+    "test_a_sealed_hour_is_one_file_and_holds_the_same",
+    "test_files_become_a_table_that_hive_reads",
+    "test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same",
+    "test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch",
+]
+
+
+@pytest.fixture(scope="module")
+def source(store: TestStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterEndpoints]:
+    """A cluster of our own: metastore and engine find the store's client among their jars."""
+    directory = tmp_path_factory.mktemp("hive")
+    cluster = HiveCluster(directory, ClusterSettings(jars=tuple(hadoop_jars()), extra=store.hadoop))
+    reaper = Reaper(directory)
+    try:
+        cluster.metastore.start()
+        cluster.engine.start()
+        yield cluster.endpoints()
+    finally:
+        cluster.engine.stop()
+        cluster.metastore.stop()
+        reaper.close()
+
+
+@pytest.fixture
+def elsewhere(store: TestStore) -> dict[str, Any]:
+    """Table and checkpoint in a new bucket."""
+    bucket = store.new_bucket()
+    return {"location": f"{bucket}/events_flat", "checkpoint": f"{bucket}/checkpoint"}
