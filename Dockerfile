@@ -58,7 +58,10 @@ FROM runtime AS flat
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+ && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
+# Spark makes directories where it is started, so it is not started on the volume, nor on a root file system that may be read-only.
+WORKDIR /tmp
 COPY --from=build-flat /opt/tideline /opt/tideline
 USER 10001:10001
 

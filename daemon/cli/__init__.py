@@ -29,6 +29,7 @@ _COMMANDS: Final = {
         "Ask the partition index, explain its answers, load and check it.",
     ),
     "keys": ("daemon.cli.keys", "keys", "Show which JSON keys people ask for, and decide about them."),
+    "executor": ("daemon.cli.split", "executor", "Be a Spark executor: what Spark starts in its pods."),
     "relay": ("daemon.cli.running", "relay", "Publish the sources' notification logs, and do nothing else."),
     "run": ("daemon.cli.running", "run", "Run the daemon: relays, projections, flat tables."),
     "split": ("daemon.cli.split", "split", "Run, seal, backfill and plan flat tables."),

@@ -28,6 +28,17 @@ def split() -> None:
     """Run, seal, backfill and plan flat tables: JSON events split into typed columns by Spark."""
 
 
+@click.command()
+def executor() -> None:
+    """Be a Spark executor, in a pod that Spark made for a flat table with executors of their own (k8s://…).
+
+    Whom to serve stands in the environment. Spark calls this by itself: the image that has the driver serves its executors.
+    """
+    from streaming.executor import become
+
+    become()
+
+
 @split.command()
 @click.argument("table")
 @click.option("--once", is_flag=True, help="Bring what is there now into the table, then end.")
