@@ -1,65 +1,46 @@
-"""From a catalog's settings to the projection that keeps a source's timelines and its partition index."""
+"""The loop of a source's catalog: it follows the topic, and does what it is asked between two batches.
+
+The state is opened in the loop's own thread when it first runs, and kept open while the loop is restarted; what answers are made
+from is there only once it has been read.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from daemon.consumer import follow
 from daemon.metrics import CatalogMeasures
-from daemon.partition_metrics import PartitionMeasures
 from daemon.partitions import PartitionView
 from daemon.projection import ProjectionStatus
 from daemon.reporting import ProjectionPart
 from daemon.requests import Inbox
-from daemon.service.catalog_rules import facts_of, rules_of
+from daemon.service.catalog_rules import facts_of
 from daemon.service.late import Late
-from daemon.service.measured import measured_metastore
-from daemon.service.partitions import REQUESTS, PartitionDesk, expression_jvm, partition_follower
+from daemon.service.open_catalog import open_catalog, projection_name, requests_directory
 from daemon.service.readers import topic_reader
-from daemon.service.sources import STORE_VERSION, state_file
-from daemon.service.timelines import Desk
 from daemon.supervisor import Job
-from daemon.timelines import Known, TimelineView
-from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.publishing import Publisher
-from handlers.catalog.timelines import TimelineFollower
-from state.store.sqlite import SqliteStore
+from daemon.timelines import TimelineView
 from state.timelines.projection import each, run_total
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from daemon.config import Config
     from daemon.consumer import ReaderStatus
     from daemon.lifeline import Lifeline
     from daemon.metrics import Metrics
     from daemon.partitions import KnownPartitions
+    from daemon.service.open_catalog import OpenCatalog
+    from daemon.timelines import Known
     from handlers.events import Event
-    from handlers.metastore import Metastore
     from state.positions import Position
 
 
 MEASURE_S: Final = 5.0
 """How often runs are counted for the metrics."""
-
-
-def projection_name(source: str) -> str:
-    """Return the name of a source's catalog projection."""
-    return f"catalog:{source}"
-
-
-def catalog_file(config: Config, source: str) -> Path:
-    """Return the state file of a source's catalog."""
-    return state_file(config.state.dir, "catalog", source)
-
-
-def requests_directory(config: Config, source: str) -> Path:
-    """Return where a source's catalog is asked to do something."""
-    return config.state.dir / "requests" / f"catalog-{source}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,79 +74,6 @@ def build_catalog(config: Config, source: str, metrics: Metrics) -> CatalogParts
     )
     indexes = config.catalog[source].partitions is not None
     return CatalogParts(Job(projection, late.run), part, timelines, partitions if indexes else None)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenCatalog:
-    """A source's catalog with its state open."""
-
-    store: SqliteStore
-    source: Metastore
-    follower: TimelineFollower
-    projection: CatalogProjection
-    desk: Desk
-    partitions: PartitionDesk
-
-    def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what is asked of timelines or partitions; raises BadInput where it is neither, and what it raises."""
-        return (self.partitions if request.get("do") in REQUESTS else self.desk).do(request)
-
-    def close(self) -> None:
-        """Release the state, the connections and what reads expressions."""
-        self.projection.close()
-        self.partitions.close()
-
-    def known(self) -> Known:
-        """Return what answers are made from; for any thread."""
-        watch = self.projection.watch
-        event_id = self.projection.position.applied_event_id
-        return Known(self.follower.timelines, event_id, watch.waiting(), watch.confined())
-
-
-def open_catalog(config: Config, source: str, measures: CatalogMeasures, metrics: Metrics) -> OpenCatalog:
-    """Open a source's catalog; raises StateLocked, StateCorrupt, ConfigError."""
-    settings = config.catalog[source]
-    follower = TimelineFollower(rules_of(settings), measures, publishes=settings.publish.enabled)
-    metastore = measured_metastore(metrics, source)(config.sources[source].metastore)
-    publisher = _publisher(config, source, metastore, follower, metrics)
-    indexed = partition_follower(settings)
-    store = SqliteStore(catalog_file(config, source), schema_version=STORE_VERSION)
-    projection = CatalogProjection(
-        source_name=source,
-        source=metastore,
-        store=store,
-        followers=[follower, indexed],
-        observer=measures,
-        publisher=publisher,
-    )
-    written = metastore if publisher is None else publisher.metastore
-    desk = Desk(store, metastore, written, projection, follower, publisher, measures.drifted)
-    told = PartitionMeasures(metrics.partitions, projection.name)
-    partitions = PartitionDesk(metastore, projection, indexed, told, expression_jvm(settings))
-    return OpenCatalog(store, metastore, follower, projection, desk, partitions)
-
-
-def _publisher(
-    config: Config, source: str, metastore: Metastore, follower: TimelineFollower, metrics: Metrics
-) -> Publisher | None:
-    settings = config.catalog[source].publish
-    if not settings.enabled:
-        return None
-    measures = CatalogMeasures(metrics, projection_name(source))
-    if settings.target is None:
-        return Publisher(metastore=metastore, follower=follower, delay_s=settings.delay_s, observer=measures)
-    names = {
-        policy.database: policy.replica_database
-        for policy in config.policies.values()
-        if policy.source == source and policy.target == settings.target
-    }
-    return Publisher(
-        metastore=measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore),
-        follower=follower,
-        delay_s=settings.delay_s,
-        observer=measures,
-        database=lambda db: names.get(db, db),
-    )
 
 
 class _Served:

@@ -16,8 +16,8 @@ from daemon.metrics import CatalogMeasures, Metrics
 from daemon.partition_client import RemotePartitions
 from daemon.partitions import PartitionAnswers, PartitionView
 from daemon.requests import ask
-from daemon.service.catalog import open_catalog, projection_name, requests_directory
 from daemon.service.catalog_rules import facts_of
+from daemon.service.open_catalog import open_catalog, projection_name, requests_directory
 from daemon.timeline_client import RemoteTimelines
 from daemon.timelines import TABLES_MAX, TimelineAnswers, TimelineView
 from state.errors import ConfigError, NotFound, TidelineError, Transient
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from daemon.config import Config
     from daemon.partitions import FilterQuestion
-    from daemon.service.catalog import OpenCatalog
+    from daemon.service.open_catalog import OpenCatalog
     from daemon.timelines import Answer, CoverQuestion
 
 
