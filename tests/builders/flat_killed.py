@@ -7,30 +7,40 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import closing
+from collections import Counter
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dev.stack.sql import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore import Metastore
-from tests.builders.flat_readers import check_rows, read_table
-from tests.builders.flat_streams import Stream, rules
+from tests.builders.flat_feeds import DirectoryFeed
+from tests.builders.flat_readers import Row, check_rows, identity, read_letters, read_table
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from tests.builders.flat_feeds import Feed
 
 
 HOUR_S = 3_600
 KEYS = ("epoch", "uuid", "n", "action")
+TABLE = "events_flat"
+ARRIVING_S = 0.2
+"""How often events come while a driver runs."""
 
 
 @dataclass
 class Killed:
-    """A table whose driver is killed again and again."""
+    """A table whose driver is killed again and again; without ``feed`` it is fed from a directory beside it.
+
+    ``elsewhere`` are settings of a table that is not below ``base``, ``conf`` those that Spark needs for it.
+    """
 
     base: Path
     database: str
@@ -38,39 +48,77 @@ class Killed:
     sql: str
     keys: Sequence[str] = KEYS
     rules: dict[str, Any] = field(default_factory=dict)
+    feed: Feed | None = None
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    conf: dict[str, str] = field(default_factory=dict)
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    files: int = 0
+    """All that was sent for the table, by what ``identity`` calls it; what is no JSON has no keys."""
+    lost: set[str] = field(default_factory=set)
+    """Events without a time, which are for the dead letters."""
+    expired: set[str] = field(default_factory=set)
+    """Events of hours that the table has dropped."""
+    landed: int = 0
     finished: set[str] = field(default_factory=set)
 
-    def land(self, hours: range, value: Callable[[int], Any], **more: Any) -> None:
-        """Send events of these hours; each hour's are a file, and a file is a batch."""
+    @property
+    def source(self) -> Feed:
+        """Where its events come from."""
+        if self.feed is None:
+            self.feed = DirectoryFeed(self.base / "landing")
+        return self.feed
+
+    def land(self, hours: range, value: Callable[[int], Any], *, count: int = 20, **more: Any) -> None:
+        """Send ``count`` events of each of these hours, and with them a text that is no JSON and an event without a time."""
         first = int(time.time()) // HOUR_S * HOUR_S - 20 * HOUR_S
-        stream = Stream.of_directory(self.base, self.database, rules(*self.keys))
         for hour in hours:
+            name = f"{self.landed}-{hour}"
             rows = [
                 {
-                    "epoch": first + hour * HOUR_S + n,
-                    "uuid": f"{self.files}-{hour}-{n}",
+                    "epoch": first + hour * HOUR_S + n % HOUR_S,
+                    "uuid": f"{name}-{n}",
                     "n": value(n),
                     "action": f"a{n % 3}",
                     **more,
                 }
-                for n in range(20)
+                for n in range(count)
             ]
             # One row of the hour before, so that a batch has two hours to publish to.
             rows[0]["epoch"] -= HOUR_S
-            self.events |= {row["uuid"]: row for row in rows}
-            stream.land(f"{self.files:04}", rows)
-            self.files += 1
+            self.events |= {row["uuid"]: row for row in rows} | {f"junk {name}": {}}
+            self.lost |= {f"lost {name}"}
+            self.source.land([*rows, f"junk {name}", {"uuid": f"lost {name}"}])
+            self.landed += 1
 
-    def run(self, failpoint: str = "") -> int:
-        """Run the driver over what is there; return its exit code."""
+    @contextmanager
+    def arriving(self) -> Iterator[None]:
+        """Have events come all the while."""
+        stopping = threading.Event()
+
+        def send() -> None:
+            while not stopping.wait(ARRIVING_S):
+                hour = min(self.landed // 50, 19)
+                self.land(range(hour, hour + 1), lambda n: n)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            sender.join()
+
+    def run(self, failpoint: str = "", *, follow: bool = False) -> int:
+        """Run the driver over what is there, or until it dies; return its exit code."""
         given = {
             "base": str(self.base),
             "database": self.database,
             "metastore": self.metastore_uri,
             "keys": list(self.keys),
             "rules": self.rules,
+            "follow": follow,
+            "elsewhere": self.elsewhere,
+            "conf": self.conf,
+            **self.source.settings,
         }
         environment = {**os.environ, VARIABLE: failpoint} if failpoint else {**os.environ}
         command = [sys.executable, "-m", "tests.crash.flat_program", json.dumps(given)]
@@ -80,39 +128,59 @@ class Killed:
         assert done.returncode in {0, -signal.SIGKILL}, done.stdout[-2_000:] + done.stderr[-4_000:]
         return done.returncode
 
-    def dies(self, failpoint: str) -> None:
+    def dies(self, failpoint: str, *, follow: bool = False) -> None:
         """Run and die there; then look at the table."""
-        assert self.run(failpoint) == -signal.SIGKILL, f"{failpoint} was not reached"
+        assert self.run(failpoint, follow=follow) == -signal.SIGKILL, f"{failpoint} was not reached"
         self.check()
 
     def check(self) -> set[str]:
-        """Look at the table as it stands, with and without an engine."""
-        with closing(Metastore(self.metastore_uri)) as metastore:
-            rows = read_table(metastore, self.database, "events_flat")
+        """Look at the table as it stands, with and without an engine, and at the dead letters; return what is in either."""
+        rows = self.rows()
         found = check_rows(rows, self.events, self.keys)
-        assert self.finished <= found
+        letters = self.letters()
+        everything = found | set(letters)
+        assert self.finished <= everything
         with Session.connect(self.sql) as session:
             session.run("set hive.fetch.task.conversion=none")
-            table = f"{self.database}.events_flat"
+            table = f"{self.database}.{TABLE}"
             columns = {row[0].strip() for row in session.rows(f"describe {table}")}
             if {"uuid", "n"} <= columns:
                 counted = session.rows(f"select count(*), count(distinct uuid), count(n) from {table}")
-                values = sum(row["n"] is not None for row in rows)
-                assert counted == [(str(len(found)), str(len(found)), str(values))]
+                uuids, values = (sum(row[name] is not None for row in rows) for name in ("uuid", "n"))
+                assert counted == [(str(len(found)), str(uuids), str(values))]
                 sevens = sum(str(row["n"]) == "7" for row in rows)
                 assert session.rows(f"select count(*) from {table} where n = '7'") == [(str(sevens),)]
-        return found
+        return everything
+
+    def rows(self) -> list[Row]:
+        """Return the table as it stands."""
+        with closing(Metastore(self.metastore_uri)) as metastore:
+            return read_table(metastore, self.database, TABLE)
+
+    def letters(self) -> list[str]:
+        """Return the dead letters that are nowhere else; those that are no JSON are in the table too, once each."""
+        location = self.elsewhere.get("location") or f"{self.base}/table"
+        by_reason = read_letters(f"{location}/.dead-letters")
+        malformed = by_reason.pop("malformed", [])
+        assert len(malformed) == len(set(malformed))
+        assert set(malformed) <= set(self.events)
+        letters = [each for found in by_reason.values() for each in found]
+        assert len(letters) == len(set(letters))
+        assert set(letters) <= self.lost
+        return letters
 
     def expires(self) -> None:
         """Forget the events of hours that the table has dropped."""
-        with closing(Metastore(self.metastore_uri)) as metastore:
-            rows = read_table(metastore, self.database, "events_flat")
-        kept = {row["uuid"] for row in rows}
-        self.events = {uuid: event for uuid, event in self.events.items() if uuid in kept}
-        self.finished &= kept
+        gone = set(self.events) - {identity(row) for row in self.rows()}
+        self.finished -= gone
+        self.expired |= gone
+        self.events = {name: event for name, event in self.events.items() if name not in gone}
 
     def ends_well(self) -> None:
-        """Run to the end: everything is there, once."""
+        """Run to the end: everything that the source holds is in the table or in the dead letters, once."""
         assert self.run() == 0
         self.finished = self.check()
-        assert self.finished == set(self.events)
+        assert self.finished == set(self.events) | self.lost
+        held = Counter(identity({"_rescued": text}) for text in self.source.sent())
+        assert set(held) == self.finished | self.expired
+        assert set(held.values()) == {1}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from pathlib import Path
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from handlers.files.paths import parse
+from tests.builders.object_stores import orc_files
 
 
 if TYPE_CHECKING:
@@ -21,34 +20,47 @@ Row = dict[str, Any]
 
 def read_table(metastore: Metastore, database: str, name: str) -> list[Row]:
     """Return all rows, with the names that the table's columns have now."""
-    from pyarrow import orc
-
     columns = [column.name for column in metastore.get_table(database, name).sd.cols or []]
     names = metastore.partition_names(database, name)
     rows: list[Row] = []
     for partition in metastore.get_partitions(database, name, names):
-        directory = Path(parse(partition.sd.location or "").path)
-        for file in sorted(directory.glob("*.orc")) if directory.exists() else ():
-            table = orc.ORCFile(str(file)).read()
+        for file, table in orc_files(partition.sd.location or ""):
             assert table.num_columns <= len(columns), file
-            table = table.rename_columns(columns[: table.num_columns])
-            rows += table.to_pylist()
+            rows += table.rename_columns(columns[: table.num_columns]).to_pylist()
     return rows
 
 
-def check_rows(rows: Iterable[Row], events: Mapping[str, Mapping[str, Any]], keys: Iterable[str]) -> set[str]:
-    """Assert that no row is there twice and every value is in its column or in ``_rescued``; return the rows' uuids.
+def read_letters(root: str) -> dict[str, list[str]]:
+    """Return what the dead letters below ``root`` hold, by their reason, as ``identity`` calls them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file, table in orc_files(root):
+        found[file.partition("/")[0]] += [identity({"_rescued": text.as_py()}) for text in table.column(0)]
+    return found
 
-    ``events`` are all that were ever sent, by their ``uuid``.
+
+def identity(row: Row) -> str:
+    """Return a row's ``uuid``, or its whole text where that is no JSON."""
+    if uuid := row.get("uuid"):
+        return str(uuid)
+    try:
+        return str(json.loads(row["_rescued"])["uuid"])
+    except ValueError:
+        return str(row["_rescued"])
+
+
+def check_rows(rows: Iterable[Row], events: Mapping[str, Mapping[str, Any]], keys: Iterable[str]) -> set[str]:
+    """Assert that no row is there twice and every value is in its column or in ``_rescued``; return what ``identity`` calls them.
+
+    ``events`` are all that were ever sent, by the same names.
     """
     found: Counter[str] = Counter()
     asked = list(keys)
     for row in rows:
-        uuid = row.get("uuid") or json.loads(row["_rescued"])["uuid"]
-        found[uuid] += 1
+        name = identity(row)
+        found[name] += 1
         for key in asked:
-            check_value(row, events[uuid], key)
-    assert [uuid for uuid, count in found.items() if count > 1] == []
+            check_value(row, events[name], key)
+    assert [name for name, count in found.items() if count > 1] == []
     return set(found)
 
 

@@ -1,4 +1,4 @@
-"""A flat table's driver in a process of its own, to be killed: settings by argument, one run over what is there."""
+"""A flat table's driver in a process of its own, to be killed: settings by argument, one run over what is there, or until then."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from dev.stack.jars import class_path, read_lock
 from streaming import commands
 from streaming.progress import lines_to
 from streaming.settings import KafkaSource, SparkSettings
 from tests.builders.flat_streams import Stream, rules
 
 
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""A Java that lives for seconds has no time for its better compiler: without it a run costs half."""
+
+
 def main() -> None:
-    """``flat_program.py JSON``: base, database, metastore, keys, and either nothing or a topic."""
+    """``flat_program.py JSON``: base, database, metastore, keys, and either nothing or a topic; with ``follow`` it does not end."""
     given = json.loads(sys.argv[1])
     stream = Stream.of_directory(
         Path(given["base"]),
         given["database"],
         rules(*given["keys"], **given.get("rules", {})),
         given["metastore"],
+        **given.get("elsewhere", {}),
+        spark=SparkSettings(conf=SHORT_LIVED | given.get("conf", {})),
     )
-    jars = tuple(given.get("jars", ()))
-    settings = replace(stream.settings, spark=SparkSettings(jars=jars))
+    settings = stream.settings
     if "topic" in given:
+        jars = map(str, class_path(read_lock("spark-kafka")))
+        settings = replace(settings, spark=replace(settings.spark, jars=tuple(jars)))
         source = KafkaSource(
             given["bootstrap"], given["topic"], records_per_batch=given.get("records", 1_000)
         )
@@ -32,7 +40,7 @@ def main() -> None:
     if given.get("command") == "seal":
         commands.seal(settings)
     else:
-        commands.run(settings, lines_to(1), once=True)
+        commands.run(settings, lines_to(1), once=not given.get("follow"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Each run brings new events, dies at one step, and the next run carries on from there, with more events, to the next step. After every
 death a naive reader and Hive's own look at the table: no row twice, none of a finished batch missing, every value in its column or
-in ``_rescued``.
+in ``_rescued``. At the end everything that the source holds, a directory or a topic of three partitions, is in the table or in the
+dead letters, once.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import pytest
 
 from handlers.metastore import Metastore
 from handlers.structs import Database
+from tests.builders.flat_feeds import DirectoryFeed, TopicFeed
 from tests.builders.flat_killed import Killed
-from tests.integration.conftest import source, stack
+from tests.integration.conftest import kafka, source, stack
 
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.flat_feeds import Feed
 
-__all__ = ["source", "stack"]
+__all__ = ["kafka", "source", "stack"]
 
 pytestmark = pytest.mark.crash
 BATCH = [
@@ -42,14 +45,27 @@ BATCH = [
 ]
 SEAL = ["flat.rewritten", "flat.switch", "flat.switched", "flat.replaced", "flat.deleted", "flat.kept:2"]
 WIDENING = ["flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped"]
+ARRIVING = [
+    "flat.planned:2",
+    "flat.written:3",
+    "flat.moved:5",
+    "flat.counted:4",
+    "flat.batch:3",
+    "flat.switched",
+]
 
 
-@pytest.fixture
-def table(source: ClusterEndpoints) -> Killed:  # noqa: F811 - a fixture asks for fixtures by their names
+@pytest.fixture(params=["directory", "topic"])
+def table(request: pytest.FixtureRequest, source: ClusterEndpoints, kafka: str) -> Killed:  # noqa: F811 - fixtures, by their names
     database = f"crash_{uuid.uuid4().hex[:8]}"
     with closing(Metastore(source.metastore)) as metastore:
         metastore.create_database(Database(name=database))
-    return Killed(Path(source.external) / database, database, source.metastore, source.sql)
+    base = Path(source.external) / database
+    if request.param == "directory":
+        feed: Feed = DirectoryFeed(base / "landing")
+    else:
+        feed = TopicFeed(kafka, database, records=1_000 if request.param == "busy topic" else 30)
+    return Killed(base, database, source.metastore, source.sql, feed=feed)
 
 
 def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_doubled(table: Killed) -> None:
@@ -57,6 +73,14 @@ def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_doubled(table: Killed
         # An integer that is wider every time, so that every batch alters the table first.
         table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
         table.dies(step)
+    table.ends_well()
+
+
+@pytest.mark.parametrize("table", ["busy topic"], indirect=True)
+def test_killed_while_records_keep_arriving_no_row_is_lost_or_doubled(table: Killed) -> None:
+    with table.arriving():
+        for step in ARRIVING:
+            table.dies(step, follow=True)
     table.ends_well()
 
 

@@ -1,0 +1,113 @@
+"""Where a flat table's events come from in tests: a directory of files, or a topic of a broker; both remember what they were sent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+
+TIMEOUT_S = 30.0
+
+
+class Feed(Protocol):
+    """One source of raw events."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What ``tests.crash.flat_program`` is told of it; a directory is what it reads when told nothing."""
+
+    def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
+        """Send these rows, all of them acknowledged at the end."""
+
+    def sent(self) -> list[str]:
+        """Return the text of everything that it holds."""
+
+
+@dataclass
+class DirectoryFeed:
+    """A landing directory; a batch is a file."""
+
+    landing: Path
+    files: int = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
+        self.landing.mkdir(parents=True, exist_ok=True)
+        hidden = self.landing / f".{self.files:04}"
+        hidden.write_text("".join(f"{text(row)}\n" for row in rows))
+        hidden.rename(self.landing / f"{self.files:04}.json")
+        self.files += 1
+
+    def sent(self) -> list[str]:
+        return [
+            line for file in sorted(self.landing.glob("*.json")) for line in file.read_text().splitlines()
+        ]
+
+
+@dataclass
+class TopicFeed:
+    """A topic of some partitions over which rows are spread; a batch is at most ``records``."""
+
+    bootstrap: str
+    topic: str
+    records: int = 30
+    partitions: int = 3
+
+    def __post_init__(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(self.topic, self.partitions, 1)])[self.topic].result(TIMEOUT_S)
+        self._producer = Producer({"bootstrap.servers": self.bootstrap})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"bootstrap": self.bootstrap, "topic": self.topic, "records": self.records}
+
+    def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
+        for n, row in enumerate(rows):
+            self._producer.produce(self.topic, text(row), partition=n % self.partitions)
+        assert self._producer.flush(TIMEOUT_S) == 0
+
+    def sent(self) -> list[str]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": self.topic,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(self.topic, part, 0) for part in range(self.partitions)])
+            return list(self._read(consumer))
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer) -> Iterator[str]:
+        ended = 0
+        while ended < self.partitions:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, "the broker is silent"
+            error = message.error()
+            if error is None:
+                yield (message.value() or b"").decode()
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended += 1
+
+
+def text(row: Mapping[str, Any] | str) -> str:
+    """Return a row as it is sent."""
+    return row if isinstance(row, str) else json.dumps(row)
