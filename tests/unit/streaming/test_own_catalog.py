@@ -7,20 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from state.columns.paths import KeyPath
 from state.errors import ConfigError
 from streaming.own_catalog import CATALOG, conf_of, make_directory
-from streaming.settings import DirectorySource, EventTime, FlatSettings
-
-
-SETTINGS = FlatSettings(
-    database="flat",
-    table="events",
-    location="/warehouse/flat/events",
-    checkpoint="/checkpoints/events",
-    source=DirectorySource("/landing"),
-    event_time=EventTime(KeyPath(("epoch",))),
-)
+from tests.builders.flat_settings import SETTINGS
 
 
 @pytest.mark.parametrize("location", ["/w/events/", "file:/w/events", "file:///w/events"])

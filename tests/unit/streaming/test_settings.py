@@ -6,17 +6,8 @@ import pytest
 
 from state.columns.paths import KeyPath
 from state.errors import ConfigError
-from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing
-
-
-SETTINGS = FlatSettings(
-    database="flat",
-    table="events",
-    location="/warehouse/flat/events",
-    checkpoint="/checkpoints/events",
-    source=DirectorySource("/landing"),
-    event_time=EventTime(KeyPath(("epoch",))),
-)
+from streaming.settings import EventTime, PartitionColumn, Publishing
+from tests.builders.flat_settings import SETTINGS
 
 
 def test_the_defaults_hold() -> None:
