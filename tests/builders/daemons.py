@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
 from daemon.supervisor import Job, Supervisor
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from daemon.lifeline import Lifeline
 
 
+T = TypeVar("T")
 DEADLINE_S = 120.0
 """How long a test waits for what has to come. A test that fails waits that long, no other: a busy machine is no failure."""
 
@@ -27,6 +28,26 @@ def eventually(condition: Callable[[], object], deadline_s: float = DEADLINE_S) 
     while not condition():
         assert time.monotonic() < end, "did not come true in time"
         time.sleep(0.002)
+
+
+def first_that(
+    condition: Callable[[T], object],
+    ask: Callable[[], T],
+    *not_yet: type[Exception],
+    deadline_s: float = DEADLINE_S,
+) -> T:
+    """Ask until ``condition`` holds for the answer; ``not_yet`` are errors that pass. Fail after ``deadline_s``."""
+    end = time.monotonic() + deadline_s
+    last: object = None
+    while time.monotonic() < end:
+        try:
+            last = answer = ask()
+            if condition(answer):
+                return answer
+        except not_yet as error:
+            last = error
+        time.sleep(0.05)
+    raise AssertionError(f"did not come true in {deadline_s} s; last: {last}")
 
 
 class Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from dataclasses import replace
@@ -16,13 +15,14 @@ from daemon.config import Config
 from daemon.flat_tables import FlatAnswers
 from daemon.http.app import Views, build_app
 from daemon.http.markup import bar, percent_text, text
-from daemon.http.server import HttpServer
 from daemon.metrics import Metrics
 from daemon.status import FlatStatus
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.snapshots import FlatChange, FlatTable, save_table
 from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import asked as asked_over_http
+from tests.builders.http_asking import served
 from tests.builders.keylogs import FLAT, RAW, ask
 
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from daemon.http.server import HttpServer
     from streaming.keylog.asking import Ask
 
 
@@ -136,10 +137,8 @@ def server(config: Config, flats: list[FlatStatus], tmp_path: Path) -> Iterator[
     status = daemon_status(flats=tuple(flats))
     registry = Metrics(lambda: status).registry
     views = Views(lambda: status, list, registry, lag_ready_s=300, flats=answers)
-    running = HttpServer(build_app(views), "127.0.0.1", 0)
-    running.start(tmp_path)
-    yield running
-    running.close()
+    with served(build_app(views), tmp_path) as running:
+        yield running
     answers.close()
 
 
@@ -149,13 +148,8 @@ def asked(log: KeyLog, *asks: Ask) -> None:
 
 
 def get(server: HttpServer, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
+    answer = asked_over_http(server.port, path)
+    return answer.status, answer.text
 
 
 def told(log: KeyLog, **changes: Any) -> None:
@@ -243,25 +237,11 @@ def test_a_database_that_is_away_is_no_server_error(config: Config) -> None:
             "keylog": {"url": "postgresql://nobody@127.0.0.1:1/none"},
         }
     )
-    server = HttpServer(
-        build_app(
-            Views(
-                daemon_status,
-                list,
-                Metrics(daemon_status).registry,
-                lag_ready_s=300,
-                flats=FlatAnswers(away, tuple),
-            )
-        ),
-        "127.0.0.1",
-        0,
-    )
-    server.start()
-    try:
+    registry = Metrics(daemon_status).registry
+    views = Views(daemon_status, list, registry, lag_ready_s=300, flats=FlatAnswers(away, tuple))
+    with served(build_app(views)) as server:
         assert get(server, "/flat/events")[0] == 503
         assert get(server, "/livez")[0] == 200
-    finally:
-        server.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from daemon.metrics import Metrics
 from daemon.status import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
 from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import asked, served
 
 
 if TYPE_CHECKING:
@@ -43,24 +43,13 @@ def daemon() -> Daemon:
 
 @pytest.fixture
 def server(daemon: Daemon, tmp_path: Path) -> Iterator[HttpServer]:
-    running = HttpServer(build_app(daemon.views()), "127.0.0.1", 0)
-    running.start(tmp_path)
-    yield running
-    running.close()
+    with served(build_app(daemon.views()), tmp_path) as running:
+        yield running
 
 
 def ask(server: HttpServer, path: str, method: str = "GET") -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    try:
-        connection.request(method, path)
-        answer = connection.getresponse()
-        return (
-            answer.status,
-            answer.read().decode(),
-            {name.lower(): value for name, value in answer.getheaders()},
-        )
-    finally:
-        connection.close()
+    answer = asked(server.port, path, method)
+    return answer.status, answer.text, answer.headers
 
 
 def test_alive_means_that_all_loops_have_heartbeats(server: HttpServer, daemon: Daemon) -> None:
@@ -122,10 +111,8 @@ def test_a_port_that_is_taken_is_a_wrong_setting(server: HttpServer, daemon: Dae
 
 
 def test_the_real_port_is_written_down_and_taken_back(daemon: Daemon, tmp_path: Path) -> None:
-    running = HttpServer(build_app(daemon.views()), "127.0.0.1", 0)
-    running.start(tmp_path)
-    assert last_known(tmp_path) == daemon.status
-    running.close()
+    with served(build_app(daemon.views()), tmp_path):
+        assert last_known(tmp_path) == daemon.status
     assert not (tmp_path / "http.json").exists()
 
 
@@ -155,16 +142,11 @@ def test_a_stranger_at_the_address_is_recognised(server: HttpServer, daemon: Dae
             ask_daemon(url)
 
 
-def test_an_answer_that_is_no_status_is_malformed(tmp_path: Path) -> None:
+def test_an_answer_that_is_no_status_is_malformed() -> None:
     from starlette.applications import Starlette
 
-    stranger = HttpServer(Starlette(), "127.0.0.1", 0)
-    stranger.start(tmp_path)
-    try:
-        with pytest.raises(MalformedEvent):
-            ask_daemon(f"http://127.0.0.1:{stranger.port}")
-    finally:
-        stranger.close()
+    with served(Starlette()) as stranger, pytest.raises(MalformedEvent):
+        ask_daemon(f"http://127.0.0.1:{stranger.port}")
 
 
 def free_port() -> int:

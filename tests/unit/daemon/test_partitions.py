@@ -8,7 +8,6 @@ import pytest
 
 from daemon.asking import fetch
 from daemon.http.app import Views, build_app
-from daemon.http.server import HttpServer
 from daemon.metrics import Metrics
 from daemon.partition_client import RemotePartitions
 from daemon.partition_metrics import PartitionMeasures
@@ -24,11 +23,13 @@ from state.partitions.expressions import Call, ColumnRead, Constant
 from state.store.memory import MemoryStore
 from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import served
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from daemon.http.server import HttpServer
     from state.partitions.expressions import Expression
 
 
@@ -79,10 +80,8 @@ def answers(follower: PartitionFollower, metrics: Metrics) -> PartitionAnswers:
 @pytest.fixture
 def server(answers: PartitionAnswers, metrics: Metrics) -> Iterator[HttpServer]:
     views = Views(daemon_status, list, metrics.registry, 300, partitions=answers)
-    running = HttpServer(build_app(views), "127.0.0.1", 0)
-    running.start()
-    yield running
-    running.close()
+    with served(build_app(views)) as running:
+        yield running
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,13 +15,13 @@ import pytest
 from daemon.asking import last_known
 from state.errors import TidelineError
 from tests.builders.daemons import DEADLINE_S, eventually
+from tests.builders.tideline_process import daemon, running
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-COMMAND = [sys.executable, "-c", "from daemon.cli import main; main()"]
 Start = Callable[[], subprocess.Popen[str]]
 
 
@@ -41,19 +42,8 @@ def config(tmp_path: Path, drain_s: int) -> Path:
 
 @pytest.fixture
 def start(config: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
-
-    def run() -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, "run", "-c", str(config)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+    with ExitStack() as started:
+        yield lambda: started.enter_context(daemon(config))
 
 
 def answers(state_dir: Path) -> bool:
@@ -99,15 +89,8 @@ sys.exit(call(["run", "-c", sys.argv[1]]))
 @pytest.fixture
 def hanging(config: Path) -> Iterator[subprocess.Popen[str]]:
     """A daemon with a loop that does not hear."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HANGING, str(config)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    yield process
-    process.kill()
-    process.communicate()
+    with running([sys.executable, "-c", HANGING, str(config)]) as process:
+        yield process
 
 
 def test_a_loop_that_does_not_end_is_left_behind_after_the_deadline(

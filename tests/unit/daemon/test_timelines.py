@@ -8,7 +8,6 @@ import pytest
 
 from daemon.asking import fetch
 from daemon.http.app import Views, build_app
-from daemon.http.server import HttpServer
 from daemon.metrics import Metrics
 from daemon.timeline_client import RemoteTimelines
 from daemon.timeline_text import check_text, cover_text, latest_text, listing_text, show_text
@@ -19,10 +18,13 @@ from state.timelines.facts import Fact, StorageTable
 from state.timelines.projection import Timelines
 from state.timelines.tables import TableSettings
 from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import served
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from daemon.http.server import HttpServer
 
 
 DAYS = "shop.days"
@@ -70,10 +72,8 @@ def answers(known: Known) -> TimelineAnswers:
 def server(answers: TimelineAnswers) -> Iterator[HttpServer]:
     status = daemon_status()
     views = Views(lambda: status, list, Metrics(lambda: status).registry, 300, answers)
-    running = HttpServer(build_app(views), "127.0.0.1", 0)
-    running.start()
-    yield running
-    running.close()
+    with served(build_app(views)) as running:
+        yield running
 
 
 @pytest.fixture
@@ -195,11 +195,8 @@ def test_a_strange_question_is_answered_with_400(server: HttpServer, path: str) 
 def test_a_daemon_without_a_catalog_and_no_daemon_at_all_are_told_apart() -> None:
     status = daemon_status()
     views = Views(lambda: status, list, Metrics(lambda: status).registry, 300)
-    running = HttpServer(build_app(views), "127.0.0.1", 0)
-    running.start()
-    with pytest.raises(MalformedEvent, match="no JSON object"):
+    with served(build_app(views)) as running, pytest.raises(MalformedEvent, match="no JSON object"):
         RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
-    running.close()
     with pytest.raises(Transient):
         RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
 
