@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlsplit
 
 from dev.stack.jars import class_path, fetch, missing, read_lock
 from dev.stack.object_store import VARIABLE
 from dev.stack.repository import repository_root
+from handlers.files.paths import parse
 
 
 if TYPE_CHECKING:
@@ -86,17 +87,15 @@ def orc_files(place: str) -> Iterator[tuple[str, Any]]:
     import pyarrow.fs
     from pyarrow import orc
 
-    scheme, slashes, below = place.partition("://")
-    files: Any = pyarrow.fs.LocalFileSystem()
-    if slashes:
-        store = TestStore.named()
-        assert scheme == "s3a"
+    location, store = parse(place), TestStore.named()
+    assert location.scheme in {"file", "s3a"}, place
+    root, system = location.path, cast("Any", pyarrow.fs.LocalFileSystem())
+    if location.scheme == "s3a":
         assert store is not None
-        files = pyarrow.fs.S3FileSystem(**store.arrow)
-    root = below if slashes else place.removeprefix("file:")
+        root, system = location.authority + location.path, pyarrow.fs.S3FileSystem(**store.arrow)
     selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
-    for path in sorted(each.path for each in files.get_file_info(selector) if each.path.endswith(".orc")):
-        with files.open_input_file(path) as file:
+    for path in sorted(each.path for each in system.get_file_info(selector) if each.path.endswith(".orc")):
+        with system.open_input_file(path) as file:
             yield path[len(root) + 1 :], orc.ORCFile(file).read()
 
 
