@@ -15,10 +15,12 @@ LOCKS := requirements/daemon.txt requirements/dev.txt requirements/build.txt
 UV := .run/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
 PYTEST := $(BIN)/pytest
+S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_storage.py tests/integration/flat/test_object_store.py \
+            tests/integration/flat/test_a_day_in_an_object_store.py
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
 venv: $(STAMP) ## The Python environment in .venv, from the hashed locks
@@ -58,6 +60,10 @@ crash: stack ## Crash tests: processes are killed at every persistence point
 fuzz: venv ## Ten minutes of coverage-guided fuzzing of partition filters and keys (FUZZ_S=seconds)
 	@mkdir -p build/fuzz/corpus
 	$(BIN)/python -m tests.fuzz.partition_filters build/fuzz/corpus -max_total_time=$(or $(FUZZ_S),600) -timeout=10 -max_len=4000 -artifact_prefix=build/fuzz/
+
+.PHONY: s3
+s3: stack ## Files and flat tables against an object store (MinIO; needs Go, which builds it once, and Java 17)
+	$(BIN)/python -m dev.stack.object_store run $(PYTEST) $(S3_TESTS)
 
 .PHONY: docker-test
 docker-test: stack ## The stack as containers (starts an engine of its own when none runs and we are root)
