@@ -91,12 +91,12 @@ chart: venv ## Lint and render the Helm chart
 	$(PYTEST) tests/unit/chart
 
 .PHONY: image
-image: ## The daemon's container image
-	docker build --target daemon --tag tideline .
+image: ## The daemon's container image; IMAGE_OPTIONS are the builder's
+	docker build $(IMAGE_OPTIONS) --target daemon --tag tideline .
 
 .PHONY: image-flat
 image-flat: venv ## The image with Spark and Java, for flat tables
-	docker build --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.repository import repository_root; print(repository_root())')" .
+	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.repository import repository_root; print(repository_root())')" .
 
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions: Python packages, and (with Maven) the stack's jars

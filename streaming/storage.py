@@ -46,6 +46,9 @@ class Storage(Protocol):
     def create(self, path: str, text: str) -> bool:
         """Write a small text under a name that nobody has; False where somebody has it."""
 
+    def make(self, directory: str) -> None:
+        """Make a directory and those above it, where directories are things; no error where it is there."""
+
     def move(self, source: str, target: str) -> None:
         """Give the file ``source`` the name ``target``; no error where that was done before. FileLost where neither is."""
 
@@ -104,6 +107,13 @@ class HadoopStorage:
         except AlreadyExists:
             return False
         return True
+
+    def make(self, directory: str) -> None:
+        """Make it as who writes the files; an object store has no directories that belong to somebody."""
+        if self._renames:
+            with _errors(directory):
+                path, files = self._at(directory)
+                files.mkdirs(path)
 
     def move(self, source: str, target: str) -> None:
         """Rename, or copy and remove."""

@@ -35,7 +35,11 @@ _FIXED: Final = {
 
 
 class StoredTable:
-    """A ``FlatTable`` on a ``Catalog``; ``storage`` is where its hours lie."""
+    """A ``FlatTable`` on a ``Catalog``; ``storage`` is where its hours lie.
+
+    Directories are made here before the metastore hears of them: it makes those that are missing itself, as its own user, and
+    who writes the files could then not write them.
+    """
 
     def __init__(self, catalog: Catalog, database: str, name: str, storage: Storage) -> None:
         self.database = database
@@ -76,6 +80,7 @@ class StoredTable:
             },
             tableType="EXTERNAL_TABLE",
         )
+        self._storage.make(str(location))
         self._catalog.create_table(table)
         return self.read()
 
@@ -122,6 +127,7 @@ class StoredTable:
         if found := self._found(state, [hour]):
             return found[0]
         place = version_directory(state.columns.directory(state.location, hour), version)
+        self._storage.make(str(place))
         self._catalog.add_partition(
             Partition(
                 dbName=self.database,

@@ -42,6 +42,9 @@ class LocalStorage:
         self.write(path, text)
         return True
 
+    def make(self, directory: str) -> None:
+        _path(directory).mkdir(parents=True, exist_ok=True)
+
     def move(self, source: str, target: str) -> None:
         old, new = _path(source), _path(target)
         if not old.exists():

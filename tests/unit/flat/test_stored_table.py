@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.files.paths import parse
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
@@ -20,20 +22,19 @@ from state.errors import (
     StateLocked,
     TableAltered,
 )
-from streaming.table.hours import HOUR_S
+from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import Held, WriterLease
 from streaming.table.oldnames import OldName, collapsed, collapsed_names, view_query
 from streaming.table.parameters import WRITER
 from streaming.table.stored import StoredTable
 from streaming.table.views import OLD_NAME
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, with_keys
+from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import MemoryCatalog, a_flat_table
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from handlers.structs import Table
+    from handlers.structs import Partition, StorageDescriptor, Table
 
 
 LAYOUT = a_layout({"foo.bar": ColumnType.STRING, "price": ColumnType.INT})
@@ -50,6 +51,25 @@ class LosesAnswers(MemoryCatalog):
             super().replace_table(table, key=key, expected=expected)
         if self.loses:
             raise AmbiguousCall("the connection broke")
+
+
+class SeesDirectories(MemoryCatalog):
+    """Notes of each new location whether it is a directory already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[bool] = []
+
+    def create_table(self, table: Table) -> None:
+        self._see(table.sd)
+        super().create_table(table)
+
+    def add_partition(self, partition: Partition) -> None:
+        self._see(partition.sd)
+        super().add_partition(partition)
+
+    def _see(self, storage: StorageDescriptor) -> None:
+        self.seen.append(Path(parse(storage.location or "").path).is_dir())
 
 
 @pytest.fixture
@@ -198,3 +218,11 @@ def test_old_names_that_cannot_be_read_are_told(table: StoredTable) -> None:
     table._catalog.replace_table(stored, key="tideline.schema_version", expected="1")
     with pytest.raises(TableAltered):
         view.old_names()
+
+
+def test_directories_are_there_before_the_metastore_hears_of_them(tmp_path: Path) -> None:
+    catalog = SeesDirectories()
+    table = StoredTable(catalog, "db", "flat", LocalStorage())
+    table.create(LAYOUT, location=parse(str(tmp_path / "new" / "flat")), columns=HourColumns())
+    table.add_hour(HOUR)
+    assert catalog.seen == [True, True], "a metastore would make them as its own user"
