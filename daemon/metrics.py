@@ -24,6 +24,7 @@ from prometheus_client import (
 
 from daemon import buckets
 from daemon.flat_metrics import FlatMetrics
+from daemon.mining_metrics import MiningMetrics
 from daemon.partition_metrics import PartitionMetrics
 from daemon.status_metrics import StatusCollector
 
@@ -49,6 +50,7 @@ class Metrics:
         self._make_timeline_metrics()
         self.partitions = PartitionMetrics(self.registry)
         self.flat = FlatMetrics(self.registry)
+        self.mining = MiningMetrics(self.registry)
         self._types: set[str] = set()
         self._lock = threading.Lock()
         if status is not None:

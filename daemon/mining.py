@@ -66,14 +66,22 @@ def standard_input(user: str) -> QuerySource:
     return StdinSource("stdin", sys.stdin.buffer, user)
 
 
+def new_miner(config: Config) -> Miner:
+    """Return what reads queries, for all passes of a process: it knows those again that it has read before."""
+    return Miner(mining_rules(config.mining))
+
+
 def mine_all(
-    config: Config, log: KeyLog, sources: Iterable[QuerySource], is_stopped: Callable[[], bool]
+    config: Config,
+    miner: Miner,
+    log: KeyLog,
+    sources: Iterable[QuerySource],
+    is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
     """Mine each source's news into the key log, then let it forget what is too old; return what each came to.
 
     A source that fails is told with its error, and does not keep the others from being read.
     """
-    miner = Miner(mining_rules(config.mining))
     told = []
     for source in sources:
         if is_stopped():

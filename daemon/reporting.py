@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from daemon.flat_news import DriverNews
     from daemon.projection import ProjectionStatus
-    from daemon.status import CopyStatus
+    from daemon.status import CopyStatus, MiningStatus
     from daemon.supervisor import Supervisor
     from state.positions import Position
 
@@ -114,6 +114,14 @@ class FlatPart:
     pid: Callable[[], int | None]
 
 
+@dataclass(frozen=True, slots=True)
+class MiningPart:
+    """The miner: its loop, and how it stands."""
+
+    loop: str
+    status: Callable[[LoopStatus], MiningStatus]
+
+
 class Reporter:
     """Answers ``status`` from any thread."""
 
@@ -123,11 +131,13 @@ class Reporter:
         sources: Sequence[SourcePart],
         projections: Sequence[ProjectionPart],
         flats: Sequence[FlatPart] = (),
+        mining: MiningPart | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections
         self._flats = flats
+        self._mining = mining
         self._started_s = time.time()
         self._identity = (version_text(), socket.gethostname(), os.getpid())
         self._caught_up_s: dict[str, float] = {}
@@ -155,6 +165,7 @@ class Reporter:
             projections,
             tuple(part.copies() for part in self._projections if part.copies is not None),
             tuple(self._flat(part, loops[part.loop], now_s) for part in self._flats),
+            None if self._mining is None else self._mining.status(loops[self._mining.loop]),
             tuple(self._supervisor.stuck()),
         )
 

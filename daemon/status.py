@@ -118,6 +118,35 @@ class FlatStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MinedSource:
+    """One source of queries: what mining made of it since the daemon's start."""
+
+    name: str
+    queries: int = 0
+    queries_with_keys: int = 0
+    asks: int = 0
+    """Questions that were recorded: a key, asked by somebody in a query."""
+    unresolved: int = 0
+    dead: int = 0
+    read_s: float | None = None
+    """Unix time at which it was last read to its end."""
+    problem: str | None = None
+    """Why the last pass did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class MiningStatus:
+    """The miner: how its process goes, and its sources."""
+
+    state: str
+    pid: int | None = None
+    sources: tuple[MinedSource, ...] = ()
+    problem: str | None = None
+    code: str | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonStatus:
     """Everything, at one moment."""
 
@@ -134,6 +163,8 @@ class DaemonStatus:
     projections: tuple[ProjectionView, ...] = ()
     copies: tuple[CopyStatus, ...] = ()
     flats: tuple[FlatStatus, ...] = ()
+    mining: MiningStatus | None = None
+    """None where the daemon does not mine."""
     stuck: tuple[str, ...] = field(default=())
     """Loops without a heartbeat."""
 
@@ -154,6 +185,7 @@ class DaemonStatus:
                 "projections": _rows(ProjectionView, value.get("projections")),
                 "copies": _rows(CopyStatus, value.get("copies")),
                 "flats": _rows(FlatStatus, value.get("flats")),
+                "mining": _mining(value.get("mining")),
                 "stuck": tuple(value.get("stuck") or ()),
             }
             return _known(DaemonStatus, {**value, **parts})
@@ -180,6 +212,12 @@ class DaemonStatus:
         lags += [(f"flat:{flat.name}", flat.lag_s) for flat in self.flats]
         late = [(name, lag_s) for name, lag_s in lags if lag_s is not None and lag_s > lag_max_s]
         return reasons + [f"{name} lags by {lag_s:.0f} s" for name, lag_s in late]
+
+
+def _mining(row: object) -> MiningStatus | None:
+    if not isinstance(row, dict):
+        return None
+    return _known(MiningStatus, {**row, "sources": _rows(MinedSource, row.get("sources"))})
 
 
 def _rows(kind: type[T], rows: object) -> tuple[T, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from daemon.status import CopyStatus, DaemonStatus, FlatStatus, ProjectionView, SourceStatus
+    from daemon.status import CopyStatus, DaemonStatus, FlatStatus, MinedSource, ProjectionView, SourceStatus
 
 
 def status_text(status: DaemonStatus) -> str:
@@ -38,6 +38,10 @@ def status_text(status: DaemonStatus) -> str:
                 "UNSEALED",
             ),
             map(_flat_row, status.flats),
+        ),
+        _table(
+            ("QUERIES OF", "READ", "WITH KEYS", "QUESTIONS", "UNRESOLVED", "DEAD", "LAST READ"),
+            (_mined_row(source, status.time_s) for source in _mined(status)),
         ),
         _loading(status),
         _problems(status),
@@ -102,6 +106,22 @@ def _flat_row(flat: FlatStatus) -> tuple[str, ...]:
     )
 
 
+def _mined(status: DaemonStatus) -> Sequence[MinedSource]:
+    return status.mining.sources if status.mining is not None else ()
+
+
+def _mined_row(source: MinedSource, now_s: float) -> tuple[str, ...]:
+    return (
+        source.name,
+        number_text(source.queries),
+        number_text(source.queries_with_keys),
+        number_text(source.asks),
+        number_text(source.unresolved),
+        number_text(source.dead),
+        "-" if source.read_s is None else f"{duration_text(max(0.0, now_s - source.read_s))} ago",
+    )
+
+
 def _loading(status: DaemonStatus) -> str:
     lines = [f"{view.name}: {table}" for view in status.projections for table in view.loading]
     return "\n".join(["LOADING", *lines]) if lines else ""
@@ -115,6 +135,9 @@ def _problems(status: DaemonStatus) -> str:
             lines.append(f"{view.name}: {view.problem}")
         lines += [f"{view.name}: not following {table}" for table in view.quarantined]
     lines += [f"flat:{flat.name}: {flat.problem}" for flat in status.flats if flat.problem]
+    if status.mining is not None and status.mining.problem:
+        lines.append(f"mining: {status.mining.problem}")
+    lines += [f"mining of {source.name}: {source.problem}" for source in _mined(status) if source.problem]
     return "\n".join(["PROBLEMS", *lines]) if lines else ""
 
 

@@ -126,6 +126,13 @@ class DriverEnded(Transient):
     default_hint = "It is started again and goes on where it was; its own last words tell why it ended."
 
 
+class MinerEnded(Transient):
+    """The process that reads people's queries ended without being asked to."""
+
+    code = "miner-ended"
+    default_hint = "It is started again and goes on where it was; its own last words tell why it ended."
+
+
 class ServerFault(Transient):
     """The metastore answered with an internal error and closed the connection; nothing was applied."""
 

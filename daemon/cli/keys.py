@@ -92,6 +92,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 @click.option(
     "--every", "every_s", type=click.FloatRange(1), help="Go on, and look again after so many seconds."
 )
+@click.option("--progress-fd", type=click.IntRange(3), help="Write passes as JSON lines to this descriptor.")
 @config_option
 @json_option
 @click.pass_context
@@ -101,28 +102,47 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     from_stdin: bool,
     user: str,
     every_s: float | None,
+    progress_fd: int | None,
     config_path: Path | None,
     as_json: bool,
 ) -> None:
     """Read what is new in the query SOURCES (all of the configuration) and record the keys that it asks for.
 
-    Exits with 1 where a source could not be read to its end; the others are read all the same.
+    Exits with 1 where a source could not be read to its end; the others are read all the same. With --progress-fd, which wants
+    --every and reads all sources, it also ends, at once, when its standard input is closed: then whoever started it is gone.
     """
+    if progress_fd is not None:
+        _mine_as_child(config_path, progress_fd, every_s, chooses=bool(sources or from_stdin))
+        return
     from daemon.key_log import open_key_log
     from daemon.signals import stop_signals
 
     config = _config(config_path)
     with closing(open_key_log(config)) as log, stop_signals() as stopped:
         from daemon.keys_text import mined_text
-        from daemon.mining import chosen_sources, mine_all, standard_input
+        from daemon.mining import chosen_sources, mine_all, new_miner, standard_input
 
+        miner = new_miner(config)
         chosen = [standard_input(user)] if from_stdin else chosen_sources(config, sources)
         while True:
-            told = mine_all(config, log, chosen, stopped.is_set)
+            told = mine_all(config, miner, log, chosen, stopped.is_set)
             echo(told, as_json, mined_text)
             if every_s is None or from_stdin or stopped.wait(every_s):
                 break
     ctx.exit(1 if any(each["error"] for each in told) else 0)
+
+
+def _mine_as_child(
+    config_path: Path | None, progress_fd: int, every_s: float | None, *, chooses: bool
+) -> None:
+    from daemon.leash import end_with_starter
+    from daemon.mining_program import run_miner
+    from streaming.progress import lines_to
+
+    if every_s is None or chooses:
+        raise click.UsageError("--progress-fd wants --every, and neither SOURCES nor --stdin")
+    end_with_starter()
+    run_miner(lambda: _config(config_path), lines_to(progress_fd), every_s)
 
 
 @keys.command("rules")

@@ -111,3 +111,16 @@ class MiningConfig(Section):
     default_database: ObjectName = Field(
         default="default", description="Database of table names without one, where the source does not tell."
     )
+    every_s: float | None = Field(
+        default=None,
+        ge=1,
+        le=86_400,
+        description="How often the daemon reads what is new in all sources; not given: it does not, and 'tideline keys mine' has to.",
+    )
+
+    @model_validator(mode="after")
+    def _have_something(self) -> Self:
+        for name, found in (("raw_tables", self.raw_tables), ("sources", self.sources)):
+            if self.every_s is not None and not found:
+                raise refused(f"has every_s, and nothing under {name}")
+        return self

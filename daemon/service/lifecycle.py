@@ -21,9 +21,10 @@ from daemon.lock import state_lock
 from daemon.logs import LogSettings, configure_logs
 from daemon.metrics import Metrics
 from daemon.partitions import PartitionAnswers
-from daemon.reporting import FlatPart, ProjectionPart, Reporter, SourcePart
+from daemon.reporting import FlatPart, MiningPart, ProjectionPart, Reporter, SourcePart
 from daemon.service.catalog import build_catalog
 from daemon.service.flat import build_flat
+from daemon.service.mining import build_mining
 from daemon.service.replicas import build_replication
 from daemon.service.sources import source_part
 from daemon.signals import stop_signals
@@ -58,6 +59,7 @@ class Parts:
     timelines: tuple[TimelineView, ...] = ()
     partitions: tuple[PartitionView, ...] = ()
     flats: tuple[FlatPart, ...] = ()
+    mining: MiningPart | None = None
 
 
 def build_parts(
@@ -79,11 +81,13 @@ def build_parts(
         for name, flat in config.flat.items()
         if projections and flat.run and flat.is_written
     ]
+    mining = build_mining(config, metrics, config_file) if projections and config.mining.every_s else None
     jobs = (
         *(job for job, _ in sources),
         *(job for job, _ in replicas),
         *(catalog.job for catalog in catalogs),
         *(job for job, _ in flats),
+        *([] if mining is None else [mining[0]]),
     )
     return Parts(
         jobs,
@@ -92,6 +96,7 @@ def build_parts(
         tuple(catalog.timelines for catalog in catalogs),
         tuple(catalog.partitions for catalog in catalogs if catalog.partitions is not None),
         tuple(part for _, part in flats),
+        None if mining is None else mining[1],
     )
 
 
@@ -122,7 +127,9 @@ class _Daemon:
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=metrics,
         )
-        self._reporter = Reporter(self._supervisor, parts.sources, parts.projections, parts.flats)
+        self._reporter = Reporter(
+            self._supervisor, parts.sources, parts.projections, parts.flats, parts.mining
+        )
         self._flats = FlatAnswers(config, lambda: self._status().flats) if config.flat else None
         views = Views(
             self._status,

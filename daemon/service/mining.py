@@ -1,0 +1,136 @@
+"""From the settings of mining to the loop that keeps the miner running.
+
+Mining is a process of its own (``tideline keys mine --every``): parsing months of queries takes a core for minutes, which the
+daemon's other loops need. It may be ended at any moment, since a query's keys and the position behind it are recorded together.
+A source that fails is tried again with the next pass and told of meanwhile; the loop ends with the process alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from daemon.flat_driver import DriverProcess
+from daemon.flat_news import STARTED, STOPPED
+from daemon.mining_news import MINED, SourcePass, after, passes_of
+from daemon.reporting import MiningPart
+from daemon.requests import remote_error
+from daemon.secrecy import Redactor
+from daemon.status import MinedSource, MiningStatus
+from daemon.supervisor import Job, LoopStatus
+from state.errors import MalformedEvent, MinerEnded, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from daemon.config import Config
+    from daemon.lifeline import Lifeline
+    from daemon.metrics import Metrics
+    from daemon.mining_metrics import MiningMetrics
+
+
+log = structlog.get_logger(__name__)
+
+LOOP: Final = "mining"
+LISTEN_S: Final = 0.5
+WORDS_MAX: Final = 1_500
+
+
+def build_mining(config: Config, metrics: Metrics, config_file: Path | None) -> tuple[Job, MiningPart]:
+    """Return the miner's loop and what it tells; starts nothing yet."""
+    options = [] if config_file is None else ["--config", str(config_file)]
+    every = ["--every", str(config.mining.every_s)]
+    loop = MinerLoop(
+        [sys.executable, "-m", "daemon.cli", "keys", "mine", *every, *options],
+        metrics.mining,
+        config.mining.sources,
+        Redactor(config.secrets()).text,
+    )
+    return Job(LOOP, loop.run), MiningPart(LOOP, loop.status)
+
+
+class MinerLoop:
+    """The miner, kept over restarts: its counts go on."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        metrics: MiningMetrics,
+        sources: Iterable[str],
+        clean: Callable[[str], str] = str,
+    ) -> None:
+        self._command = command
+        self._metrics = metrics
+        self._clean = clean
+        """Takes secrets out of what the miner said: errors are shown over HTTP."""
+        self._sources = {name: MinedSource(name) for name in sources}
+        self._pid: int | None = None
+        metrics.expect(self._sources)
+
+    def run(self, lifeline: Lifeline) -> None:
+        """Keep a miner until told to stop; raises what ended it."""
+        with DriverProcess(self._command) as miner:
+            self._pid = miner.pid
+            try:
+                end = self._follow(miner, lifeline)
+            finally:
+                self._pid = None
+        if end is not None:
+            raise end
+
+    def status(self, loop: LoopStatus) -> MiningStatus:
+        """Return how it stands; for any thread."""
+        sources = tuple(self._sources.values())
+        return MiningStatus(loop.state.value, self._pid, sources, loop.problem, loop.code, loop.restarts)
+
+    def _follow(self, miner: DriverProcess, lifeline: Lifeline) -> TidelineError | None:
+        """Listen until the miner ends, and return why it did; None where the loop is to stop."""
+        stopped: Mapping[str, Any] | None = None
+        while not lifeline.stopping.is_set():
+            code = miner.exit_code  # before listening: what it said last has then arrived
+            events, output = miner.listen(LISTEN_S)
+            for line in output:
+                log.info("the miner writes", line=line)
+            for event in events:
+                stopped = event if event["event"] == STOPPED else stopped
+                self._take(event, lifeline)
+            if code is not None:
+                return self._end(stopped, code, miner)
+            lifeline.beat()
+        return None
+
+    def _take(self, event: Mapping[str, Any], lifeline: Lifeline) -> None:
+        if event["event"] == STARTED:
+            lifeline.following()
+        elif event["event"] == MINED:
+            try:
+                passes = passes_of(event)
+            except MalformedEvent as error:
+                log.warning("an event of the miner was left out", problem=str(error))
+                return
+            for done in passes:
+                self._note(done if done.error is None else replace(done, error=self._clean(done.error)))
+            lifeline.progress()
+
+    def _note(self, done: SourcePass) -> None:
+        known = self._sources.get(done.source)
+        if known is None:
+            return  # the configuration has changed since the daemon's start
+        now_s = time.time()
+        self._metrics.took(done, now_s)
+        self._sources[done.source] = after(known, done, now_s)
+        if done.error is not None:
+            log.warning("a source of queries was not read to its end", source=done.source, problem=done.error)
+
+    def _end(self, stopped: Mapping[str, Any] | None, code: int, miner: DriverProcess) -> TidelineError:
+        if stopped is not None and "message" in stopped:
+            reason, message = str(stopped.get("reason")), self._clean(str(stopped["message"]))
+            return remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
+        words = self._clean(" | ".join(miner.last_words))[-WORDS_MAX:]
+        return MinerEnded("the miner ended", exit_code=code, last_words=words or None)
