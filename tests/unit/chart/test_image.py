@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import yaml
@@ -15,6 +15,10 @@ import yaml
 from daemon.cli import call
 from dev.stack.errors import Missing
 from dev.stack.repository import repository_root
+
+
+if TYPE_CHECKING:
+    from tests.unit.chart.conftest import Render
 
 
 REPOSITORY = Path(__file__).parents[3]
@@ -157,9 +161,15 @@ def give_away(directory: Path) -> None:
         path.chmod(0o777 if path.is_dir() else 0o644)
 
 
-def test_the_flat_image_starts_spark_where_it_may_write_and_obeys_spark_in_its_pods() -> None:
+def test_the_flat_image_starts_spark_where_the_chart_lets_it_write(render: Render) -> None:
     """Spark makes 'artifacts' where it is started, and its executors put the driver's jars there."""
-    assert re.findall(r"^WORKDIR (\S+)$", stages()["flat"], re.MULTILINE) == ["/tmp"]  # noqa: S108 - in a container
+    (container,) = render({})["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    (scratch,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "tmp"]
+    assert re.findall(r"^WORKDIR (\S+)$", stages()["flat"], re.MULTILINE) == [scratch]
+
+
+def test_the_flat_image_knows_the_argument_that_spark_gives_its_executors() -> None:
     assert 'ENTRYPOINT ["tideline"]' in stages()["runtime"]
     assert "ENTRYPOINT" not in stages()["flat"]
     assert call(["executor", "--help"]) == 0
