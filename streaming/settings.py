@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
+from streaming.storage import has_renames
 
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,128}", re.ASCII)
 _PARTITION_TYPES: Final = {"string", "int"}
-_RENAMES: Final = {"file", "hdfs", "viewfs"}
-"""Schemes of file systems on which a rename is one atomic step; everywhere else a manifest says which files count."""
 DAY_S: Final = 86_400
 
 
@@ -180,11 +179,10 @@ class FlatSettings:
 
     @property
     def publishes_by(self) -> Publishing:
-        """How files are published: as set, else by rename where that is atomic."""
+        """How files are published: as set, else by rename where that is atomic, else a manifest says which files count."""
         if self.publishing is not None:
             return self.publishing
-        scheme, colon, _ = self.location.partition(":/")
-        return Publishing.RENAME if not colon or scheme in _RENAMES else Publishing.MANIFEST
+        return Publishing.RENAME if has_renames(self.location) else Publishing.MANIFEST
 
     @property
     def retention_s(self) -> int:

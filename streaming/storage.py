@@ -4,8 +4,11 @@ Tables and checkpoints lie wherever Spark can write, so the implementation is Ha
 settings: what Spark wrote can always be moved. (``handlers.files`` copies between clusters without any JVM; it has no moves.)
 
 A move is idempotent, because after a crash it is repeated: the source gone and the target there means that it was done. On a
-file system with renames it is one rename. On an object store it is a copy and a removal, and a crash between them leaves both;
-the copy is whole then (an object appears when it is complete), so the source alone is removed.
+file system with renames it is one rename. On an object store a rename is a copy on the server and a removal, and a crash between
+them leaves both; the copy is whole then (an object appears when it is complete), so the source alone is removed.
+
+Whether a small record is written beside and renamed over, or at once, goes by its own place: a checkpoint may lie on HDFS while its
+table lies in an object store.
 """
 
 from __future__ import annotations
@@ -13,13 +16,22 @@ from __future__ import annotations
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+_RENAMES: Final = {"file", "hdfs", "viewfs"}
+
+
+def has_renames(place: str) -> bool:
+    """Whether a rename is one atomic step on the file system of an absolute path or a URI, as far as its scheme tells."""
+    scheme, colon, _ = place.partition(":/")
+    return not colon or scheme in _RENAMES
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,7 +69,7 @@ class Storage(Protocol):
 
 
 class HadoopStorage:
-    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session."""
+    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session; ``renames`` tells whether moves are one step."""
 
     def __init__(self, spark: Any, *, renames: bool = True) -> None:
         self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
@@ -91,7 +103,7 @@ class HadoopStorage:
 
     def write(self, path: str, text: str) -> None:
         """Write beside and rename over; on an object store write at once, which is as whole."""
-        if not self._renames:
+        if not has_renames(path):
             self._put(path, text, overwrite=True)
             return
         parent, _, name = path.rpartition("/")
@@ -116,7 +128,7 @@ class HadoopStorage:
                 files.mkdirs(path)
 
     def move(self, source: str, target: str) -> None:
-        """Rename, or copy and remove."""
+        """Rename; on an object store, whose server copies, only where the copy is not there yet."""
         with _errors(source):
             (old, files), (new, _) = self._at(source), self._at(target)
             if not files.exists(old):
@@ -125,13 +137,14 @@ class HadoopStorage:
                         "a staged file is neither in its place nor published", source=source, target=target
                     )
                 return
-            if self._renames:
-                files.mkdirs(new.getParent())
-                self._rename(source, target, overwrite=False)
+            if not self._renames and files.exists(new):
+                files.delete(old, False)
                 return
-            if not files.exists(new):
-                self._jvm.org.apache.hadoop.fs.FileUtil.copy(files, old, files, new, False, self._conf)
-            files.delete(old, False)
+            files.mkdirs(new.getParent())
+            if self._renames:
+                self._rename(source, target, overwrite=False)
+            elif not files.rename(old, new):
+                raise FilesUnavailable("the object store did not move a file", path=source, target=target)
 
     def remove(self, path: str) -> None:
         """Delete recursively."""

@@ -1,0 +1,99 @@
+"""What the stream asks of storage, on this disk and in the object store that ``TIDELINE_TEST_S3`` names."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from state.errors import FileLost
+from streaming.storage import Found, HadoopStorage
+from tests.builders.spark_sessions import copy_file
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.builders.object_stores import TestStore
+
+
+@pytest.fixture(params=["renames", "manifest", "object store"])
+def way(request: pytest.FixtureRequest) -> str:
+    """How files are published: on a disk in both ways."""
+    return str(request.param)
+
+
+@pytest.fixture
+def place(way: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A directory of the test's own that is not there yet."""
+    if way != "object store":
+        return f"{tmp_path}/t"
+    store: TestStore = request.getfixturevalue("store")
+    return f"{store.new_bucket()}/t"
+
+
+@pytest.fixture
+def storage(way: str, place: str, spark: Any) -> HadoopStorage:
+    del place  # where there is no store, it has skipped the test
+    return HadoopStorage(spark, renames=way == "renames")
+
+
+def test_a_record_is_read_as_it_was_written_last(storage: HadoopStorage, place: str) -> None:
+    assert storage.read(f"{place}/a/r.json") is None
+    assert storage.list(place) == ()
+    for text in ("one", "zwei ü", ""):
+        storage.write(f"{place}/a/r.json", text)
+        assert storage.read(f"{place}/a/r.json") == text
+    assert [found.name for found in storage.list(f"{place}/a")] == ["r.json"]
+    assert storage.list(place) == [
+        Found("a", is_directory=True, size_bytes=storage.list(place)[0].size_bytes)
+    ]
+
+
+def test_a_record_is_created_once(storage: HadoopStorage, place: str) -> None:
+    assert storage.create(f"{place}/r.json", "first")
+    assert not storage.create(f"{place}/r.json", "second")
+    assert storage.read(f"{place}/r.json") == "first"
+
+
+def test_a_move_may_be_repeated_and_begun_again_between_copy_and_removal(
+    way: str, storage: HadoopStorage, place: str, spark: Any
+) -> None:
+    old, new = f"{place}/.staging/b/part-0.orc", f"{place}/day=1/hh=2/v1/b-0.orc"
+    storage.write(old, "rows")
+    for _ in range(2):
+        storage.move(old, new)
+        assert (storage.read(old), storage.read(new)) == (None, "rows")
+    if way != "renames":
+        copy_file(spark, new, old)
+        storage.move(old, new)
+        assert (storage.read(old), storage.read(new)) == (None, "rows")
+    storage.remove(new)
+    with pytest.raises(FileLost):
+        storage.move(old, new)
+
+
+def test_a_directory_is_removed_with_all_below_it_and_nothing_beside_it(
+    storage: HadoopStorage, place: str
+) -> None:
+    for name in ("v1/a", "v1/b/c", "v10/a"):
+        storage.write(f"{place}/{name}", name)
+    for _ in range(2):
+        storage.remove(f"{place}/v1")
+        assert [found.name for found in storage.list(place)] == ["v10"]
+    assert storage.read(f"{place}/v10/a") == "v10/a"
+
+
+@pytest.mark.parametrize("renames", [True, False])
+def test_a_record_on_a_disk_is_never_half_written_wherever_the_table_lies(
+    spark: Any,
+    tmp_path: Path,
+    renames: bool,  # noqa: FBT001 - pytest's
+) -> None:
+    storage, record = HadoopStorage(spark, renames=renames), tmp_path / "batches" / "1.plan.json"
+    storage.write(str(record), "old")
+    os.link(record, tmp_path / "who reads it still")
+    storage.write(str(record), "new")
+    assert record.read_text() == "new"
+    assert (tmp_path / "who reads it still").read_text() == "old"
