@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,3 +25,11 @@ def or_skipped(component: str) -> Iterator[None]:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no {component}: {error}")
+
+
+def program_or_skipped(name: str) -> None:
+    """The same for a program that tests run others under."""
+    if shutil.which(name) is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{name} is missing: crash tests cannot run")
+        pytest.skip(f"{name} is not installed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.files import open_file_systems
+from tests.builders.components import program_or_skipped
 from tests.builders.warehouse import DELTA, Warehouse
 
 
@@ -41,10 +41,7 @@ except FilesUnavailable:
 
 @pytest.fixture(autouse=True)
 def strace() -> None:
-    if shutil.which("strace") is None:
-        if os.environ.get("CI"):
-            pytest.fail("strace is missing: crash tests cannot run")
-        pytest.skip("strace is not installed")
+    program_or_skipped("strace")
 
 
 def run(warehouse: Warehouse, source: SourceFile, *options: str) -> int:

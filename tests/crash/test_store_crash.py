@@ -9,7 +9,6 @@ power loss are covered by cutting the log of a killed program at every 512 bytes
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from state.errors import FilesUnavailable, StateCorrupt
 from state.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
+from tests.builders.components import program_or_skipped
 from tests.crash.apply_and_move import apply, expected, main
 
 
@@ -32,10 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def strace() -> None:
-    if shutil.which("strace") is None:
-        if os.environ.get("CI"):
-            pytest.fail("strace is missing: crash tests cannot run")
-        pytest.skip("strace is not installed")
+    program_or_skipped("strace")
 
 
 def run_killed(path: Path, syscalls: str, when: int, fault: str = "signal=SIGKILL") -> int:

@@ -22,6 +22,7 @@ from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import StackError
 from dev.stack.sql import Session
+from tests.builders.components import or_skipped
 
 
 if TYPE_CHECKING:
@@ -46,12 +47,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     """Where Kafka and the two clusters are, all of them serving, SQL engines included."""
     where = os.environ.get("TIDELINE_STACK", "")
     with ExitStack() as cleanup:
-        try:
+        with or_skipped("stack"):
             endpoints = _endpoints(where, tmp_path_factory.mktemp("stack"), cleanup, request.config)
-        except StackError as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"no stack: {error}")
         yield endpoints
         if request.session.testsfailed:
             _keep_logs(Path(endpoints.directory), request.config)

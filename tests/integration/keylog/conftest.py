@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.databases import DatabaseServer, MariaDB, PostgreSQL
-from dev.stack.errors import StackError
+from tests.builders.components import or_skipped
 
 
 if TYPE_CHECKING:
@@ -33,10 +32,6 @@ def _served(kind: type[MariaDB | PostgreSQL]) -> Iterator[DatabaseServer]:
     with tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as directory:
         server = kind(Path(directory))
         with ExitStack() as running:
-            try:
+            with or_skipped(server.name):
                 running.enter_context(server)
-            except StackError as error:
-                if os.environ.get("CI"):
-                    raise
-                pytest.skip(f"no {server.name}: {error}")
             yield server
