@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import yaml
-
 from daemon.asking import last_known
 from state.errors import TidelineError
+from tests.builders.daemons import DEADLINE_S, first_that
+from tests.builders.tideline_process import COMMAND, kafka_settings, tideline, write_config
 
 
 if TYPE_CHECKING:
@@ -24,8 +22,19 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
 
 
-COMMAND = [sys.executable, "-m", "daemon.cli"]
 END_TIMEOUT_S = 30.0
+
+
+def status_when(
+    state_dir: Path, condition: Callable[[DaemonStatus], object], deadline_s: float = DEADLINE_S
+) -> DaemonStatus:
+    """Return the first status of the running daemon for which ``condition`` holds; fail after ``deadline_s``."""
+    return first_that(
+        lambda status: status.state == "running" and condition(status),
+        lambda: last_known(state_dir),
+        TidelineError,
+        deadline_s=deadline_s,
+    )
 
 
 @dataclass
@@ -46,13 +55,7 @@ class RunningDaemon:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        return subprocess.run(
-            [*COMMAND, *arguments, "-c", str(self.config)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return tideline(self.config, *arguments)
 
     def bootstrap(self) -> None:
         done = self.command("bootstrap", "shop")
@@ -74,17 +77,7 @@ class RunningDaemon:
         self, condition: Callable[[DaemonStatus], object], deadline_s: float = 240.0
     ) -> DaemonStatus:
         """Return the first status for which ``condition`` holds; fail after ``deadline_s``."""
-        end = time.monotonic() + deadline_s
-        last: object = None
-        while time.monotonic() < end:
-            try:
-                last = status = last_known(self.state_dir)
-                if status.state == "running" and condition(status):
-                    return status
-            except TidelineError as error:
-                last = error
-            time.sleep(0.05)
-        raise AssertionError(f"did not come true in {deadline_s} s; last: {last}")
+        return status_when(self.state_dir, condition, deadline_s)
 
     def applied(self, event_id: int, deadline_s: float = 240.0) -> ProjectionView:
         """Wait until the replica has applied ``event_id``."""
@@ -134,12 +127,7 @@ def configured(
                 "target_database": f"{database}_r",
             }
         },
-        "kafka": {"bootstrap": kafka, "dead_letter_topic": f"{topic}.dead"},
-        "state": {"dir": str(directory / "state")},
-        "http": {"port": 0},
-        "logs": {"format": "json"},
-        "supervisor": {"backoff_min_s": 0.05, "backoff_max_s": 0.5},
+        "kafka": kafka_settings(kafka, topic),
     }
-    daemon = RunningDaemon(directory, database)
-    daemon.config.write_text(yaml.safe_dump(values))
-    return daemon
+    write_config(directory, values)
+    return RunningDaemon(directory, database)

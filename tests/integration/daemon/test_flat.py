@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
@@ -11,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.builders.daemons import eventually
+from tests.builders.http_asking import asked, told_port
 from tests.builders.running_daemon import RunningDaemon
+from tests.builders.tideline_process import write_config
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HOUR_S = 3_600
 HOUR = int(time.time()) // HOUR_S * HOUR_S - 3 * HOUR_S
-START_S = 120.0
+START_S = 240.0
 """A JVM's start on a machine that has other things to do."""
 
 
@@ -58,14 +58,9 @@ def daemon(
                 "spark": {"master": "local[2]", "driver_memory": "1g"},
             }
         },
-        "state": {"dir": str(tmp_path / "state")},
-        "http": {"port": 0},
-        "logs": {"format": "json"},
-        "supervisor": {"backoff_min_s": 0.05, "backoff_max_s": 0.5},
     }
-    running = RunningDaemon(tmp_path, database)
-    running.config.write_text(yaml.safe_dump(values))
-    with running:
+    write_config(tmp_path, values)
+    with RunningDaemon(tmp_path, database) as running:
         yield running
 
 
@@ -80,13 +75,7 @@ def land(base: Path, name: str, hour: int, count: int) -> None:
 
 
 def get(daemon: RunningDaemon, path: str) -> str:
-    address = json.loads((daemon.state_dir / "http.json").read_text())
-    connection = http.client.HTTPConnection(address["host"], address["port"], timeout=10)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
-    finally:
-        connection.close()
+    return asked(told_port(daemon.state_dir), path).text
 
 
 def group(leader: int) -> list[int]:

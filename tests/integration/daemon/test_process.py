@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
-from daemon.asking import last_known
 from handlers.metastore import Metastore
 from handlers.structs import Database
-from state.errors import TidelineError
-from tests.builders.daemons import DEADLINE_S
+from tests.builders.running_daemon import status_when
+from tests.builders.tideline_process import daemon, ended, kafka_settings, tideline, write_config
 
 
 if TYPE_CHECKING:
-    from daemon.status import DaemonStatus
     from dev.stack.endpoints import Endpoints
     from dev.stack.sql import Session
 
 
-COMMAND = [sys.executable, "-c", "from daemon.cli import main; main()"]
-Tideline = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
 def config(stack: Endpoints, topic: str, database: str, tmp_path: Path) -> Path:
     """A file that follows ``database`` of the source as ``DATABASE_r``."""
-    path = tmp_path / "tideline.yaml"
     roots = [f"file:{stack.source.warehouse}", f"file:{stack.source.external}", f"file:{stack.source.cmroot}"]
     source = {"metastore": [stack.source.metastore], "topic": topic, "read_roots": roots}
     policy = {"source": "lake", "target": "dr", "database": database, "target_database": f"{database}_r"}
@@ -43,44 +35,16 @@ def config(stack: Endpoints, topic: str, database: str, tmp_path: Path) -> Path:
         "sources": {"lake": source},
         "targets": {"dr": {"metastore": [stack.target.metastore]}},
         "policies": {"shop": policy},
-        "kafka": {"bootstrap": stack.kafka, "dead_letter_topic": f"{topic}.dead"},
-        "state": {"dir": str(tmp_path / "state")},
-        "http": {"port": 0},
-        "logs": {"format": "json"},
-        "supervisor": {"backoff_min_s": 0.05, "backoff_max_s": 0.5},
+        "kafka": kafka_settings(stack.kafka, topic),
     }
-    path.write_text(yaml.safe_dump(values))
-    return path
+    return write_config(tmp_path, values)
 
 
 @pytest.fixture
-def tideline(config: Path) -> Tideline:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments, "-c", str(config)], capture_output=True, text=True, timeout=60, check=False
-        )
-
-    return run
-
-
-@pytest.fixture
-def daemon(config: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    started: list[subprocess.Popen[str]] = []
-
-    def run(command: str = "run") -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, command, "-c", str(config)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+def start(config: Path) -> Iterator[Start]:
+    """Starts the daemon, or only its relay, when the source is as it is to find it."""
+    with ExitStack() as started:
+        yield lambda command="run": started.enter_context(daemon(config, command))
 
 
 @pytest.fixture
@@ -90,53 +54,34 @@ def clients() -> Iterator[ExitStack]:
         yield opened
 
 
-def status_when(
-    state_dir: Path, condition: Callable[[DaemonStatus], bool], deadline_s: float = DEADLINE_S
-) -> DaemonStatus:
-    """Return the first status of the running daemon for which ``condition`` holds."""
-    end = time.monotonic() + deadline_s
-    last: object = None
-    while time.monotonic() < end:
-        try:
-            last = status = last_known(state_dir)
-            if status.state == "running" and condition(status):
-                return status
-        except TidelineError as error:
-            last = error
-        time.sleep(0.05)
-    pytest.fail(f"did not come true in {deadline_s} s; last: {last}")
-
-
 def test_the_live_check_finds_nothing_wrong_with_the_stack(
-    tideline: Tideline, source_sql: Session, database: str
+    config: Path, source_sql: Session, database: str
 ) -> None:
     source_sql.run(f"create database {database}")  # an empty notification log is a finding
-    done = tideline("config", "check", "--live", "--json")
+    done = tideline(config, "config", "check", "--live", "--json")
     assert json.loads(done.stdout)["problems"] == []
     assert done.returncode == 0
 
 
 def test_a_policy_that_was_never_bootstrapped_fails_alone_and_says_what_to_do(
-    daemon: Callable[..., subprocess.Popen[str]], tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
-    process = daemon()
+    process = start()
     status = status_when(
         tmp_path / "state",
         lambda s: s.projections[0].state == "failed" and s.sources[0].relay_state == "following",
     )
     assert status.projections[0].code == "config"
     assert "tideline bootstrap shop" in (status.projections[0].problem or "")
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 0
+    ended(process)
 
 
 def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
     stack: Endpoints,
     database: str,
     clients: ExitStack,
-    tideline: Tideline,
-    daemon: Callable[..., subprocess.Popen[str]],
+    config: Path,
+    start: Start,
     tmp_path: Path,
 ) -> None:
     source = clients.enter_context(closing(Metastore([stack.source.metastore])))
@@ -144,9 +89,9 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
     source.create_database(
         Database(name=database, locationUri=f"file:{stack.source.warehouse}/{database}.db")
     )
-    assert tideline("bootstrap", "shop").returncode == 0
-    assert "had been bootstrapped before" in tideline("bootstrap", "shop").stdout
-    process = daemon()
+    assert tideline(config, "bootstrap", "shop").returncode == 0
+    assert "had been bootstrapped before" in tideline(config, "bootstrap", "shop").stdout
+    process = start()
     before = status_when(tmp_path / "state", lambda s: s.projections[0].state == "following")
     changed = source.get_database(database)
     changed.parameters = {**(changed.parameters or {}), "owner.team": "tide"}
@@ -157,10 +102,8 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
     assert (after.projections[0].event_id or 0) > (before.projections[0].event_id or 0)
     assert after.projections[0].target == f"dr/{database}_r"
     assert resident_bytes(process.pid) < 150 * 1024 * 1024
-    assert "replication:shop" in tideline("status").stdout
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 0
+    assert "replication:shop" in tideline(config, "status").stdout
+    output = ended(process)
     lines = [json.loads(line) for line in output.splitlines()]
     assert {line["level"] for line in lines} == {"info"}, output
     assert len(lines) <= 5, "it is quiet when all is well"
@@ -169,17 +112,15 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
 def test_relay_alone_publishes_and_follows_no_policy(
     source_sql: Session,
     database: str,
-    daemon: Callable[..., subprocess.Popen[str]],
+    start: Start,
     tmp_path: Path,
 ) -> None:
-    process = daemon("relay")
+    process = start("relay")
     first = status_when(tmp_path / "state", lambda s: s.sources[0].relay_state == "following")
     assert first.projections == ()
     source_sql.run(f"CREATE DATABASE {database}")
     status_when(tmp_path / "state", lambda s: s.sources[0].records >= 1 and s.sources[0].lag_events == 0)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 0
+    ended(process)
 
 
 def resident_bytes(pid: int) -> int:
