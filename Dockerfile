@@ -1,6 +1,7 @@
 # Target `daemon`, the default: everything but Spark, as an unprivileged user, without a compiler or a package manager's leftovers.
 # (Name it where the builder is not BuildKit, which would build every target on the way.)
-# Target `flat`: the same with Spark, its Kafka connector, Java 17 and the key log's databases, for flat tables; some 900 MB more.
+# Target `flat`: the same with Spark, its Kafka connector, Java 17 and the key log's databases, for flat tables; some 830 MB more.
+# It is the image of that Spark's executors as well: they are started by the argument 'executor', which is one of tideline's commands.
 # The daemon handles SIGTERM itself and waits for the children that it starts, so nothing stands between it and the container's PID 1.
 ARG BASE=python:3.11-slim-bookworm
 
