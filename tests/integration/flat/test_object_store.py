@@ -1,7 +1,8 @@
 """A flat table in an object store, on a Hive 4 metastore that speaks S3 as well: what holds on a disk holds there.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against. The tests are those of
-``test_stream``; table, staging, dead letters and checkpoint are in a bucket of the test's own.
+``test_stream``, and a driver that is killed where it matters most; table, staging, dead letters and checkpoint are in a bucket of
+the test's own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 from dev.stack.cluster import HiveCluster
 from dev.stack.hive_conf import ClusterSettings
 from dev.stack.reaper import Reaper
+from tests.builders.flat_killed import Killed
 from tests.builders.object_stores import hadoop_jars
 from tests.integration.flat.test_stream import (
     base,
@@ -20,6 +22,7 @@ from tests.integration.flat.test_stream import (
     test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along,
     test_a_replayed_batch_changes_nothing,
     test_a_sealed_hour_is_one_file_and_holds_the_same,
+    test_a_slot_that_no_retained_file_fills_is_given_to_another_key,
     test_files_become_a_table_that_hive_reads,
     test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same,
     test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch,
@@ -28,8 +31,10 @@ from tests.integration.flat.test_stream import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
+    from handlers.metastore import Metastore
     from tests.builders.object_stores import TestStore
 
 __all__ = [
@@ -38,10 +43,14 @@ __all__ = [
     "test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along",
     "test_a_replayed_batch_changes_nothing",
     "test_a_sealed_hour_is_one_file_and_holds_the_same",
+    "test_a_slot_that_no_retained_file_fills_is_given_to_another_key",
     "test_files_become_a_table_that_hive_reads",
     "test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same",
     "test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch",
 ]
+
+
+STEPS = ("flat.written", "flat.moved:1", "flat.counted:1", "flat.switch", "flat.deleted")
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +74,21 @@ def elsewhere(store: TestStore) -> dict[str, Any]:
     """Table and checkpoint in a new bucket."""
     bucket = store.new_bucket()
     return {"location": f"{bucket}/events_flat", "checkpoint": f"{bucket}/checkpoint"}
+
+
+def test_a_driver_killed_again_and_again_loses_and_doubles_nothing(
+    elsewhere: dict[str, Any],
+    store: TestStore,
+    source: ClusterEndpoints,
+    database: str,
+    metastore: Metastore,
+    tmp_path: Path,
+) -> None:
+    del metastore  # it has made the database
+    conf = {"spark.jars": ",".join(map(str, hadoop_jars())), **store.spark}
+    table = Killed(tmp_path, database, source.metastore, source.sql, elsewhere=elsewhere, conf=conf)
+    for hour, step in enumerate(STEPS):
+        # An integer that is wider every time, so that every batch alters the table first.
+        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 30**hour)  # type: ignore[misc]
+        table.dies(step)
+    table.ends_well()

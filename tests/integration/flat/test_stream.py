@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.types import ColumnType
+from state.errors import Inconsistent
 from streaming.backfill import backfill
 from streaming.settings import Publishing, Sealing
+from streaming.staging import Stager
 from tests.builders.flat_streams import Stream, key, rules
 from tests.builders.spark_sessions import copy_file
 
@@ -156,6 +158,31 @@ def test_a_replayed_batch_changes_nothing(stream: Stream, spark: Any) -> None:
     assert key("n") in parts.stream.table.read().layout.by_key
 
 
+def test_what_tasks_of_a_dead_driver_left_of_an_earlier_batch_is_removed(stream: Stream, spark: Any) -> None:
+    stream.land("a", [event(0, n) for n in range(5)])
+    stream.run(spark)
+    staging = Path(stream.settings.location) / ".staging"
+    left = staging / f"{stream.parts(spark).stream.query}-0-feedbeef" / "_temporary" / "0"
+    left.mkdir(parents=True)
+    (staging / "somebody-elses").mkdir()
+    stream.land("b", [event(0, n) for n in range(5, 10)])
+    stream.run(spark)
+    assert [path.name for path in staging.iterdir()] == ["somebody-elses"]
+    assert len(stream.rows(spark)) == 10
+
+
+def test_a_batch_whose_files_the_driver_does_not_see_is_not_published(
+    stream: Stream, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.land("a", [event(0, n) for n in range(5)])
+    with monkeypatch.context() as patched:
+        patched.setattr(Stager, "_files", lambda *_: [])
+        with pytest.raises(Inconsistent, match="do not hold its rows"):
+            stream.run(spark)
+    stream.run(spark)
+    assert len(stream.rows(spark)) == 5
+
+
 def test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same(
     stream: Stream, spark: Any
 ) -> None:
@@ -201,3 +228,27 @@ def test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batc
     left = parts.storage.list(move.source.rpartition("/")[0])
     assert not left, "a crash between copy and removal left both: the copy counts"
     assert len(stream.rows(spark)) == 10
+
+
+def test_a_slot_that_no_retained_file_fills_is_given_to_another_key(
+    stream: Stream, spark: Any, source_sql: Session, database: str
+) -> None:
+    places = []
+    for asked, hours, more in (
+        ("old", range(-40, -38), {"old": "gone"}),
+        ("n", range(2), {"old": "nobody asks"}),
+        ("fresh", range(2, 4), {"fresh": "new", "old": "nobody asks"}),
+    ):
+        kept_short = rules("epoch", "uuid", "n", asked, retention_days=1, empty_days=1)
+        stream.settings = replace(stream.settings, rules=kept_short)
+        for hour in hours:
+            stream.land(f"{hour}", [event(hour, n, n=n, **more) for n in range(10)])
+        stream.run(spark)
+        places.append(list(columns(stream, spark)))
+    before, _, after = places
+    assert (before.index("old"), len(before)) == (after.index("fresh"), len(after))
+    assert "old" not in after
+    assert {row["fresh"] for row in stream.rows(spark) if row["hour"] >= FIRST + 2 * HOUR_S} == {"new"}
+    counts = f"select count(*), count(fresh), min(fresh), max(fresh) from {database}.events_flat"
+    assert source_sql.rows(counts) == [("40", "20", "new", "new")]
+    assert len(stream.versions(spark)) == 4, "the directories of the hours that were dropped are gone"
