@@ -143,7 +143,7 @@ def test_the_flat_image_splits_a_directory_as_the_chart_restricts_it(flat_image:
     command = ("split", "run", "web", "--once", "--config", "/data/tideline.yaml")
     done = docker("run", *RESTRICTED, "--volume", f"{tmp_path}:/data", flat_image, *command)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "300 rows" in done.stdout
+    assert "300 rows" in done.stderr
     assert list((tmp_path / "flat").glob("yyyy_mm_dd=2016-04-18/hh=*/v1/*.orc"))
     assert not list(tmp_path.rglob("artifacts")), "Spark's own directories are below /tmp"
 
