@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from handlers.catalog.partitions import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
@@ -13,9 +14,13 @@ from handlers.decoding import decode, encode
 from handlers.metastore import Metastore
 from state.store.memory import MemoryStore
 from state.timelines.projection import Timelines, each
+from tests.builders.tideline_process import kafka_settings
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dev.stack.endpoints import Endpoints
     from handlers.catalog.publishing import Publisher
     from handlers.events import Event
     from state.positions import Position
@@ -65,6 +70,10 @@ class FollowedCatalog:
         """Everything that the timelines hold."""
         return content(self.timelines)
 
+    def close(self) -> None:
+        """Close the projection, and with it the connection."""
+        self.projection.close()
+
 
 def content(timelines: Timelines) -> Content:
     """What timelines hold, empty ones left out."""
@@ -105,20 +114,35 @@ def followed_catalog(
     return FollowedCatalog(source, kept, follower, projection, indexed)
 
 
+@contextmanager
+def catalogs_of(uri: str) -> Iterator[Callable[..., FollowedCatalog]]:
+    """Make catalogs as ``followed_catalog`` does, of one metastore, and close them all at the end."""
+    with ExitStack() as opened:
+
+        def make(rules: Rules, **more: Any) -> FollowedCatalog:
+            return opened.enter_context(closing(followed_catalog(uri, rules, **more)))
+
+        yield make
+
+
 def rules_for(database: str, **rule: object) -> Rules:
     """Rules that follow every table of one database."""
     return Rules((Rule((f"{database}.*",), **rule),), lens=False)  # type: ignore[arg-type]  # names are the fields
 
 
+def catalog_settings(stack: Endpoints, topic: str, catalog: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a daemon that keeps ``catalog`` of the stack's source, which it calls ``lake``."""
+    return {
+        "sources": {"lake": {"metastore": [stack.source.metastore], "topic": topic}},
+        "catalog": {"lake": {"lens": False, **catalog}},
+        "kafka": kafka_settings(stack.kafka, topic),
+    }
+
+
 def rebuilt(uri: str, rules: Rules) -> Content:
     """What a catalog that starts now would know."""
-    fresh = followed_catalog(uri, rules)
-    try:
-        fresh.projection.open()
-        fresh.projection.load_all()
+    with _loaded(uri, rules) as fresh:
         return fresh.content()
-    finally:
-        fresh.projection.close()
 
 
 def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
@@ -135,10 +159,13 @@ def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
 
 def reindexed(uri: str, rules: PartitionRules) -> dict[str, dict[str, str]]:
     """What an index that starts now would hold."""
-    fresh = followed_catalog(uri, Rules(lens=False), partitions=rules)
-    try:
+    with _loaded(uri, Rules(lens=False), rules) as fresh:
+        return indexed_content(fresh)
+
+
+@contextmanager
+def _loaded(uri: str, rules: Rules, partitions: PartitionRules | None = None) -> Iterator[FollowedCatalog]:
+    with closing(followed_catalog(uri, rules, partitions=partitions)) as fresh:
         fresh.projection.open()
         fresh.projection.load_all()
-        return indexed_content(fresh)
-    finally:
-        fresh.projection.close()
+        yield fresh

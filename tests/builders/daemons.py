@@ -38,16 +38,16 @@ def first_that(
 ) -> T:
     """Ask until ``condition`` holds for the answer; ``not_yet`` are errors that pass. Fail after ``deadline_s``."""
     end = time.monotonic() + deadline_s
-    last: object = None
+    last, problem = None, None
     while time.monotonic() < end:
         try:
-            last = answer = ask()
-            if condition(answer):
-                return answer
+            last, problem = ask(), None
+            if condition(last):
+                return last
         except not_yet as error:
-            last = error
+            problem = error
         time.sleep(0.05)
-    raise AssertionError(f"did not come true in {deadline_s} s; last: {last}")
+    raise AssertionError(f"did not come true in {deadline_s} s; last: {last}, {problem!r}")
 
 
 class Counts:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 TIMEOUT_S = 10.0
+START_S = 300.0
+"""A daemon asks its source for every database before it answers, and a source that many tests share has hundreds."""
 
 
 @contextmanager
@@ -73,4 +75,11 @@ class Api:
         self, path: str, condition: Callable[[dict[str, Any]], object], **parameters: str
     ) -> dict[str, Any]:
         """Ask until ``condition`` holds for the answer, also while the daemon is only starting."""
-        return first_that(condition, lambda: self.get(path, **parameters), OSError, ValueError, KeyError)
+        return first_that(
+            condition,
+            lambda: self.get(path, **parameters),
+            OSError,
+            ValueError,
+            KeyError,
+            deadline_s=START_S,
+        )

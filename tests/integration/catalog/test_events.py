@@ -10,7 +10,7 @@ import pytest
 from handlers.catalog.rules import Rules
 from handlers.metastore import Metastore
 from state.timelines.properties import PARTITION_PERIOD, TIME_COLUMNS
-from tests.builders.catalog import FollowedCatalog, followed_catalog, rebuilt, rules_for
+from tests.builders.catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
 from tests.builders.hive_tables import a_partition
 
 
@@ -24,16 +24,8 @@ Make = Callable[[Rules], FollowedCatalog]
 
 @pytest.fixture
 def make(source: ClusterEndpoints) -> Iterator[Make]:
-    opened: list[FollowedCatalog] = []
-
-    def build(rules: Rules) -> FollowedCatalog:
-        catalog = followed_catalog(source.metastore, rules)
-        opened.append(catalog)
-        return catalog
-
-    yield build
-    for catalog in opened:
-        catalog.projection.close()
+    with catalogs_of(source.metastore) as build:
+        yield build
 
 
 @pytest.fixture

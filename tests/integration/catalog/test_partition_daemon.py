@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from daemon.cli import call
 from handlers.metastore import Metastore
+from tests.builders.catalog import catalog_settings
 from tests.builders.hive_tables import a_partition, a_table
+from tests.builders.http_asking import Api
+from tests.builders.tideline_process import daemon, ended, write_config
 
 
 if TYPE_CHECKING:
@@ -27,26 +23,13 @@ if TYPE_CHECKING:
     from dev.stack.sql import Session
 
 
-COMMAND = [sys.executable, "-c", "from daemon.cli import main; main()"]
-DEADLINE_S = 60.0
-Ask = Callable[..., dict[str, Any]]
 Tideline = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def config(stack: Endpoints, topic: str, database: str, tmp_path: Path) -> Path:
-    path = tmp_path / "tideline.yaml"
-    values = {
-        "sources": {"lake": {"metastore": [stack.source.metastore], "topic": topic}},
-        "catalog": {"lake": {"lens": False, "partitions": {"tables": [f"{database}.*"]}}},
-        "kafka": {"bootstrap": stack.kafka, "dead_letter_topic": f"{topic}.dead"},
-        "state": {"dir": str(tmp_path / "state")},
-        "http": {"port": 0},
-        "logs": {"format": "json"},
-        "supervisor": {"backoff_min_s": 0.05, "backoff_max_s": 0.5},
-    }
-    path.write_text(yaml.safe_dump(values))
-    return path
+    partitions = {"tables": [f"{database}.*"]}
+    return write_config(tmp_path, catalog_settings(stack, topic, {"partitions": partitions}))
 
 
 @pytest.fixture
@@ -62,43 +45,14 @@ def tideline(config: Path, capsys: pytest.CaptureFixture[str]) -> Tideline:
 
 
 @pytest.fixture
-def daemon(config: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [*COMMAND, "run", "-c", str(config)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    yield process
-    process.kill()
-    process.communicate()
+def process(config: Path) -> Iterator[subprocess.Popen[str]]:
+    with daemon(config) as process:
+        yield process
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Ask:
-    def get(path: str, **parameters: str) -> dict[str, Any]:
-        address = json.loads((tmp_path / "state" / "http.json").read_text())
-        connection = http.client.HTTPConnection(address["host"], address["port"], timeout=10)
-        try:
-            connection.request("GET", f"/api/v1/partitions/{path}?{urlencode(parameters)}")
-            found: dict[str, Any] = json.loads(connection.getresponse().read())
-            return found
-        finally:
-            connection.close()
-
-    return get
-
-
-def until(
-    ask: Ask, path: str, condition: Callable[[dict[str, Any]], object], **parameters: str
-) -> dict[str, Any]:
-    end = time.monotonic() + DEADLINE_S
-    last: object = None
-    while time.monotonic() < end:
-        try:
-            last = answer = ask(path, **parameters)
-            if condition(answer):
-                return answer
-        except (OSError, ValueError, KeyError) as error:
-            last = error
-        time.sleep(0.05)
-    pytest.fail(f"did not come true in {DEADLINE_S} s; last: {last}")
+def api(tmp_path: Path) -> Api:
+    return Api(tmp_path / "state", "partitions")
 
 
 @pytest.fixture
@@ -111,44 +65,42 @@ def table(source_sql: Session, database: str) -> str:
 
 
 def test_a_partition_added_at_the_source_is_in_the_answer_to_a_filter(
-    source_sql: Session, stack: Endpoints, table: str, daemon: subprocess.Popen[str], ask: Ask
+    source_sql: Session, stack: Endpoints, table: str, process: subprocess.Popen[str], api: Api
 ) -> None:
-    until(ask, table, lambda a: len(a["names"]) == 4, names="true")
+    api.until(table, lambda a: len(a["names"]) == 4, names="true")
     source_sql.run(f"ALTER TABLE {table} ADD PARTITION (ds='2024-05-03', hr=5)")
-    answer = until(ask, table, lambda a: len(a["names"]) == 3, names="true", filter="hr = 5")
+    answer = api.until(table, lambda a: len(a["names"]) == 3, names="true", filter="hr = 5")
     assert answer["names"] == [f"ds=2024-05-0{day}/hr=5" for day in (1, 2, 3)]
     assert (answer["state"], answer["truncated"]) == ("following", False)
     assert answer["event_id"] <= answer["current_event_id"]
-    whole = ask(table, filter="ds = date '2024-05-03'")["partitions"]
+    whole = api.get(table, filter="ds = date '2024-05-03'")["partitions"]
     db, _, name = table.partition(".")
     with Metastore([stack.source.metastore]) as client:
         there = client.get_partition(db, name, ["2024-05-03", "5"])
     assert whole[0]["sd"]["location"] == there.sd.location
     assert whole[0]["parameters"] == there.parameters
-    assert ask(table, filter="hr = 5", max="1", names="true")["truncated"] is True
-    assert ask(f"{table}/count", filter="hr < 6")["count"] == 3
-    assert ask(f"{table}/explain", filter="hr = 5")["way"] == "postings of hr"
-    assert ask(f"{table}/names_ps", values="2024-05-01/")["names"] == [
+    assert api.get(table, filter="hr = 5", max="1", names="true")["truncated"] is True
+    assert api.get(f"{table}/count", filter="hr < 6")["count"] == 3
+    assert api.get(f"{table}/explain", filter="hr = 5")["way"] == "postings of hr"
+    assert api.get(f"{table}/names_ps", values="2024-05-01/")["names"] == [
         f"ds=2024-05-01/hr={h}" for h in (5, 6)
     ]
-    everything = ask(f"{table}/by_expr", expr="AQEA")
+    everything = api.get(f"{table}/by_expr", expr="AQEA")
     assert (len(everything["partitions"]), everything["has_unknown"]) == (5, True)
-    mistake = ask(table, filter="ds = 1 and")
+    mistake = api.get(table, filter="ds = 1 and")
     assert (mistake["code"], mistake["context"]["position"]) == ("bad-filter", 10)
-    daemon.send_signal(signal.SIGTERM)
-    output, _ = daemon.communicate(timeout=30)
-    assert daemon.returncode == 0, output
+    ended(process)
 
 
 def test_the_command_line_on_a_live_daemon_and_on_what_it_left(
     source_sql: Session,
     table: str,
     config: Path,
-    daemon: subprocess.Popen[str],
-    ask: Ask,
+    process: subprocess.Popen[str],
+    api: Api,
     tideline: Tideline,
 ) -> None:
-    until(ask, table, lambda a: len(a["names"]) == 4, names="true")
+    api.until(table, lambda a: len(a["names"]) == 4, names="true")
 
     def assert_answers() -> None:
         assert tideline("partitions", "filter", table, "hr = 5", "--names").stdout.split() == [
@@ -167,8 +119,7 @@ def test_the_command_line_on_a_live_daemon_and_on_what_it_left(
         assert tideline("partitions", "load", table).returncode == 0
 
     assert_answers()
-    daemon.send_signal(signal.SIGTERM)
-    daemon.communicate(timeout=30)
+    ended(process)
     assert_answers()
     source_sql.run(f"ALTER TABLE {table} DROP PARTITION (ds='2024-05-01')")
     differs = tideline("partitions", "check", table)
@@ -186,17 +137,17 @@ def test_a_large_table_is_loaded_in_pieces_while_answers_go_on(
     stack: Endpoints,
     database: str,
     table: str,
-    daemon: subprocess.Popen[str],
-    ask: Ask,
+    process: subprocess.Popen[str],
+    api: Api,
     tideline: Tideline,
 ) -> None:
     with Metastore([stack.source.metastore]) as client:
         client.create_table(a_table(database, "big", partition_keys=("a", "b"), external=True))
         made = client.get_table(database, "big")
         client.add_partitions(database, "big", [a_partition(made, str(n % 40), str(n)) for n in range(3_000)])
-    until(ask, f"{database}.big/count", lambda a: a["count"] == 3_000)
+    api.until(f"{database}.big/count", lambda a: a["count"] == 3_000)
     loaded = tideline("partitions", "load", f"{database}.big")
     assert loaded.returncode == 0, loaded.stderr
     assert "is following, 3000 partitions" in loaded.stdout
     assert "of 3000 loaded" in loaded.stderr
-    assert ask(f"{database}.big/count", filter="a = '7'")["count"] == 75
+    assert api.get(f"{database}.big/count", filter="a = '7'")["count"] == 75

@@ -15,7 +15,7 @@ from handlers.metastore.calls import DECLARED, Call
 from handlers.structs import MetaException, NoSuchObjectException, Partition, binary
 from handlers.structs.wire import i16
 from state.errors import NotFound
-from tests.builders.catalog import FollowedCatalog, followed_catalog
+from tests.builders.catalog import FollowedCatalog, catalogs_of
 from tests.builders.hive_tables import a_partition, a_table
 
 
@@ -44,17 +44,9 @@ Make = Callable[[], FollowedCatalog]
 
 @pytest.fixture
 def make(source: ClusterEndpoints, database: str) -> Iterator[Make]:
-    opened: list[FollowedCatalog] = []
-
-    def build() -> FollowedCatalog:
-        rules = PartitionRules((f"{database}.*",))
-        catalog = followed_catalog(source.metastore, Rules(lens=False), partitions=rules)
-        opened.append(catalog)
-        return catalog
-
-    yield build
-    for catalog in opened:
-        catalog.projection.close()
+    rules = PartitionRules((f"{database}.*",))
+    with catalogs_of(source.metastore) as build:
+        yield lambda: build(Rules(lens=False), partitions=rules)
 
 
 @pytest.fixture
