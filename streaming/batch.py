@@ -164,6 +164,7 @@ class BatchRunner:
         }
         letters = {reason: list(files) for reason, files in written.letters.items()}
         totals = {reason: folded(looking.counts(files)).rows for reason, files in letters.items()}
+        _check_whole(written, sum(each.rows for each in counts.values()) + sum(totals.values()))
         if written.seen["malformed"] and written.hours:
             files = [path for listed in written.hours.values() for path in listed]
             letters[Reason.MALFORMED.value] = looking.copy_malformed(
@@ -193,6 +194,18 @@ class BatchRunner:
             Move(source, f"{place}/b-{stream.query}-{batch}-{n}.orc")
             for place, files in places.items()
             for n, source in enumerate(files)
+        )
+
+
+def _check_whole(written: Written, rows: int) -> None:
+    """Raise Inconsistent unless the files that the driver sees hold all rows that were written."""
+    if rows != written.seen["rows"]:
+        raise Inconsistent(
+            "the files of a batch do not hold its rows",
+            directory=written.directory,
+            rows=written.seen["rows"],
+            found=rows,
+            hint="Nothing was published. Executors and driver have to see the same files: is the table on a disk of one machine?",
         )
 
 

@@ -2,7 +2,8 @@
 
 A batch is a single write action, because every action reads the source again. The staging directory lies in the table's own
 directory, hidden from readers and on the same file system, so that publishing is a rename. Its name holds the attempt: what an
-earlier attempt left behind is in another directory and is removed.
+earlier attempt left behind is in another directory and is removed, also what tasks of a driver that died wrote after that, which
+on executors may go on for a while.
 
 Whatever goes to the dead letters keeps its raw text in ``_rescued``, whether or not it could be split.
 """
@@ -88,9 +89,8 @@ class Stager:
         """Write the rows of ``raw`` as planned; ``parts`` are the source's partitions."""
         from pyspark.sql import Observation, functions
 
-        prefix = f"{self._query}-{plan.batch}-"
-        self._clear(prefix)
-        directory = f"{self._root}/{prefix}{secrets.token_hex(4)}"
+        self._clear()
+        directory = f"{self._root}/{self._query}-{plan.batch}-{secrets.token_hex(4)}"
         observation = Observation()
         rows = routed(self._settings, plan, raw).observe(observation, *_aggregates(parts))
         rows = rows.withColumn(RESCUED, functions.expr(f"CASE WHEN {_IS_HOUR} THEN {RESCUED} ELSE value END"))
@@ -126,9 +126,10 @@ class Stager:
     def _files(self, directory: str) -> list[str]:
         return [found.name for found in self._storage.list(directory) if found.name.endswith(".orc")]
 
-    def _clear(self, prefix: str) -> None:
+    def _clear(self) -> None:
+        """Remove what the stream has left: its earlier batches are all published when one is staged."""
         for found in self._storage.list(self._root):
-            if found.name.startswith(prefix):
+            if found.name.startswith(f"{self._query}-"):
                 self._storage.remove(f"{self._root}/{found.name}")
 
 

@@ -35,6 +35,16 @@ ARRIVING_S = 0.2
 """How often events come while a driver runs."""
 
 
+def plain(n: int) -> int:
+    """A value that is a number."""
+    return n
+
+
+def mixed(n: int) -> int | str:
+    """A value that is a number or a text."""
+    return f"x{n}" if n % 2 else n
+
+
 @dataclass
 class Killed:
     """A table whose driver is killed again and again; without ``feed`` it is fed from a directory beside it.
@@ -91,13 +101,13 @@ class Killed:
 
     @contextmanager
     def arriving(self) -> Iterator[None]:
-        """Have events come all the while."""
+        """Have events come all the while: of a new hour now and then, and before long with texts where numbers were."""
         stopping = threading.Event()
 
         def send() -> None:
             while not stopping.wait(ARRIVING_S):
                 hour = min(self.landed // 50, 19)
-                self.land(range(hour, hour + 1), lambda n: n)
+                self.land(range(hour, hour + 1), plain if self.landed < 100 else mixed)
 
         sender = threading.Thread(target=send)
         sender.start()

@@ -47,9 +47,9 @@ SEAL = ["flat.rewritten", "flat.switch", "flat.switched", "flat.replaced", "flat
 WIDENING = ["flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped"]
 ARRIVING = [
     "flat.planned:2",
-    "flat.written:3",
+    "flat.hardening",
     "flat.moved:5",
-    "flat.counted:4",
+    "flat.flip",
     "flat.batch:3",
     "flat.switched",
 ]

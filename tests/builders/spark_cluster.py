@@ -1,0 +1,149 @@
+"""A Spark cluster of one machine: a master and a worker of Spark's own, from PySpark's jars, whose executors are processes of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pyspark
+
+from dev.stack.ports import free_port
+from dev.stack.process import Component
+from streaming import session
+
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+HOME = Path(pyspark.__path__[0])
+HOST = "127.0.0.1"
+
+
+class _Daemon(Component):
+    """One of Spark's daemons; Spark's own settings say where it logs."""
+
+    program = ""
+
+    def prepare(self) -> None:
+        session.use_java()
+
+    def command(self) -> list[str]:
+        return [str(HOME / "bin" / "spark-class"), self.program, *self.arguments()]
+
+    def arguments(self) -> list[str]:
+        """What the program is told."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dtideline.directory={self.directory}"
+        return {
+            "SPARK_HOME": str(HOME),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": options,
+            "SPARK_LOCAL_IP": HOST,
+        }
+
+
+class Master(_Daemon):
+    """Spark's standalone master."""
+
+    program = "org.apache.spark.deploy.master.Master"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__("spark-master", directory)
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        """What a driver calls it."""
+        return f"spark://{HOST}:{self.port}"
+
+    def arguments(self) -> list[str]:
+        return ["--host", HOST, "--port", str(self.port), "--webui-port", "0"]
+
+    def ask(self) -> None:
+        socket.create_connection((HOST, self.port), timeout=1).close()
+
+
+class Worker(_Daemon):
+    """Spark's standalone worker, which starts executors and starts them again."""
+
+    program = "org.apache.spark.deploy.worker.Worker"
+
+    def __init__(self, directory: Path, master: str, cores: int, memory: str) -> None:
+        super().__init__("spark-worker", directory)
+        self._master, self._cores, self._memory = master, cores, memory
+
+    def arguments(self) -> list[str]:
+        given = {
+            "--host": HOST,
+            "--webui-port": "0",
+            "--cores": str(self._cores),
+            "--memory": self._memory,
+            "--work-dir": str(self.directory / "work"),
+        }
+        return [*(each for pair in given.items() for each in pair), self._master]
+
+    def ask(self) -> None:
+        if "Successfully registered with master" not in self.log.read_text(errors="replace"):
+            raise TimeoutError("the master does not know it yet")
+
+    def executors(self) -> dict[int, int]:
+        """Return the process of each executor that lives, by the executor's number."""
+        return {number: pid for pid in _children(self.pid) if (number := _executor(pid)) is not None}
+
+
+class SparkCluster:
+    """A master and one worker, in a ``with`` block; at its end nothing of them is left."""
+
+    def __init__(self, directory: Path, *, cores: int = 2, memory: str = "3g") -> None:
+        self.master = Master(directory / "master")
+        self.worker = Worker(directory / "worker", self.master.url, cores, memory)
+
+    def kill_an_executor(self) -> int:
+        """End one that lives as a crash would; return its number."""
+        number, pid = min(self.worker.executors().items())
+        os.kill(pid, signal.SIGKILL)
+        return number
+
+    def __enter__(self) -> Self:
+        self.master.start()
+        try:
+            self.worker.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.worker.stop()
+        self.master.stop()
+
+
+def _children(parent: int | None) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, ppid = entry.read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended just now
+            continue
+        if int(ppid) == parent and state != "Z":
+            found.append(int(entry.parent.name))
+    return found
+
+
+def _executor(pid: int) -> int | None:
+    """The number of the executor that a process is."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return None
+    found = re.search(rb"CoarseGrainedExecutorBackend .*--executor-id (\d+)", command)
+    return int(found[1]) if found else None
