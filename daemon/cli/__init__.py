@@ -61,10 +61,26 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
 
 
+def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from daemon.version import version_text
+
+        click.echo(f"tideline {version_text()}")
+        ctx.exit()
+
+
 @click.group(
     cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.option("--debug", is_flag=True, help="Show tracebacks of failures.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
 @click.pass_context
 def tideline(ctx: click.Context, debug: bool) -> None:
     """Follow a Hive metastore's notification events and keep a replica, timelines, a partition index and flat tables true."""

@@ -157,3 +157,11 @@ sys.exit(str(sorted(heavy)) if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_the_version_is_told_by_the_option_as_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["--version"]) == 0
+    by_option = capsys.readouterr().out
+    assert call(["version"]) == 0
+    assert capsys.readouterr().out == by_option
+    assert by_option.startswith("tideline ")
