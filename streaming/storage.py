@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from state.errors import AlreadyExists, FileLost, FilesUnavailable
+from state.errors import AlreadyExists, FileLost, FilesUnavailable, NotFound
 
 
 if TYPE_CHECKING:
@@ -78,28 +78,30 @@ class HadoopStorage:
         self._renames = renames
 
     def list(self, directory: str) -> Sequence[Found]:
-        """Return the children."""
-        with _errors(directory):
-            path, files = self._at(directory)
-            if not files.exists(path):
-                return ()
-            return sorted(
-                Found(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
-                for each in files.listStatus(path)
-                if not each.getPath().getName().endswith(".crc")
-            )
+        """Return the children, in one question: each costs an object store's time."""
+        try:
+            with _errors(directory, told_absent=True):
+                path, files = self._at(directory)
+                return sorted(
+                    Found(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
+                    for each in files.listStatus(path)
+                    if not each.getPath().getName().endswith(".crc")
+                )
+        except NotFound:
+            return ()
 
     def read(self, path: str) -> str | None:
         """Return a small text."""
-        with _errors(path):
-            place, files = self._at(path)
-            if not files.exists(place):
-                return None
-            stream = files.open(place)
-            try:
-                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
+        try:
+            with _errors(path, told_absent=True):
+                place, files = self._at(path)
+                stream = files.open(place)
+                try:
+                    return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+                finally:
+                    stream.close()
+        except NotFound:
+            return None
 
     def write(self, path: str, text: str) -> None:
         """Write beside and rename over; on an object store write at once, which is as whole."""
@@ -178,7 +180,7 @@ class HadoopStorage:
 
 
 @contextmanager
-def _errors(path: str) -> Iterator[None]:
+def _errors(path: str, *, told_absent: bool = False) -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
@@ -187,6 +189,8 @@ def _errors(path: str) -> Iterator[None]:
         kind = error.java_exception.getClass().getName()
         if kind.endswith("FileAlreadyExistsException"):
             raise AlreadyExists("the file is there already", path=path) from error
+        if told_absent and kind.endswith("FileNotFoundException"):
+            raise NotFound("there is no such file", path=path) from error
         raise FilesUnavailable(
             "the file system failed", path=path, reason=str(error.java_exception)[:500]
         ) from error
