@@ -48,8 +48,8 @@ WIDENING = ["flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "f
 ARRIVING = [
     "flat.planned:2",
     "flat.hardening",
-    "flat.moved:5",
     "flat.flip",
+    "flat.moved:5",
     "flat.batch:3",
     "flat.switched",
 ]
