@@ -158,13 +158,13 @@ class BatchRunner:
         stream = self._stream
         looking = stream.looking
         counts = {hour: folded(looking.counts(files)) for hour, files in written.hours.items()}
+        letters = {reason: list(files) for reason, files in written.letters.items()}
+        totals = {reason: folded(looking.counts(files)).rows for reason, files in letters.items()}
+        _check_whole(written, sum(each.rows for each in counts.values()) + sum(totals.values()))
         misfits = {
             hour: looking.misfits(files, counts[hour].nonnull[0], plan.layout)
             for hour, files in written.hours.items()
         }
-        letters = {reason: list(files) for reason, files in written.letters.items()}
-        totals = {reason: folded(looking.counts(files)).rows for reason, files in letters.items()}
-        _check_whole(written, sum(each.rows for each in counts.values()) + sum(totals.values()))
         if written.seen["malformed"] and written.hours:
             files = [path for listed in written.hours.values() for path in listed]
             letters[Reason.MALFORMED.value] = looking.copy_malformed(
