@@ -64,7 +64,7 @@ def table(request: pytest.FixtureRequest, source: ClusterEndpoints, kafka: str) 
     if request.param == "directory":
         feed: Feed = DirectoryFeed(base / "landing")
     else:
-        feed = TopicFeed(kafka, database, records=1_000 if request.param == "busy topic" else 30)
+        feed = TopicFeed(kafka, database, records=10_000 if request.param == "busy topic" else 30)
     return Killed(base, database, source.metastore, source.sql, feed=feed)
 
 
