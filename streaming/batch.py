@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from handlers.failpoints import failpoint
 from state.columns.observations import HourBook
 from state.errors import Inconsistent
-from streaming.evolving import evolve, now_hour, outlook, unsettled
+from streaming.evolving import evolve, now_hour, outlook, proven, unsettled
 from streaming.hardening import begin
 from streaming.observing import folded, observed, sampled
 from streaming.plans import BatchPlan, HourCounts, Move, StagedBatch, same_columns
@@ -137,8 +137,9 @@ class BatchRunner:
         sample = self._sample(raw, draft, questions, state)
         book = stream.book.load().join(HourBook(sample))
         partitions = stream.table.partitions()
-        found = outlook(state, questions, book, partitions, now_hour(book, watermark.reached_s))
-        altered = evolve(stream.table, state, found.evolution, stream.looking)
+        hour = now_hour(book, watermark.reached_s)
+        found = proven(lambda held: outlook(state, questions, book, held, hour), partitions, stream.looking)
+        altered = evolve(stream.table, state, found.evolution)
         altered = begin(stream.table, altered, found.evolution)
         document = found.document(altered, book, partitions)
         stream.asking.tell(altered.version, document, found.made if altered is not state else ())

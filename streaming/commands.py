@@ -90,13 +90,14 @@ def _tell(parts: Assembly) -> None:
 
 
 def _seen(parts: Assembly) -> tuple[Outlook, TableState, HourBook, list[HourPartition]]:
-    from streaming.evolving import now_hour, outlook
+    from streaming.evolving import now_hour, outlook, retained
 
     stream = parts.stream
     book, last = stream.book.load(), stream.records.last()
     reached = None if last is None else last.watermark.reached_s
     state, partitions = stream.table.read(), list(stream.table.partitions())
-    found = outlook(state, stream.asking.questions(), book, partitions, now_hour(book, reached))
+    questions, held = stream.asking.questions(), retained(partitions)
+    found = outlook(state, questions, book, held, now_hour(book, reached))
     return found, state, book, partitions
 
 

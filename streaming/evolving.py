@@ -8,7 +8,7 @@ name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.failpoints import failpoint
@@ -22,7 +22,7 @@ from streaming.table.parameters import ROWS, SEALED
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from state.columns.demand import Demand
     from state.columns.evolution import Change
@@ -94,17 +94,15 @@ def outlook(
     state: TableState,
     questions: Questions,
     book: HourBook,
-    partitions: Sequence[HourPartition],
+    held: Retained,
     now_hour: int,
 ) -> Outlook:
-    """Return what would become of the table. Changes nothing."""
+    """Return what would become of the table, whose partitions hold ``held``. Changes nothing."""
     window = book.window()
     fills = {key: each.total.fill for key, each in window.items()} if book.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
     demand = demand_of(questions.asked, questions.rules, fills, live)
-    evolution = decide(
-        state.layout, demand, window, retained(partitions), now_hour, questions.rules, state.columns.names
-    )
+    evolution = decide(state.layout, demand, window, held, now_hour, questions.rules, state.columns.names)
     return Outlook(demand, evolution)
 
 
@@ -114,21 +112,37 @@ def now_hour(book: HourBook, reached_s: int | None) -> int:
     return moment - moment % HOUR_S
 
 
-def evolve(table: FlatTable, state: TableState, evolution: Evolution, files: Files) -> TableState:
-    """Alter the table as decided and return it; Conflict where somebody else altered it meanwhile.
+def proven(
+    decided: Callable[[Retained], Outlook], partitions: Sequence[HourPartition], files: Files
+) -> Outlook:
+    """Return a decision that uses only those slots again of which every retained file says that they are empty.
 
-    Where a slot that was to be used again turns out to hold a value after all, nothing is altered: the counts were wrong, and
-    the next decision is made on corrected ones.
+    ``decided`` decides by what partitions hold. Where a slot holds a value after all, the counts were wrong, and it is decided
+    again with that known: the other changes do not wait for such a slot.
     """
+    held = retained(partitions)
+    while True:
+        found = decided(held)
+        reused = _reused(found.evolution)
+        filled = files.filled(partitions, reused) if reused else frozenset()
+        if not filled:
+            return found
+        assert not filled <= held.filled, "a slot that is known to hold a value is not used again"
+        held = replace(held, filled=held.filled | filled)
+
+
+def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
+    """Alter the table as decided (``proven``) and return it; Conflict where somebody else altered it meanwhile."""
     if not evolution.alters:
         return state
-    reused = {change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None}
-    if reused and files.filled(table.partitions(), reused):
-        return state
     failpoint("flat.evolve")
-    altered = table.alter(state, evolution.layout, proven=reused)
+    altered = table.alter(state, evolution.layout, proven=_reused(evolution))
     failpoint("flat.evolved")
     return altered
+
+
+def _reused(evolution: Evolution) -> frozenset[int]:
+    return frozenset(change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None)
 
 
 def retained(partitions: Sequence[HourPartition]) -> Retained:
