@@ -21,8 +21,8 @@ from streaming.evolving import evolve, now_hour, outlook, proven, unsettled
 from streaming.hardening import begin
 from streaming.observing import folded, observed, sampled
 from streaming.plans import BatchPlan, HourCounts, Move, StagedBatch, same_columns
-from streaming.rewriting import textual_slots
 from streaming.routing import Reason
+from streaming.slot_columns import textual_slots
 from streaming.watermark import Watermark
 
 

@@ -4,7 +4,7 @@ Spark's reader fails on a filter over files whose type is of another family than
 reads as NULL; so neither the table nor the files can simply be changed first. The way through:
 
 1. the table's parameter says which slots harden, and from which version on. From now on every file that is written holds their
-   values as text, and names no columns (``rewriting.slot_columns``): such a file reads right under both types;
+   values as text, and names no columns (``slot_columns``): such a file reads right under both types;
 2. each older hour is rewritten so, a few between any two batches. What did not fit stays in ``_rescued`` as yet, so a number
    column shows no text that is none;
 3. when no older hour is left, the table's type is flipped, by compare-and-set;
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from handlers.failpoints import failpoint
 from state.columns.evolution import ChangeKind, harden
 from streaming.parameters import HARDENED, HARDENING
-from streaming.rewriting import textual_slots
 from streaming.sealing import is_sealed
+from streaming.slot_columns import textual_slots
 from streaming.table.parameters import LAYOUT_VERSION
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from streaming.hardening import advance
-from streaming.rewriting import textual_slots
+from streaming.slot_columns import textual_slots
 
 
 if TYPE_CHECKING:

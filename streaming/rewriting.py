@@ -9,7 +9,6 @@ While rows are in our hands, those in ``_rescued`` are split once more: with col
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +17,9 @@ from state.columns.slots import RESCUED, SlotState
 from state.errors import Inconsistent
 from streaming.fills import text_of
 from streaming.observing import folded
-from streaming.parameters import FLAT_BYTES, HARDENING, REPLACED, VALUES
+from streaming.parameters import FLAT_BYTES, REPLACED, VALUES
 from streaming.schema import quoted
+from streaming.slot_columns import slot_columns, textual_slots
 from streaming.split import split
 from streaming.table.hours import version_directory, version_of
 from streaming.table.nonnull import counted, data_files
@@ -42,27 +42,6 @@ if TYPE_CHECKING:
 
 
 _OLD: Final = "_tideline_old_{}"
-
-
-def textual_slots(state: TableState) -> frozenset[int]:
-    """Return the slots on their way to STRING: every file is written with their texts, and without names."""
-    text = state.parameters.get(HARDENING)
-    return frozenset(json.loads(text)["slots"]) if text else frozenset()
-
-
-def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
-    """Return every slot as a file has it, as SQL over columns of the slots' names.
-
-    A file with slots on their way to STRING names no column: readers then match by position, and Spark pushes no filter into
-    it, so it reads right under the old type and under the new one (with names, Spark's reader fails on a pushed filter as
-    soon as the file's type and the table's are of two families, reference: spark-4.0.md §2).
-    """
-    if not textual:
-        return [quoted(slot.name) for slot in layout.slots]
-    return [
-        f"{_as_text(quoted(slot.name), slot.index, textual)} AS {quoted(f'_col{slot.index}')}"
-        for slot in layout.slots
-    ]
 
 
 def again_split(rows: Any, layout: Layout, numeric_strings: Collection[KeyPath] = ()) -> Any:
@@ -216,7 +195,3 @@ def _check(
             columns=lost[:20],
             hint="The hour was left as it is; its new directory is beside it.",
         )
-
-
-def _as_text(name: str, index: int, textual: frozenset[int]) -> str:
-    return f"CAST({name} AS STRING)" if index in textual else name

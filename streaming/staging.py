@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED
-from streaming.rewriting import slot_columns
 from streaming.routing import destination, event_seconds, hour_of_destination
 from streaming.schema import quoted
+from streaming.slot_columns import slot_columns
 from streaming.split import MALFORMED, SHORT_LIVED, counts, split
 
 
