@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-STARTED: Final = "started"
-PROGRESS: Final = "progress"
-UPKEEP: Final = "upkeep"
-IDLE: Final = "idle"
-STOPPED: Final = "stopped"
 ASKED_TO: Final = "asked to"
 """The reason of a run that ended in order."""
 LETTERS_MAX: Final = 32

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.flat_driver import DriverProcess
+from daemon.child import STARTED, STOPPED, Child
 from daemon.flat_metrics import FlatMeasures
-from daemon.flat_news import ASKED_TO, STARTED, STOPPED, DriverNews
+from daemon.flat_news import ASKED_TO, DriverNews
 from daemon.reporting import FlatPart
 from daemon.requests import remote_error
 from daemon.secrecy import Redactor
@@ -89,7 +89,7 @@ class DriverLoop:
     def run(self, lifeline: Lifeline) -> None:
         """Run a driver until told to stop; raises what ended it."""
         self._heard_s, self._refused = self._clock(), 0
-        with DriverProcess(self._command) as driver:
+        with Child(self._command) as driver:
             self.pid = driver.pid
             self._measures.started()
             try:
@@ -101,7 +101,7 @@ class DriverLoop:
                 self.pid = None
         raise end
 
-    def _follow(self, driver: DriverProcess, lifeline: Lifeline) -> TidelineError:
+    def _follow(self, driver: Child, lifeline: Lifeline) -> TidelineError:
         """Listen until the driver ends, is stuck, or the loop is to stop; return why it ended."""
         stopped: Mapping[str, Any] | None = None
         while not lifeline.stopping.is_set():
@@ -118,7 +118,7 @@ class DriverLoop:
             lifeline.beat()
         return DriverEnded("it was told to stop")
 
-    def _drain(self, driver: DriverProcess) -> None:
+    def _drain(self, driver: Child) -> None:
         driver.ask_to_stop()
         deadline = self._clock() + self._drain_s
         code: int | None = None
@@ -129,7 +129,7 @@ class DriverLoop:
         if code is None:
             log.warning("the driver did not end in time and is killed", drain_s=self._drain_s)
 
-    def _listen(self, driver: DriverProcess) -> list[Mapping[str, Any]]:
+    def _listen(self, driver: Child) -> list[Mapping[str, Any]]:
         events, output = driver.listen(LISTEN_S)
         for line in output:
             log.info("the driver writes", line=line)
@@ -163,7 +163,7 @@ class DriverLoop:
         self.news = now
         return True
 
-    def _end(self, stopped: Mapping[str, Any] | None, code: int, driver: DriverProcess) -> TidelineError:
+    def _end(self, stopped: Mapping[str, Any] | None, code: int, driver: Child) -> TidelineError:
         """Return the error that a driver's end means."""
         if stopped is None or stopped.get("reason") == ASKED_TO:
             words = self._clean(" | ".join(driver.last_words))[-WORDS_MAX:]

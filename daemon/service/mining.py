@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.flat_driver import DriverProcess
-from daemon.flat_news import STARTED, STOPPED
+from daemon.child import STARTED, STOPPED, Child
 from daemon.mining_news import MINED, SourcePass, after, passes_of
 from daemon.reporting import MiningPart
 from daemon.requests import remote_error
@@ -75,7 +74,7 @@ class MinerLoop:
 
     def run(self, lifeline: Lifeline) -> None:
         """Keep a miner until told to stop; raises what ended it."""
-        with DriverProcess(self._command) as miner:
+        with Child(self._command) as miner:
             self._pid = miner.pid
             try:
                 end = self._follow(miner, lifeline)
@@ -89,7 +88,7 @@ class MinerLoop:
         sources = tuple(self._sources.values())
         return MiningStatus(loop.state.value, self._pid, sources, loop.problem, loop.code, loop.restarts)
 
-    def _follow(self, miner: DriverProcess, lifeline: Lifeline) -> TidelineError | None:
+    def _follow(self, miner: Child, lifeline: Lifeline) -> TidelineError | None:
         """Listen until the miner ends, and return why it did; None where the loop is to stop."""
         stopped: Mapping[str, Any] | None = None
         while not lifeline.stopping.is_set():
@@ -128,7 +127,7 @@ class MinerLoop:
         if done.error is not None:
             log.warning("a source of queries was not read to its end", source=done.source, problem=done.error)
 
-    def _end(self, stopped: Mapping[str, Any] | None, code: int, miner: DriverProcess) -> TidelineError:
+    def _end(self, stopped: Mapping[str, Any] | None, code: int, miner: Child) -> TidelineError:
         if stopped is not None and "message" in stopped:
             reason, message = str(stopped.get("reason")), self._clean(str(stopped["message"]))
             return remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})

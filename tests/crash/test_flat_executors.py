@@ -21,7 +21,7 @@ import pyspark
 import pytest
 import yaml
 
-from daemon.flat_driver import DriverProcess
+from daemon.child import Child
 from dev.stack.jars import class_path, read_lock
 from handlers.metastore import Metastore
 from handlers.structs import Database
@@ -169,7 +169,7 @@ class OnCluster(Killed):
 
 
 def listened(
-    driver: DriverProcess,
+    driver: Child,
     until: Callable[[Mapping[str, Any]], bool] | None,
     now: Callable[[], bool] | None = None,
 ) -> None:
@@ -188,7 +188,7 @@ def test_no_row_is_lost_or_doubled_though_an_executor_is_killed_and_the_driver_t
 ) -> None:
     table.master = cluster.master.url
     table.land(range(2), lambda n: n % 100, count=ROWS, pad=PAD, late="x")
-    with DriverProcess(table.command("run")) as driver:
+    with Child(table.command("run")) as driver:
         listened(driver, None, table.is_writing)
         assert set(cluster.worker.executors()) == {0, 1}
         first = cluster.kill_an_executor()

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from daemon.flat_driver import EVENT_BYTES_MAX, DriverProcess, Lines
+from daemon.child import EVENT_BYTES_MAX, Child, Lines
 from daemon.flat_metrics import FlatMeasures, FlatMetrics
 from daemon.secrecy import Redactor
 from daemon.service.flat import DriverLoop
@@ -247,7 +247,7 @@ def test_a_driver_that_does_not_stop_in_time_is_killed_with_all_that_it_started(
 
 def test_a_program_that_is_not_there_is_a_wrong_setting() -> None:
     with pytest.raises(ConfigError):
-        DriverProcess(["/nowhere/python"])
+        Child(["/nowhere/python"])
 
 
 def test_a_driver_ends_with_its_starter_and_takes_its_children_along(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""A Spark driver as a child process: started, listened to, ended.
+"""A command of ours as a child process: started, listened to, ended.
 
-The child is ``tideline split run``. It tells how it goes as JSON lines on a pipe; what it and its JVM write otherwise is passed on to
-the daemon's log. It leads a process group of its own, so that ending it ends its JVM: a driver whose JVM lived on could still
-write while the next one begins. When the daemon dies the child ends by itself (``daemon.leash``).
+Children are a flat table's Spark driver (``tideline split run``) and the miner (``tideline keys mine``). A child tells how it goes
+as JSON lines on a pipe; what it writes otherwise is passed on to the daemon's log. It leads a process group of its own, so that
+ending it ends its JVM: a driver whose JVM lived on could still write while the next one begins. When the daemon dies the child
+ends by itself (``daemon.leash``).
 
 What comes from the child has limits: a line that is too long or no JSON object is counted and left out.
 """
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+STARTED: Final = "started"
+STOPPED: Final = "stopped"
+"""Events that every child tells: it follows; it ends, and why (``reason``, of an error also ``message``)."""
 EVENT_BYTES_MAX: Final = 1 << 20
 LOG_BYTES_MAX: Final = 8 * 1024
 LAST_WORDS: Final = 8
-"""Lines of the driver's own output that are kept, for the error that tells of its end."""
+"""Lines of its own output that are kept, for the error that tells of its end."""
 _STACK: Final = ("\t", " ")
 """How lines of a Java stack trace begin: what went wrong stands above them."""
 _CHUNK: Final = 64 * 1024
@@ -67,8 +71,8 @@ class Lines:
         return b"" if self._is_skipping else rest
 
 
-class DriverProcess:
-    """One run of a driver, a context manager: at its end nothing of the driver is left. Used by one thread."""
+class Child:
+    """One run of a child, a context manager: at its end nothing of it is left. Used by one thread."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._events = Lines(EVENT_BYTES_MAX)
@@ -88,7 +92,7 @@ class DriverProcess:
         except OSError as error:
             os.close(self._pipe)
             raise ConfigError(
-                "the driver's program cannot be started", program=command[0], reason=str(error)
+                "a child's program cannot be started", program=command[0], reason=str(error)
             ) from error
         finally:
             os.close(child_end)
@@ -143,7 +147,7 @@ class DriverProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the whole group at once: everything that a driver does may be cut off at any moment."""
+        """End the whole group at once: everything that a child does may be cut off at any moment."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(
@@ -158,7 +162,7 @@ class DriverProcess:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Return what is there, some megabytes at most: what a driver said last has to be heard at once."""
+        """Return what is there, some megabytes at most: what it said last has to be heard at once."""
         found = bytearray()
         for _ in range(_CHUNKS_MAX):
             try:
