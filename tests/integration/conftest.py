@@ -23,6 +23,7 @@ from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoint
 from dev.stack.errors import StackError
 from dev.stack.sql import Session
 from tests.builders.components import or_skipped
+from tests.builders.object_stores import TestStore
 
 
 if TYPE_CHECKING:
@@ -118,6 +119,15 @@ def target_sql(target: ClusterEndpoints) -> Iterator[Session]:
     """A fresh Hive session on the target."""
     with Session.connect(target.sql) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def store() -> TestStore:
+    """The object store that ``TIDELINE_TEST_S3`` names; ``make s3`` has one, ``make test`` none."""
+    found = TestStore.named()
+    if found is None:
+        pytest.skip("TIDELINE_TEST_S3 names no object store")
+    return found
 
 
 @pytest.fixture

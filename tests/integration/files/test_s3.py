@@ -25,24 +25,16 @@ from handlers.files import (
 )
 from handlers.files.arrow import HELD_BYTES_MAX
 from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, Refused, TidelineError
-from tests.builders.object_stores import TestStore
 
 
 if TYPE_CHECKING:
+    from tests.builders.object_stores import TestStore
     from pathlib import Path
 
     from handlers.files import FileSystems
 
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="session")
-def store() -> TestStore:
-    found = TestStore.named()
-    if found is None:
-        pytest.skip("TIDELINE_TEST_S3 names no object store")
-    return found
 
 
 @pytest.fixture

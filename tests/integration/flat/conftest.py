@@ -58,15 +58,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield session
 
 
-@pytest.fixture(scope="session")
-def store() -> TestStore:
-    """The object store."""
-    found = TestStore.named()
-    if found is None:
-        pytest.skip("TIDELINE_TEST_S3 names no object store")
-    return found
-
-
 @pytest.fixture
 def elsewhere() -> dict[str, Any]:
     """Settings of streams whose table is not on this disk: none, unless a module has it otherwise."""
