@@ -107,9 +107,15 @@ def outlook(
 
 
 def now_hour(book: HourBook, reached_s: int | None) -> int:
-    """Return the hour that is being written: the watermark's, or before there is one the newest that was seen."""
-    moment = max(book.hours, default=0) if reached_s is None else reached_s
-    return moment - moment % HOUR_S
+    """Return the hour that is being written: the watermark's, or before there is one the newest that brought a value.
+
+    Rows without a value are no measure: a text that is no JSON belongs to the hour in which it came, which may be days after
+    the events around it.
+    """
+    if reached_s is not None:
+        return reached_s - reached_s % HOUR_S
+    valued = [hour for hour, seen in book.hours.items() if any(each.values for each in seen.keys.values())]
+    return max(valued or book.hours, default=0)
 
 
 def proven(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from state.columns.changes import Change, ChangeKind, Evolution, Retained
 from state.columns.demand import Demand
+from state.columns.observations import HourBook, KeySeen, Observations
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout
-from streaming.evolving import Outlook, proven
+from streaming.evolving import Outlook, now_hour, proven
 
 
 if TYPE_CHECKING:
@@ -89,3 +90,18 @@ def test_the_first_slot_that_is_empty_in_truth_is_used_as_if_counts_were_right(
     found = proven(decided(*free, appends=False), [], LookedAt(*filled))
     right = next((index for index in free if index not in filled), None)
     assert kinds(found) == [(ChangeKind.WAIT if right is None else ChangeKind.REUSE, right)]
+
+
+def rows_with(values: int) -> Observations:
+    return Observations(10, 0, {NEW: KeySeen(10, values)})
+
+
+def test_the_hour_that_is_written_is_the_watermarks() -> None:
+    assert now_hour(HourBook({3_600 * 9: rows_with(1)}), 3_600 * 7 + 59) == 3_600 * 7
+
+
+def test_before_there_is_a_watermark_rows_without_values_do_not_say_which_hour_is_written() -> None:
+    events, broken = 3_600 * 5, 3_600 * 40
+    assert now_hour(HourBook({events: rows_with(3), broken: rows_with(0)}), None) == events
+    assert now_hour(HourBook({broken: rows_with(0)}), None) == broken
+    assert now_hour(HourBook(), None) == 0
