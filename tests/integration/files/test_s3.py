@@ -28,10 +28,10 @@ from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, Refu
 
 
 if TYPE_CHECKING:
-    from tests.builders.object_stores import TestStore
     from pathlib import Path
 
     from handlers.files import FileSystems
+    from tests.builders.object_stores import TestStore
 
 
 pytestmark = pytest.mark.integration
