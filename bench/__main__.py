@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import pkgutil
-import resource
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import bench
+from bench.processes import tree_cpu_s
 from bench.report import TIMES
 
 
@@ -77,11 +77,11 @@ class Neighbours:
     """How much of the processors others take: what was busy, less what the benchmark and all that it started have used."""
 
     def __init__(self) -> None:
-        self._began_s, self._busy_s, self._own_s = time.monotonic(), _busy_s(), _own_s()
+        self._began_s, self._busy_s, self._own_s = time.monotonic(), _busy_s(), tree_cpu_s()
 
     def cores(self) -> float:
-        """Return the others' share since the beginning, in cores; what the benchmark started has ended by now."""
-        others_s = (_busy_s() - self._busy_s) - (_own_s() - self._own_s)
+        """Return the others' share since the beginning, in cores; a JVM that has ended and was not waited for is still ours."""
+        others_s = (_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
         return round(max(0.0, others_s / (time.monotonic() - self._began_s)), 2)
 
 
@@ -89,11 +89,6 @@ def _busy_s() -> float:
     """Processor seconds of all processes since the start of the machine: user, nice, system, irq, softirq of /proc/stat."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:8]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-
-
-def _own_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def page(reports: dict[str, dict[str, Any]]) -> str:

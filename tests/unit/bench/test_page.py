@@ -9,7 +9,10 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import pytest
+
 from bench.__main__ import Neighbours, names, on_what, page, table
+from bench.processes import tree_cpu_s
 from bench.report import row
 
 
@@ -46,13 +49,18 @@ def test_a_busy_machine_is_told() -> None:
     assert "**So the figures are worse" in on_what(MACHINE | {"others_cores": 0.9})
 
 
-def test_what_a_benchmark_started_is_not_counted_as_others() -> None:
-    neighbours = Neighbours()
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_what_a_benchmark_started_is_not_counted_as_others(is_waited_for: bool) -> None:
+    neighbours, used_s = Neighbours(), tree_cpu_s()
     code = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
     began_s = time.monotonic()
-    subprocess.run([sys.executable, "-c", code], check=True)
-    idle_cores = (os.cpu_count() or 1) - 0.5 / (time.monotonic() - began_s)
-    assert 0 <= neighbours.cores() <= idle_cores + 0.1
+    with subprocess.Popen([sys.executable, "-c", code]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        if is_waited_for:
+            child.wait()
+        idle_cores = (os.cpu_count() or 1) - 0.5 / (time.monotonic() - began_s)
+        assert 0 <= neighbours.cores() <= idle_cores + 0.1
+        assert tree_cpu_s() - used_s >= 0.45
 
 
 def test_the_page_has_a_section_for_every_report_with_what_it_measures() -> None:
