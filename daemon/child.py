@@ -15,22 +15,30 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from daemon.requests import remote_error
 from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
+
+    from state.errors import TidelineError
 
 
 STARTED: Final = "started"
 STOPPED: Final = "stopped"
 """Events that every child tells: it follows; it ends, and why (``reason``, of an error also ``message``)."""
+LISTEN_S: Final = 0.5
+"""How long whoever follows a child listens at a time."""
+WORDS_MAX: Final = 1_500
 EVENT_BYTES_MAX: Final = 1 << 20
 LOG_BYTES_MAX: Final = 8 * 1024
 LAST_WORDS: Final = 8
@@ -69,6 +77,18 @@ class Lines:
             self.refused += 1
             self._is_skipping = True
         return b"" if self._is_skipping else rest
+
+
+def command_of(*words: str, config_file: Path | None) -> list[str]:
+    """Return how one of tideline's commands is started with the daemon's own configuration."""
+    options = [] if config_file is None else ["--config", str(config_file)]
+    return [sys.executable, "-m", "daemon.cli", *words, *options]
+
+
+def told_error(stopped: Mapping[str, Any], clean: Callable[[str], str]) -> TidelineError:
+    """Return the error that a child told of as its reason to end; ``clean`` takes secrets out of it."""
+    reason, message = str(stopped.get("reason")), clean(str(stopped.get("message", "")))
+    return remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
 
 
 class Child:
@@ -135,6 +155,10 @@ class Child:
                 ]
         self.last_words.extend(line for line in output if not line.startswith(_STACK))
         return events, output
+
+    def said(self, clean: Callable[[str], str]) -> str | None:
+        """Return its last words without secrets, None where it said nothing."""
+        return clean(" | ".join(self.last_words))[-WORDS_MAX:] or None
 
     def ask_to_stop(self) -> None:
         """Ask it to end after the batch at hand."""

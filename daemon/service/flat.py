@@ -7,17 +7,15 @@ wrong setting or a replaced topic stops this table alone. A restarted driver goe
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.child import STARTED, STOPPED, Child
+from daemon.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.flat_metrics import FlatMeasures
 from daemon.flat_news import ASKED_TO, DriverNews
 from daemon.reporting import FlatPart
-from daemon.requests import remote_error
 from daemon.secrecy import Redactor
 from daemon.supervisor import Job
 from state.errors import DriverEnded, MalformedEvent, StateLocked, TidelineError
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LISTEN_S: Final = 0.5
-WORDS_MAX: Final = 1_500
 DRAIN_SHARE: Final = 0.8
 """Of the time that loops have to end: for the batch at hand; the rest is for ending the driver by force."""
 
@@ -48,9 +44,8 @@ def loop_name(name: str) -> str:
 def build_flat(config: Config, name: str, metrics: Metrics, config_file: Path | None) -> tuple[Job, FlatPart]:
     """Return the loop of the flat table ``name`` and what it tells; starts nothing yet."""
     flat = config.flat[name]
-    options = [] if config_file is None else ["--config", str(config_file)]
     loop = DriverLoop(
-        [sys.executable, "-m", "daemon.cli", "split", "run", name, *options],
+        command_of("split", "run", name, config_file=config_file),
         FlatMeasures(metrics.flat, name),
         stuck_s=flat.stuck_s,
         drain_s=config.supervisor.drain_s * DRAIN_SHARE,
@@ -166,15 +161,9 @@ class DriverLoop:
     def _end(self, stopped: Mapping[str, Any] | None, code: int, driver: Child) -> TidelineError:
         """Return the error that a driver's end means."""
         if stopped is None or stopped.get("reason") == ASKED_TO:
-            words = self._clean(" | ".join(driver.last_words))[-WORDS_MAX:]
-            return DriverEnded("the driver ended", exit_code=code, last_words=words or None)
-        return _told_error(str(stopped.get("reason")), self._clean(str(stopped.get("message", ""))))
-
-
-def _told_error(reason: str, message: str) -> TidelineError:
-    """Return the error that a driver told of as its reason to end."""
-    error = remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
-    if isinstance(error, StateLocked):
-        # Another command has the table, or a driver on another machine whose lease runs out: both end by themselves.
-        return DriverEnded("another process writes the table", reason=error.message)
-    return error
+            return DriverEnded("the driver ended", exit_code=code, last_words=driver.said(self._clean))
+        error = told_error(stopped, self._clean)
+        if isinstance(error, StateLocked):
+            # Another command has the table, or a driver on another machine whose lease runs out: both end by themselves.
+            return DriverEnded("another process writes the table", reason=error.message)
+        return error

@@ -7,17 +7,15 @@ A source that fails is tried again with the next pass and told of meanwhile; the
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.child import STARTED, STOPPED, Child
+from daemon.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.mining_news import MINED, SourcePass, after, passes_of
 from daemon.reporting import MiningPart
-from daemon.requests import remote_error
 from daemon.secrecy import Redactor
 from daemon.status import MinedSource, MiningStatus
 from daemon.supervisor import Job, LoopStatus
@@ -37,16 +35,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOOP: Final = "mining"
-LISTEN_S: Final = 0.5
-WORDS_MAX: Final = 1_500
 
 
 def build_mining(config: Config, metrics: Metrics, config_file: Path | None) -> tuple[Job, MiningPart]:
     """Return the miner's loop and what it tells; starts nothing yet."""
-    options = [] if config_file is None else ["--config", str(config_file)]
-    every = ["--every", str(config.mining.every_s)]
     loop = MinerLoop(
-        [sys.executable, "-m", "daemon.cli", "keys", "mine", *every, *options],
+        command_of("keys", "mine", "--every", str(config.mining.every_s), config_file=config_file),
         metrics.mining,
         config.mining.sources,
         Redactor(config.secrets()).text,
@@ -129,7 +123,5 @@ class MinerLoop:
 
     def _end(self, stopped: Mapping[str, Any] | None, code: int, miner: Child) -> TidelineError:
         if stopped is not None and "message" in stopped:
-            reason, message = str(stopped.get("reason")), self._clean(str(stopped["message"]))
-            return remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
-        words = self._clean(" | ".join(miner.last_words))[-WORDS_MAX:]
-        return MinerEnded("the miner ended", exit_code=code, last_words=words or None)
+            return told_error(stopped, self._clean)
+        return MinerEnded("the miner ended", exit_code=code, last_words=miner.said(self._clean))
