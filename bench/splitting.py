@@ -32,10 +32,10 @@ from state.columns.rules import FlatRules
 from state.columns.slots import Layout, Slot, SlotState
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
-from streaming.footers import FooterReader
-from streaming.session import JAVA_OPTIONS, start
+from streaming.batch.footers import FooterReader
+from streaming.driver.session import JAVA_OPTIONS, start
 from streaming.settings import SparkSettings
-from streaming.split import MALFORMED, SHORT_LIVED, counts, split
+from streaming.split.splitter import MALFORMED, SHORT_LIVED, counts, split
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from bench.flat_events import lines
 from bench.report import Row, row
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
-from streaming.commands import run
+from streaming.driver.commands import run
 from streaming.settings import DirectorySource, EventTime, FlatSettings
 
 

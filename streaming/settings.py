@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
-from streaming.storage import has_renames
+from streaming.table.storage import has_renames
 
 
 if TYPE_CHECKING:

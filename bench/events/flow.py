@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from bench.events.mix import RecordedLog
 from bench.events.running import say, unique
 from bench.report import Row, row
-from daemon.broker import BrokerSettings
 from daemon.consumer import ConsumerSettings, TopicReader
-from daemon.deadletter import DeadLetters, dead_letter_topic
+from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
+from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings, outbox_of
-from daemon.topic import Topic, TopicSettings
 from handlers.decoding import decode
 from handlers.metastore import Metastore
 from state.positions import Position

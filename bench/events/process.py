@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 
 from bench.events.running import following, say, unique, wait_for
 from bench.report import Row, row
-from daemon.broker import BrokerSettings
-from daemon.topic import PARTITION, Topic, TopicSettings
+from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from handlers.decoding import encode
 from handlers.metastore import Metastore
 from tests.builders.events import notification

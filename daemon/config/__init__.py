@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from daemon.config.catalog import CatalogConfig, FactConfig
+from daemon.catalog.settings import CatalogConfig, FactConfig
+from daemon.config.clusters import PolicyConfig, RelayConfig, SourceConfig
 from daemon.config.load import Loaded, find_file, load_config, read_config
 from daemon.config.model import Config, KafkaConfig
 from daemon.config.problem import Problem
-from daemon.config.replication import PolicyConfig, RelayConfig, SourceConfig
 
 
 __all__ = [

@@ -10,9 +10,9 @@ from collections import defaultdict
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from daemon.config.flat import FlatRulesConfig
-from daemon.config.keylog import KeylogConfig
 from daemon.config.problem import Problem
+from daemon.flat.settings import FlatRulesConfig
+from daemon.keys.settings import KeylogConfig
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import refused
-from daemon.secrecy import names_secret
+from daemon.process.redaction import names_secret
 
 
 SECRET_BYTES_MAX: Final = 64 * 1024

@@ -13,7 +13,7 @@ from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
 from daemon.config.model import Config
 from daemon.config.problem import Problem
-from daemon.secrecy import Redactor, names_secret
+from daemon.process.redaction import Redactor, names_secret
 from state.errors import ConfigError
 
 

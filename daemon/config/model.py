@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from daemon.config.catalog import CatalogConfig, FactConfig
+from daemon.catalog.settings import CatalogConfig, FactConfig
+from daemon.config.clusters import PolicyConfig, SourceConfig, TargetConfig
 from daemon.config.fields import Bootstrap, Name, Options, Secret, Topic
-from daemon.config.flat import FlatConfig
-from daemon.config.keylog import KeylogConfig
-from daemon.config.mining import MiningConfig
 from daemon.config.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
-from daemon.config.replication import PolicyConfig, SourceConfig, TargetConfig
 from daemon.config.section import Section
+from daemon.flat.settings import FlatConfig
+from daemon.keys.mining_settings import MiningConfig
+from daemon.keys.settings import KeylogConfig
 
 
 class KafkaConfig(Section):

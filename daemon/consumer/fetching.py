@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from daemon.broker import BrokerSettings, kafka_failure
 from daemon.consumer.settings import ConsumerSettings, Fetched
-from daemon.topic import PARTITION
+from daemon.kafka.broker import BrokerSettings, kafka_failure
+from daemon.kafka.topic import PARTITION
 from state.errors import KafkaUnavailable
 
 

@@ -10,16 +10,16 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from daemon.projection import ProjectionStatus
+from daemon.consumer.projection import ProjectionStatus
 from state.errors import Inconsistent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from daemon.consumer.projection import Projection
     from daemon.consumer.reading import Batch, TopicReader
-    from daemon.lifeline import Lifeline
-    from daemon.projection import Projection
+    from daemon.process.heartbeat import Lifeline
     from state.positions import Position
 
 

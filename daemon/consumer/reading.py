@@ -34,8 +34,8 @@ from state.positions import Position, Step
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.broker import BrokerSettings
-    from daemon.topic import Topic
+    from daemon.kafka.broker import BrokerSettings
+    from daemon.kafka.topic import Topic
     from handlers.events import Event
 
 

@@ -1,6 +1,6 @@
 """Where in the topic a position lies, whatever has happened to the topic meanwhile.
 
-Nothing about offsets is stored. The place is searched by event id (``daemon.probe``), which takes a fraction of a second; after
+Nothing about offsets is stored. The place is searched by event id (``daemon.kafka.offset_search``), which takes a fraction of a second; after
 a restart of the loop the remembered one is tried first. Formats without event ids have no other name for a place than the
 offset: there position n means "offset n comes next", and a topic that was cut or made anew is a loss that is told.
 """
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
-from daemon.probe import Probe, find, is_at, next_record
+from daemon.kafka.offset_search import Probe, find, is_at, next_record
 from handlers.decoding import Format, recognise
 from handlers.decoding.messages import read_object
 from state.errors import BadInput, GapDetected, KafkaUnavailable, NotFound
 
 
 if TYPE_CHECKING:
-    from daemon.broker import BrokerSettings
-    from daemon.topic import Topic, Watermarks
+    from daemon.kafka.broker import BrokerSettings
+    from daemon.kafka.topic import Topic, Watermarks
     from state.positions import Position
 
 

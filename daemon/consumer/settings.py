@@ -85,7 +85,7 @@ class Filler(Protocol):
 
 
 class Letters(Protocol):
-    """Where records go that cannot be used; see ``daemon.deadletter``."""
+    """Where records go that cannot be used; see ``daemon.kafka.dead_letters``."""
 
     def put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
         """Keep ``record``; it is safe when this returns. Raises KafkaUnavailable."""

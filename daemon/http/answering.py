@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.responses import Response
 
-from daemon.requests import failure
+from daemon.process.inbox import failure
 from state.errors import BadInput, NotFound, Refused, TidelineError
 
 

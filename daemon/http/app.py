@@ -18,10 +18,10 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.http.flat import flat_routes
-from daemon.http.page import status_page
-from daemon.http.partitions import partition_routes
-from daemon.http.timelines import timeline_routes
+from daemon.flat.routes import flat_routes
+from daemon.partitions.routes import partition_routes
+from daemon.status.page import status_page
+from daemon.timelines.routes import timeline_routes
 
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
-    from daemon.flat_tables import FlatAnswers
-    from daemon.partitions import PartitionAnswers
-    from daemon.status import DaemonStatus
-    from daemon.timelines import TimelineAnswers
+    from daemon.flat.tables import FlatAnswers
+    from daemon.partitions.answers import PartitionAnswers
+    from daemon.status.model import DaemonStatus
+    from daemon.timelines.answers import TimelineAnswers
 
 
 _HEADERS: Final = {

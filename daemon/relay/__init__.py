@@ -12,10 +12,10 @@ started again with growing pauses.
 
 from __future__ import annotations
 
-from daemon.relay.commits import Connect
 from daemon.relay.loop import Relay, outbox_of
-from daemon.relay.outbox import Outbox, Outgoing
 from daemon.relay.settings import NotificationLog, RelaySettings, RelayStatus, StartAt
+from daemon.sources.commits import Connect
+from daemon.sources.outbox import Outbox, Outgoing
 
 
 __all__ = [

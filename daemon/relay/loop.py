@@ -6,21 +6,21 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from daemon.probe import Probe
-from daemon.relay.outbox import Outbox
+from daemon.kafka.offset_search import Probe
 from daemon.relay.publisher import Publisher
 from daemon.relay.resuming import Start, StoredPosition, resume
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.tailing import Tail
+from daemon.sources.outbox import Outbox
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, TidelineError, Transient
 
 
 if TYPE_CHECKING:
-    from daemon.broker import BrokerSettings
-    from daemon.lifeline import Lifeline
-    from daemon.relay.commits import Connect
-    from daemon.topic import Topic
+    from daemon.kafka.broker import BrokerSettings
+    from daemon.kafka.topic import Topic
+    from daemon.process.heartbeat import Lifeline
+    from daemon.sources.commits import Connect
     from state.store import Store
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from daemon.broker import BrokerSettings, kafka_failure
-from daemon.topic import PARTITION, TopicSettings
+from daemon.kafka.broker import BrokerSettings, kafka_failure
+from daemon.kafka.topic import PARTITION, TopicSettings
 from handlers.failpoints import failpoint
 from state.errors import KafkaUnavailable, TidelineError
 from state.positions import Position
@@ -24,8 +24,8 @@ from state.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.relay.outbox import Outgoing
     from daemon.relay.settings import RelaySettings
+    from daemon.sources.outbox import Outgoing
 
 
 _QUEUE_RECORDS: Final = 20_000

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from daemon.probe import Located, Records, last_record
+from daemon.kafka.offset_search import Located, Records, last_record
 from handlers.failpoints import failpoint
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.positions import Position
 
 
 if TYPE_CHECKING:
-    from daemon.relay.outbox import Outbox, Outgoing
     from daemon.relay.settings import StartAt
+    from daemon.sources.outbox import Outbox, Outgoing
     from state.store import Store
 
 

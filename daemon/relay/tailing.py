@@ -19,11 +19,11 @@ from state.errors import GapDetected, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.lifeline import Lifeline
-    from daemon.relay.outbox import Outbox, Outgoing
+    from daemon.process.heartbeat import Lifeline
     from daemon.relay.publisher import Publisher
     from daemon.relay.resuming import Start, StoredPosition
     from daemon.relay.settings import RelaySettings, RelayStatus
+    from daemon.sources.outbox import Outbox, Outgoing
 
 
 class Pace:

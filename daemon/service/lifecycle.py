@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.asking import STATUS_FILE
-from daemon.flat_tables import FlatAnswers
+from daemon.catalog.loop import build_catalog
+from daemon.flat.loop import build_flat
+from daemon.flat.tables import FlatAnswers
 from daemon.http.app import Views, build_app
 from daemon.http.server import HttpServer, write_atomically
-from daemon.lock import state_lock
-from daemon.logs import LogSettings, configure_logs
-from daemon.metrics import Metrics
-from daemon.partitions import PartitionAnswers
-from daemon.reporting import FlatPart, MiningPart, ProjectionPart, Reporter, SourcePart
-from daemon.service.catalog import build_catalog
-from daemon.service.flat import build_flat
-from daemon.service.mining import build_mining
-from daemon.service.replicas import build_replication
-from daemon.service.sources import source_part
-from daemon.signals import stop_signals
-from daemon.supervisor import Job, Supervisor
-from daemon.timelines import TimelineAnswers
-from daemon.verdicts import Backoff
+from daemon.keys.mining_loop import build_mining
+from daemon.partitions.answers import PartitionAnswers
+from daemon.process.lock import state_lock
+from daemon.process.logs import LogSettings, configure_logs
+from daemon.process.retry_policy import Backoff
+from daemon.process.signals import stop_signals
+from daemon.process.supervisor import Job, Supervisor
+from daemon.relay.assembly import source_part
+from daemon.replica.loop import build_replication
+from daemon.service.metrics import Metrics
+from daemon.status.client import STATUS_FILE
+from daemon.status.collector import FlatPart, MiningPart, ProjectionPart, Reporter, SourcePart
+from daemon.timelines.answers import TimelineAnswers
 
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config import Config
-    from daemon.partitions import PartitionView
-    from daemon.status import DaemonStatus
-    from daemon.timelines import TimelineView
+    from daemon.partitions.answers import PartitionView
+    from daemon.status.model import DaemonStatus
+    from daemon.timelines.answers import TimelineView
 
 
 log = structlog.get_logger(__name__)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import Endpoints
 
 
-TIDELINE: Final = (sys.executable, "-m", "daemon.cli")
+TIDELINE: Final = (sys.executable, "-m", "daemon")
 START_S: Final = 30.0
 STOP_S: Final = 30.0
 

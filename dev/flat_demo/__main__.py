@@ -60,7 +60,7 @@ def main() -> int:
 def _step(console: Console, title: str, arguments: list[str]) -> bool:
     console.rule(f"[bold]{title}")
     console.print(f"[dim]$ tideline {' '.join(arguments)} -c {CONFIG}")
-    command = [sys.executable, "-m", "daemon.cli", *arguments, "--config", str(CONFIG)]
+    command = [sys.executable, "-m", "daemon", *arguments, "--config", str(CONFIG)]
     return subprocess.run(command, check=False).returncode == 0
 
 

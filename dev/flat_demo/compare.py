@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from daemon.config import load_config
-from daemon.flat_settings import flat_settings
-from daemon.flat_tables import FlatAnswers
-from daemon.http.flat_page import flat_page
+from daemon.flat.driver_settings import flat_settings
+from daemon.flat.page import flat_page
+from daemon.flat.tables import FlatAnswers
 from state.columns.slots import RESCUED
-from streaming.own_catalog import conf_of
-from streaming.session import start
+from streaming.driver.local_catalog import conf_of
+from streaming.driver.session import start
 from streaming.settings import SparkSettings
 
 

@@ -25,8 +25,8 @@ from streaming.table.hours import version_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streaming.storage import Storage
     from streaming.table.port import FlatTable
+    from streaming.table.storage import Storage
 
 
 DIRECTORIES_MAX: Final = 200

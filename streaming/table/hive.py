@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore import Metastore
     from handlers.structs import Partition, Table
-    from streaming.storage import Storage
+    from streaming.table.storage import Storage
 
 
 _UNCOUNTED: Final = {"DO_NOT_UPDATE_STATS": "true"}

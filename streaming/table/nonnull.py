@@ -28,8 +28,8 @@ from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from streaming.storage import Found, Storage
     from streaming.table.port import HourPartition
+    from streaming.table.storage import Found, Storage
 
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-"

@@ -22,7 +22,7 @@ from streaming.table.stored import StoredTable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from streaming.storage import Storage
+    from streaming.table.storage import Storage
 
 
 _API: Final = "org.apache.hadoop.hive.metastore.api"

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from state.columns.slots import Layout
-    from streaming.storage import Storage
     from streaming.table.catalog import Catalog
     from streaming.table.hours import HourColumns
     from streaming.table.port import HourPartition, TableState
+    from streaming.table.storage import Storage
 
 
 _FIXED: Final = {

@@ -6,15 +6,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from daemon.status import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
-from daemon.supervisor import Job, Supervisor
-from daemon.verdicts import Backoff
+from daemon.process.retry_policy import Backoff
+from daemon.process.supervisor import Job, Supervisor
+from daemon.status.model import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.lifeline import Lifeline
+    from daemon.process.heartbeat import Lifeline
 
 
 T = TypeVar("T")

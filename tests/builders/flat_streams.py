@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
-from streaming.assembly import assembled
-from streaming.driver import Driver
-from streaming.schema import quoted
+from streaming.driver.assembly import assembled
+from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
+from streaming.split.schema import quoted
 from tests.builders.object_stores import orc_files
 
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from streaming.assembly import Assembly
-    from streaming.maintenance import Upkeep
+    from streaming.driver.assembly import Assembly
+    from streaming.upkeep.maintenance import Upkeep
 
 
 def key(text: str) -> KeyPath:

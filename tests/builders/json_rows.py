@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
-from streaming.schema import quoted
-from streaming.split import MALFORMED, split
+from streaming.split.schema import quoted
+from streaming.split.splitter import MALFORMED, split
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from state.errors import FileLost
-from streaming.storage import Found
+from streaming.table.storage import Found
 
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LocalStorage:
-    """``streaming.storage.Storage``; paths are absolute or ``file:`` URIs."""
+    """``streaming.table.storage.Storage``; paths are absolute or ``file:`` URIs."""
 
     def list(self, directory: str) -> Sequence[Found]:
         place = _path(directory)

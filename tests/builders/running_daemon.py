@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from daemon.asking import last_known
+from daemon.status.client import last_known
 from state.errors import TidelineError
 from tests.builders.daemons import DEADLINE_S, first_that
 from tests.builders.tideline_process import COMMAND, kafka_settings, tideline, write_config
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from daemon.status import DaemonStatus, ProjectionView
+    from daemon.status.model import DaemonStatus, ProjectionView
     from dev.stack.endpoints import ClusterEndpoints
 
 

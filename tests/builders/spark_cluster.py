@@ -13,7 +13,7 @@ import pyspark
 
 from dev.stack.ports import free_port
 from dev.stack.process import Component
-from streaming import session
+from streaming.driver import session
 
 
 if TYPE_CHECKING:

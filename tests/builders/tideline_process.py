@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-COMMAND = [sys.executable, "-c", "from daemon.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from daemon.service.command_line import main; main()"]
 COMMAND_TIMEOUT_S = 60.0
 
 

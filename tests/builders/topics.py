@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from daemon.consumer.fetching import Taken
 from daemon.consumer.seeking import Sought
 from daemon.consumer.settings import Fetched
-from daemon.probe import Located, find, next_record
+from daemon.kafka.offset_search import Located, find, next_record
+from daemon.kafka.topic import Watermarks
 from daemon.relay import Outbox, RelaySettings
-from daemon.topic import Watermarks
 from handlers.decoding import Record, peek
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
@@ -125,7 +125,7 @@ class ListedFetcher:
 
 
 class ListedLetters:
-    """Stands for ``daemon.deadletter.DeadLetters``."""
+    """Stands for ``daemon.kafka.dead_letters.DeadLetters``."""
 
     def __init__(self) -> None:
         self.put_in: list[tuple[Fetched, BadInput, int | None]] = []

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dev.stack.jars import class_path, read_lock
-from streaming import commands
-from streaming.progress import lines_to
+from streaming.driver import commands
+from streaming.driver.progress import lines_to
 from streaming.settings import KafkaSource, SparkSettings
 from tests.builders.flat_streams import Stream, rules
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from daemon.broker import BrokerSettings
+from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings
-from daemon.topic import Topic, TopicSettings
 from state.store.sqlite import SqliteStore
 from tests.builders.relay import Line, ListedLog, commit, ddl, write
 

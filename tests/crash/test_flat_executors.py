@@ -21,7 +21,7 @@ import pyspark
 import pytest
 import yaml
 
-from daemon.child import Child
+from daemon.process.child import Child
 from dev.stack.jars import class_path, read_lock
 from handlers.metastore import Metastore
 from handlers.structs import Database
@@ -109,7 +109,7 @@ class OnCluster(Killed):
         """Return a command, its configuration written as the table stands now."""
         path = self.commands / "tideline.yaml"
         path.write_text(yaml.safe_dump(self.configuration()))
-        return [sys.executable, "-m", "daemon.cli", "split", word, "events", *options, "-c", str(path)]
+        return [sys.executable, "-m", "daemon", "split", word, "events", *options, "-c", str(path)]
 
     def configuration(self) -> dict[str, Any]:
         feed, events = self.source, self.commands / "spark-events"

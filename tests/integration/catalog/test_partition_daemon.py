@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.cli import call
+from daemon.service.command_line import call
 from handlers.metastore import Metastore
 from tests.builders.catalog import catalog_settings
 from tests.builders.hive_tables import a_partition, a_table

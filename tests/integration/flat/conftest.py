@@ -12,9 +12,9 @@ import pytest
 from dev.stack.jars import class_path, read_lock
 from handlers.files.paths import Location, parse
 from handlers.metastore import Metastore
-from streaming.storage import HadoopStorage
 from streaming.table.hive import hive_table
 from streaming.table.spark import SparkCatalog
+from streaming.table.storage import HadoopStorage
 from streaming.table.stored import StoredTable
 from tests.builders.object_stores import TestStore, hadoop_jars
 from tests.builders.spark_sessions import spark_with_metastore

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.config.flat import FlatConfig, FlatRulesConfig
-from daemon.keys import decide, key_answer
-from daemon.keys_text import keys_text
+from daemon.flat.settings import FlatConfig, FlatRulesConfig
+from daemon.keys.answers import decide, key_answer
+from daemon.keys.text import keys_text
 from streaming.keylog.log import KeyLog
 from streaming.mining.miner import Miner
 from streaming.mining.sources import mine

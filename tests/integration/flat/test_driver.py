@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.types import ColumnType
-from streaming.driver import Driver
+from streaming.driver.run import Driver
 from streaming.settings import Sealing
 from tests.builders.flat_streams import Stream, rules
 
@@ -18,7 +18,7 @@ from tests.builders.flat_streams import Stream, rules
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streaming.progress import StopReason
+    from streaming.driver.progress import StopReason
 
 
 HOUR_S = 3_600

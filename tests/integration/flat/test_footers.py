@@ -8,7 +8,7 @@ import pytest
 
 from state.columns.types import NOTHING, Evidence, integers
 from state.errors import FilesUnavailable, StateCorrupt
-from streaming.footers import EMPTY, ColumnFooter, Footer, FooterReader, Kind
+from streaming.batch.footers import EMPTY, ColumnFooter, Footer, FooterReader, Kind
 
 
 if TYPE_CHECKING:

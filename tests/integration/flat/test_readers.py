@@ -15,10 +15,10 @@ import pytest
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
-from streaming.storage import HadoopStorage
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.nonnull import counted, data_files, retained_nonnull
 from streaming.table.oldnames import OldName, collapsed
+from streaming.table.storage import HadoopStorage
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
 
 

@@ -14,7 +14,7 @@ from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from state.errors import ConfigError
-from streaming.split import NEEDED, split
+from streaming.split.splitter import NEEDED, split
 from tests.builders.columns import a_key
 from tests.builders.components import or_skipped
 from tests.builders.json_rows import layout_of, mutated, told, webhooks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.errors import FileLost
-from streaming.storage import Found, HadoopStorage
+from streaming.table.storage import Found, HadoopStorage
 from tests.builders.spark_sessions import copy_file
 
 

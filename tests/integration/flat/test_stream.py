@@ -11,9 +11,9 @@ import pytest
 
 from state.columns.types import ColumnType
 from state.errors import Inconsistent
-from streaming.backfill import backfill
+from streaming.batch.staging import Stager
 from streaming.settings import Publishing, Sealing
-from streaming.staging import Stager
+from streaming.upkeep.backfill import backfill
 from tests.builders.flat_streams import Stream, key, rules
 from tests.builders.spark_sessions import copy_file
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from daemon.consumer import follow
-from daemon.letterbox import LetterBox, Outcome
+from daemon.kafka.dead_letter_reader import LetterBox, Outcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.positions import Position
@@ -266,7 +266,7 @@ def test_a_letter_of_a_format_without_event_ids_is_sent_again_once_it_is_readabl
 
 
 def _raw(stream: Stream) -> Iterator[tuple[int, bytes]]:
-    from daemon.probe import Probe
+    from daemon.kafka.offset_search import Probe
 
     with Probe(stream.broker, stream.name) as probe:
         marks = probe.watermarks()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.probe import Probe, find, last_record
+from daemon.kafka.offset_search import Probe, find, last_record
 from state.errors import KafkaUnavailable, NotFound
 from state.positions import Position
 

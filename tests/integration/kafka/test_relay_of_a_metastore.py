@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.process.retry_policy import Backoff
+from daemon.process.supervisor import Job, Supervisor
 from daemon.relay import Relay, RelaySettings
-from daemon.supervisor import Job, Supervisor
-from daemon.verdicts import Backoff
 from dev.stack.hive import Metastore as MetastoreProcess
 from handlers.metastore import Metastore
 from state.errors import MetastoreUnavailable

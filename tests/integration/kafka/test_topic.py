@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported without saying so
 
-from daemon.broker import BrokerSettings
-from daemon.topic import Topic, TopicSettings, Watermarks
+from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.topic import Topic, TopicSettings, Watermarks
 from state.errors import ConfigError, KafkaUnavailable, NotFound
 from tests.builders.relay import ddl
 

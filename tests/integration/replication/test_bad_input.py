@@ -12,11 +12,11 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from daemon.broker import BrokerSettings
 from daemon.consumer import ConsumerSettings, TopicReader, follow
-from daemon.deadletter import DeadLetters
-from daemon.letterbox import LetterBox
-from daemon.topic import Topic, TopicSettings
+from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.dead_letter_reader import LetterBox
+from daemon.kafka.dead_letters import DeadLetters
+from daemon.kafka.topic import Topic, TopicSettings
 from dev.stack.sql import Session
 from handlers.decoding import decode, encode
 from handlers.events import TxnCommitted
@@ -29,7 +29,7 @@ from tests.builders.small_workload import ACID, create_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.projection import ProjectionStatus
+    from daemon.consumer.projection import ProjectionStatus
     from dev.stack.endpoints import ClusterEndpoints
     from handlers.decoding import Record
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.catalog.rules import facts_of, rules_of
 from daemon.config import Config, read_config
-from daemon.service.catalog_rules import facts_of, rules_of
-from daemon.service.partitions import partition_follower
+from daemon.partitions.actions import partition_follower
 from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.seen import TableSeen, partition_named
 from state.errors import MalformedEvent

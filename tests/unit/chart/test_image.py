@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 import yaml
 
-from daemon.cli import call
+from daemon.service.command_line import call
 from dev.stack.errors import Missing
 from dev.stack.repository import repository_root
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from daemon.broker import BrokerSettings
 from daemon.consumer import ConsumerSettings, TopicReader
 from daemon.consumer import reading as reading_module
+from daemon.kafka.broker import BrokerSettings
 from tests.builders.topics import ListedFetcher, ListedLetters, ListedSeeker, ListedTopic
 
 

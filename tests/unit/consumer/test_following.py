@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.consumer import follow
-from daemon.projection import ProjectionStatus
+from daemon.consumer.projection import ProjectionStatus
 from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.relay import Line, ListedLog, ddl

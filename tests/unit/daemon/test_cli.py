@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.cli import call
-from daemon.cli.failures import failure_lines
 from daemon.http.server import write_atomically
+from daemon.service.command_line import call
+from daemon.terminal.failures import failure_lines
 from state.errors import ConfigError, GapDetected
 from tests.builders.daemons import daemon_status
 
@@ -138,7 +138,7 @@ def test_dead_letters_want_a_broker(config: Path, capsys: pytest.CaptureFixture[
 def test_help_loads_nothing_heavy() -> None:
     code = """
 import sys
-from daemon.cli import call
+from daemon.service.command_line import call
 call(["--help"])
 heavy = {"pydantic", "structlog", "confluent_kafka", "hmsclient", "pyarrow", "uvicorn", "prometheus_client"} & set(sys.modules)
 sys.exit(str(sorted(heavy)) if heavy else 0)

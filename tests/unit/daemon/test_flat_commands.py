@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from daemon.cli import tideline
-from daemon.flat_news import DriverNews
-from daemon.flat_program import Order, hour_named, hours_between, run_driver, spark_commands
-from daemon.flat_text import backfill_text, event_text, plan_answer, plan_text, upkeep_text
-from daemon.flat_view import keeping_view, view_name, write_view
+from daemon.flat.driver_program import Order, hour_named, hours_between, run_driver, spark_commands
+from daemon.flat.progress import DriverNews
+from daemon.flat.text import backfill_text, event_text, plan_answer, plan_text, upkeep_text
+from daemon.flat.view import keeping_view, view_name, write_view
+from daemon.service.command_line import tideline
 from state.columns.changes import Change, ChangeKind, Evolution
 from state.columns.demand import Demand
 from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
-from streaming.backfill import Backfilled
-from streaming.evolving import Outlook
-from streaming.maintenance import Upkeep
-from streaming.progress import lines_to
+from streaming.batch.evolving import Outlook
+from streaming.driver.progress import lines_to
+from streaming.upkeep.backfill import Backfilled
+from streaming.upkeep.maintenance import Upkeep
 from tests.builders.flat_drivers import progress
 from tests.builders.flat_streams import Stream, key, rules
 
@@ -153,7 +153,7 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
             event_time: {{key: t}}
         state: {{dir: {tmp_path}/state}}
     """)
-    monkeypatch.setattr("daemon.flat_program.spark_commands", FakeCommands)
+    monkeypatch.setattr("daemon.flat.driver_program.spark_commands", FakeCommands)
 
     def run(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(tideline, ["split", *arguments, "-c", str(config)])
@@ -230,7 +230,7 @@ def test_a_view_is_written_once_per_version_and_its_failure_stops_nobody(
             raise failures.pop()
         return {}
 
-    monkeypatch.setattr("daemon.flat_view.write_view", write)
+    monkeypatch.setattr("daemon.flat.view.write_view", write)
     told: list[Mapping[str, Any]] = []
     tell = keeping_view(Stream.of_directory(tmp_path, "db", rules("a")).settings, "old", told.append)
     for version in (3, 3, 3, 4):
@@ -247,7 +247,7 @@ def test_a_view_needs_a_metastore(tmp_path: Path) -> None:
 
 
 def test_a_view_is_named_after_its_table_where_nothing_else_is_said() -> None:
-    from daemon.config.flat import FlatConfig
+    from daemon.flat.settings import FlatConfig
 
     assert view_name(FlatConfig(table="web.events_flat", raw_table="web.raw")) == "events_flat_compat"
     assert view_name(FlatConfig(table="web.events_flat", raw_table="web.raw", view="old")) == "old"

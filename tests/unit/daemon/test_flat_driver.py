@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from daemon.child import EVENT_BYTES_MAX, Child, Lines
-from daemon.flat_metrics import FlatMeasures, FlatMetrics
-from daemon.secrecy import Redactor
-from daemon.service.flat import DriverLoop
-from daemon.supervisor import Job, LoopState
+from daemon.flat.loop import DriverLoop
+from daemon.flat.metrics import FlatMeasures, FlatMetrics
+from daemon.process.child import EVENT_BYTES_MAX, Child, Lines
+from daemon.process.redaction import Redactor
+from daemon.process.supervisor import Job, LoopState
 from state.errors import ConfigError
 from tests.builders.daemons import Scripted, eventually, supervise
 from tests.builders.flat_drivers import literal, program, progress
@@ -31,7 +31,7 @@ from tests.builders.flat_drivers import literal, program, progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.supervisor import Supervisor
+    from daemon.process.supervisor import Supervisor
 
 
 WAITS = "\ntime.sleep(600)"
@@ -253,7 +253,7 @@ def test_a_program_that_is_not_there_is_a_wrong_setting() -> None:
 def test_a_driver_ends_with_its_starter_and_takes_its_children_along(tmp_path: Path) -> None:
     child = textwrap.dedent(f"""
         import subprocess, sys, time
-        from daemon.leash import end_with_starter
+        from daemon.process.parent_watch import end_with_starter
         end_with_starter()
         java = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE)
         open({str(tmp_path / "java")!r}, "w").write(str(java.pid))

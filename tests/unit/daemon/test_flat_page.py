@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 
 from daemon.config import Config
-from daemon.flat_tables import FlatAnswers
+from daemon.flat.tables import FlatAnswers
 from daemon.http.app import Views, build_app
 from daemon.http.markup import bar, percent_text, text
-from daemon.metrics import Metrics
-from daemon.status import FlatStatus
+from daemon.service.metrics import Metrics
+from daemon.status.model import FlatStatus
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.snapshots import FlatChange, FlatTable, save_table

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon import flat_cluster
 from daemon.config import Config, KafkaConfig, Loaded, read_config
-from daemon.flat_settings import flat_settings, java_client
+from daemon.flat import cluster
+from daemon.flat.driver_settings import flat_settings, java_client
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import ConfigError
@@ -192,7 +192,7 @@ def test_a_driver_with_executors_is_reachable_and_owns_them(
 ) -> None:
     namespace = tmp_path / "namespace"
     namespace.write_text("prod\n")
-    monkeypatch.setattr(flat_cluster, "NAMESPACE_FILE", namespace)
+    monkeypatch.setattr(cluster, "NAMESPACE_FILE", namespace)
     monkeypatch.setattr(socket, "gethostname", lambda: "tideline-0")
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.1.2.3")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

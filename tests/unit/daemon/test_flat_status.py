@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config import Config
-from daemon.flat_news import DriverNews
-from daemon.metrics import Metrics
-from daemon.reporting import FlatPart, Reporter
+from daemon.flat.progress import DriverNews
+from daemon.process.supervisor import Job
 from daemon.service.lifecycle import build_parts
-from daemon.status import DaemonStatus, FlatStatus
-from daemon.status_text import status_text
-from daemon.supervisor import Job
+from daemon.service.metrics import Metrics
+from daemon.status.collector import FlatPart, Reporter
+from daemon.status.model import DaemonStatus, FlatStatus
+from daemon.status.text import status_text
 from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
 from tests.builders.flat_drivers import progress
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.asking import ask_daemon, last_known
 from daemon.http.app import Views, build_app
 from daemon.http.server import HttpServer, write_atomically
-from daemon.metrics import Metrics
-from daemon.status import DaemonStatus
+from daemon.service.metrics import Metrics
+from daemon.status.client import ask_daemon, last_known
+from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
 from tests.builders.daemons import daemon_status
 from tests.builders.http_asking import asked, served

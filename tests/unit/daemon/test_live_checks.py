@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config import Config
-from daemon.live_checks import duration_s, live_problems
+from daemon.sources.checks import duration_s, live_problems
 from handlers.metastore import Generation
 from state.errors import MetastoreUnavailable, Refused
 
@@ -72,7 +72,7 @@ def config() -> Config:
 
 
 def with_source(monkeypatch: pytest.MonkeyPatch) -> Config:
-    monkeypatch.setattr("daemon.live_checks._topic", lambda *_: iter(()))
+    monkeypatch.setattr("daemon.sources.checks._topic", lambda *_: iter(()))
     sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t"}}
     return Config.model_validate({**config().model_dump(), "sources": sources})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config import Config
-from daemon.live_flat import flat_problems
+from daemon.flat.checks import flat_problems
 from handlers.metastore import Generation
 from state.errors import MetastoreUnavailable, NotFound
 

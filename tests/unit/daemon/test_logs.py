@@ -13,8 +13,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.logs import LogSettings, Repeats, configure_logs
-from daemon.secrecy import MASK, Redactor, names_secret
+from daemon.process.logs import LogSettings, Repeats, configure_logs
+from daemon.process.redaction import MASK, Redactor, names_secret
 
 
 Written = Callable[[], list[dict[str, Any]]]

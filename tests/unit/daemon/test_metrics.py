@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from daemon.metrics import TYPES_MAX, Metrics, ReplicationMeasures
+from daemon.service.metrics import TYPES_MAX, Metrics, ReplicationMeasures
 from tests.builders.daemons import daemon_status
 
 

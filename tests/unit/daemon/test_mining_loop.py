@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from daemon.asking import last_known
-from daemon.mining_metrics import MiningMetrics
-from daemon.service.mining import MinerLoop
-from daemon.status import DaemonStatus, MinedSource, MiningStatus
-from daemon.status_text import status_text
-from daemon.supervisor import Job, LoopState
+from daemon.keys.metrics import MiningMetrics
+from daemon.keys.mining_loop import MinerLoop
+from daemon.process.supervisor import Job, LoopState
+from daemon.status.client import last_known
+from daemon.status.model import DaemonStatus, MinedSource, MiningStatus
+from daemon.status.text import status_text
 from state.errors import TidelineError
 from streaming.keylog.asked import asked_keys
 from streaming.keylog.log import KeyLog
@@ -31,7 +31,7 @@ from tests.builders.flat_drivers import literal, program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.supervisor import Supervisor
+    from daemon.process.supervisor import Supervisor
 
 
 WAITS = "\ntime.sleep(600)"
@@ -196,7 +196,7 @@ def mining_daemon(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         f"  sources: {{reports: {{kind: sql-files, path: {tmp_path}/sql, user: ann}}}}\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "daemon.cli", "run", "-c", str(config)],
+        [sys.executable, "-m", "daemon", "run", "-c", str(config)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

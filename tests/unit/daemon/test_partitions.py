@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.asking import fetch
 from daemon.http.app import Views, build_app
-from daemon.metrics import Metrics
-from daemon.partition_client import RemotePartitions
-from daemon.partition_metrics import PartitionMeasures
-from daemon.partition_text import check_text, count_text, explain_text, filter_text, listing_text
-from daemon.partitions import FilterQuestion, KnownPartitions, PartitionAnswers, PartitionView, plain
+from daemon.partitions.answers import FilterQuestion, KnownPartitions, PartitionAnswers, PartitionView, plain
+from daemon.partitions.client import RemotePartitions
+from daemon.partitions.metrics import PartitionMeasures
+from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
+from daemon.service.metrics import Metrics
+from daemon.status.client import fetch
 from handlers.catalog.partitions import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.rules import PartitionRules

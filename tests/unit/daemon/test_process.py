@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.asking import last_known
+from daemon.status.client import last_known
 from state.errors import TidelineError
 from tests.builders.daemons import DEADLINE_S, eventually
 from tests.builders.tideline_process import daemon, running
@@ -79,8 +79,8 @@ def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, 
 HANGING = """
 import sys, time
 import daemon.service.lifecycle as lifecycle
-from daemon.cli import call
-from daemon.supervisor import Job
+from daemon.service.command_line import call
+from daemon.process.supervisor import Job
 lifecycle.build_parts = lambda *_, **__: lifecycle.Parts((Job("hangs", lambda _: time.sleep(600)),), (), ())
 sys.exit(call(["run", "-c", sys.argv[1]]))
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.requests import KEPT_S, REQUEST_BYTES_MAX, Inbox, ask, failure, remote_error
+from daemon.process.inbox import KEPT_S, REQUEST_BYTES_MAX, Inbox, ask, failure, remote_error
 from state.errors import BadInput, ConfigError, NotFound, Refused, Transient
 
 

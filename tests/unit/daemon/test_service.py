@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config import Config
-from daemon.metrics import Metrics
-from daemon.service.late import Late
+from daemon.process.lazy_loop import Late
+from daemon.process.supervisor import Job, LoopState
+from daemon.relay.assembly import broker_settings, relay_settings, source_topic
+from daemon.replica.loop import handler_policy
 from daemon.service.lifecycle import build_parts
-from daemon.service.replicas import handler_policy
-from daemon.service.sources import broker_settings, relay_settings, source_topic
-from daemon.supervisor import Job, LoopState
+from daemon.service.metrics import Metrics
 from state.errors import ConfigError, StateCorrupt
 from tests.builders.daemons import Scripted, eventually, supervise
 

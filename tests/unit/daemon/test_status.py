@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.projection import ProjectionStatus
+from daemon.consumer.projection import ProjectionStatus
+from daemon.process.supervisor import Job
 from daemon.relay import RelayStatus
-from daemon.reporting import ProjectionPart, Reporter, SourcePart
-from daemon.status import DaemonStatus, ProjectionView
-from daemon.status_text import bytes_text, duration_text, number_text, status_text
-from daemon.supervisor import Job
+from daemon.status.collector import ProjectionPart, Reporter, SourcePart
+from daemon.status.model import DaemonStatus, ProjectionView
+from daemon.status.text import bytes_text, duration_text, number_text, status_text
 from state.errors import GapDetected, MalformedEvent
 from state.positions import Position
 from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
 
 
 if TYPE_CHECKING:
-    from daemon.supervisor import Supervisor
+    from daemon.process.supervisor import Supervisor
 
 
 GOLDEN = """\

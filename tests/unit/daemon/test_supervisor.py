@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.supervisor import Job, LoopState
-from daemon.verdicts import Backoff, Verdict, verdict
+from daemon.process.retry_policy import Backoff, Verdict, verdict
+from daemon.process.supervisor import Job, LoopState
 from state.errors import (
     AmbiguousCall,
     ConfigError,
@@ -30,7 +30,7 @@ from tests.builders.daemons import Scripted, eventually, supervise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.lifeline import Lifeline
+    from daemon.process.heartbeat import Lifeline
 
 
 def hang_until(event: threading.Event) -> Callable[[Lifeline], None]:

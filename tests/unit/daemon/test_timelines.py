@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.asking import fetch
 from daemon.http.app import Views, build_app
-from daemon.metrics import Metrics
-from daemon.timeline_client import RemoteTimelines
-from daemon.timeline_text import check_text, cover_text, latest_text, listing_text, show_text
-from daemon.timelines import CoverQuestion, Known, TimelineAnswers, TimelineView
+from daemon.service.metrics import Metrics
+from daemon.status.client import fetch
+from daemon.timelines.answers import CoverQuestion, Known, TimelineAnswers, TimelineView
+from daemon.timelines.client import RemoteTimelines
+from daemon.timelines.text import check_text, cover_text, latest_text, listing_text, show_text
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
 from state.store.memory import MemoryStore
 from state.timelines.facts import Fact, StorageTable
@@ -128,7 +128,7 @@ def test_the_condition_is_written_as_asked(answers: TimelineAnswers, where: str,
 def test_a_condition_of_a_million_values_is_refused(
     monkeypatch: pytest.MonkeyPatch, answers: TimelineAnswers
 ) -> None:
-    monkeypatch.setattr("daemon.timelines.CONDITION_PARTITIONS_MAX", 1)
+    monkeypatch.setattr("daemon.timelines.answers.CONDITION_PARTITIONS_MAX", 1)
     with pytest.raises(LimitExceeded):
         answers.cover(question(DAYS, where="in"))
     assert answers.cover(question(DAYS, where="between"))["where"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from daemon.broker import BrokerSettings, kafka_failure, translated
+from daemon.kafka.broker import BrokerSettings, kafka_failure, translated
 from daemon.relay.tailing import Pace
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
 

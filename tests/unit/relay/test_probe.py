@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.probe import find, is_at, last_record, next_record
+from daemon.kafka.offset_search import find, is_at, last_record, next_record
 from state.positions import Position
 from tests.builders.topics import ListedTopic
 

@@ -13,7 +13,7 @@ from state.columns.demand import Demand
 from state.columns.observations import HourBook, KeySeen, Observations
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout
-from streaming.evolving import Outlook, now_hour, proven
+from streaming.batch.evolving import Outlook, now_hour, proven
 
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigError
-from streaming.executor import PROGRAM, become, command_from
+from streaming.driver.executor import PROGRAM, become, command_from
 
 
 JARS = Path("/spark/jars")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigError
-from streaming.own_catalog import CATALOG, conf_of, make_directory
+from streaming.driver.local_catalog import CATALOG, conf_of, make_directory
 from tests.builders.flat_settings import SETTINGS
 
 

@@ -7,8 +7,8 @@ import pytest
 from state.columns.observations import HourBook, KeySeen, Observations
 from state.columns.types import ColumnType, integers
 from state.errors import StateCorrupt
-from streaming.plans import KEPT, BatchPlan, BatchRecords, HourCounts, Move, StagedBatch, same_columns
-from streaming.watermark import Watermark
+from streaming.batch.records import KEPT, BatchPlan, BatchRecords, HourCounts, Move, StagedBatch, same_columns
+from streaming.batch.watermark import Watermark
 from tests.builders.flat_streams import key
 from tests.builders.flat_tables import HOUR, a_layout, next_version, retyped
 from tests.builders.local_storage import LocalStorage

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from state.columns.types import ColumnType
-from streaming.fills import counts_of
-from streaming.hardening import begin, pending
-from streaming.held import HeldTable
-from streaming.parameters import HARDENED, TOUCHED, VALUES
-from streaming.plans import HourCounts, Move, StagedBatch
-from streaming.publishing import Publisher
-from streaming.sealing import due, outgrown
+from streaming.batch.promotion import begin, pending
+from streaming.batch.publishing import Publisher
+from streaming.batch.records import HourCounts, Move, StagedBatch
+from streaming.batch.watermark import Watermark
+from streaming.table.fill_rates import counts_of
+from streaming.table.held import HeldTable
 from streaming.table.parameters import LAYOUT_VERSION, SEALED
-from streaming.watermark import Watermark
+from streaming.table.stream_parameters import HARDENED, TOUCHED, VALUES
+from streaming.upkeep.sealing import due, outgrown
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table

@@ -11,10 +11,10 @@ import pytest
 from state.columns.evolution import Change, ChangeKind
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
+from streaming.batch.key_demand import REFRESH_S, KeyLogAsks, asking
 from streaming.keylog.log import KeyLog
 from streaming.keylog.rules import Rule, RuleKind, set_rule
 from streaming.keylog.snapshots import changes_of, flat_table
-from streaming.questions import REFRESH_S, KeyLogAsks, asking
 from streaming.settings import DirectorySource, EventTime, FlatSettings
 from tests.builders.keylogs import RAW, ask
 

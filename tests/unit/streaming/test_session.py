@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import ConfigError
-from streaming import session
+from streaming.driver import session
 from streaming.settings import SparkSettings
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from state.errors import StateCorrupt, TopicReplaced
 from streaming.settings import KafkaSource
-from streaming.source import kafka_options, offsets_of
-from streaming.topics import Topic, TopicGuard
+from streaming.source.reading import kafka_options, offsets_of
+from streaming.source.topic_identity import Topic, TopicGuard
 from tests.builders.local_storage import LocalStorage
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.watermark import Watermark
+from streaming.batch.watermark import Watermark
 
 
 BATCHES = st.lists(

@@ -1,0 +1,8 @@
+"""``python -m daemon``: the command line without its installed script."""
+
+from __future__ import annotations
+
+from daemon.service.command_line import main
+
+
+main()

@@ -1,0 +1,186 @@
+"""``tideline split run | seal | backfill | plan | view``: a flat table's Spark driver, and what is done to a table by hand.
+
+``run`` is what the daemon starts for each flat table; the others need the table to themselves, so the driver has to be stopped
+(``flat.NAME.run: false``, or the daemon stopped), except for ``plan`` and ``view``, which only look.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daemon.terminal.options import config_option, echo_json, json_option
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from daemon.config import Config
+    from daemon.flat.driver_program import Order
+    from streaming.settings import FlatSettings
+
+
+@click.group()
+def split() -> None:
+    """Run, seal, backfill and plan flat tables: JSON events split into typed columns by Spark."""
+
+
+@click.command()
+def executor() -> None:
+    """Be a Spark executor, in a pod that Spark made for a flat table with executors of their own (k8s://…).
+
+    Whom to serve stands in the environment. Spark calls this by itself: the image that has the driver serves its executors.
+    """
+    from streaming.driver.executor import become
+
+    become()
+
+
+@split.command()
+@click.argument("table")
+@click.option("--once", is_flag=True, help="Bring what is there now into the table, then end.")
+@click.option("--progress-fd", type=click.IntRange(3), help="Write events as JSON lines to this descriptor.")
+@config_option
+@json_option
+def run(table: str, once: bool, progress_fd: int | None, config_path: Path | None, as_json: bool) -> None:
+    """Read raw events into the flat TABLE (its db.table, or its name in the configuration), until SIGTERM.
+
+    The first SIGTERM or SIGINT ends it after the batch at hand, the second at once. With --progress-fd it also ends, at once, when
+    its standard input is closed: then whoever started it is gone.
+    """
+    from daemon.flat.driver_program import run_driver
+
+    if progress_fd is not None:
+        from daemon.process.parent_watch import end_with_starter
+        from streaming.driver.progress import lines_to
+
+        end_with_starter()
+        run_driver(lambda: _order(config_path, table), lines_to(progress_fd), once=once)
+    else:
+        run_driver(lambda: _order(config_path, table), _echo_event if as_json else _show_event, once=once)
+
+
+@split.command()
+@click.argument("table")
+@config_option
+@json_option
+def seal(table: str, config_path: Path | None, as_json: bool) -> None:
+    """Do all that is due to the flat TABLE: compact hours, widen columns, drop old hours, delete replaced files."""
+    from daemon.flat.driver_program import spark_commands
+    from daemon.flat.text import upkeep_text
+
+    done = spark_commands().seal(_settings(config_path, table))
+    if as_json:
+        echo_json(done)
+    else:
+        click.echo(upkeep_text(done))
+
+
+@split.command()
+@click.argument("table")
+@click.option("--from", "first", help="First hour, as 2016-04-18-21 or 2016-04-18 (else the table's first).")
+@click.option("--to", "end", help="Hour behind the last one (else now).")
+@click.option(
+    "--any-number", is_flag=True, help="Take the raw table's events even where it holds more than the hour."
+)
+@config_option
+@json_option
+@click.pass_context
+def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    ctx: click.Context,
+    table: str,
+    first: str | None,
+    end: str | None,
+    any_number: bool,
+    config_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Split sealed hours of the flat TABLE once more from the raw table, so that newer columns have values there too.
+
+    Exits with 1 where an hour was left as it is, because the raw table does not hold the same number of events.
+    """
+    from daemon.flat.driver_program import hours_between, spark_commands
+    from daemon.flat.text import backfill_text
+
+    settings = _settings(config_path, table)
+    done = spark_commands().backfill(settings, hours_between(first, end), any_number=any_number)
+    if as_json:
+        echo_json(done)
+    else:
+        click.echo(backfill_text(done))
+    ctx.exit(0 if all(each.is_done for each in done) else 1)
+
+
+@split.command()
+@click.argument("table")
+@config_option
+@json_option
+def plan(table: str, config_path: Path | None, as_json: bool) -> None:
+    """Show which changes of the flat TABLE's columns would be made now, and why. Changes nothing."""
+    from daemon.flat.driver_program import spark_commands
+    from daemon.flat.text import plan_answer, plan_text
+
+    settings = _settings(config_path, table)
+    answer = plan_answer(settings.name, spark_commands().plan(settings))
+    if as_json:
+        echo_json(answer)
+    else:
+        click.echo(plan_text(answer))
+
+
+@split.command()
+@click.argument("table")
+@click.option(
+    "--name", help="The view's name (else flat.NAME.view, else the table's with _compat behind it)."
+)
+@config_option
+@json_option
+def view(table: str, name: str | None, config_path: Path | None, as_json: bool) -> None:
+    """Write the view that keeps former column names of the flat TABLE; needs no Spark."""
+    from daemon.flat.view import view_name, write_view
+    from daemon.keys.key_log import flat_config
+
+    config = _config(config_path)
+    done = write_view(_settings(config_path, table), name or view_name(flat_config(config, table)))
+    if as_json:
+        echo_json(done)
+    else:
+        did = "was written" if done["changed"] else "was right already"
+        click.echo(f"{done['view']} {did}: version {done['version']}, {len(done['old_names'])} former names")
+
+
+def _config(config_path: Path | None) -> Config:
+    from daemon.config import find_file, load_config
+
+    return load_config(find_file(config_path))
+
+
+def _settings(config_path: Path | None, table: str) -> FlatSettings:
+    from daemon.flat.driver_settings import flat_settings
+
+    return flat_settings(_config(config_path), table)
+
+
+def _order(config_path: Path | None, table: str) -> Order:
+    from daemon.flat.driver_program import Order
+    from daemon.flat.driver_settings import flat_settings
+    from daemon.keys.key_log import flat_config
+
+    config = _config(config_path)
+    return Order(flat_settings(config, table), flat_config(config, table).view)
+
+
+def _show_event(event: Mapping[str, Any]) -> None:
+    from daemon.flat.text import event_text
+
+    click.echo(event_text(event), err=True)
+
+
+def _echo_event(event: Mapping[str, Any]) -> None:
+    import orjson
+
+    sys.stdout.write(orjson.dumps(event).decode() + "\n")
+    sys.stdout.flush()

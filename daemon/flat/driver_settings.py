@@ -1,0 +1,105 @@
+"""From the whole configuration to the settings of one flat table's driver: brokers, metastore and key log included.
+
+The daemon reads its topics with librdkafka, Spark with Kafka's Java client, and the two spell the same things differently. What
+'kafka' says is put into Java's words here as far as there are such words; ``source.options`` and ``source.secrets`` of the flat
+table say the rest, in Java's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from daemon.flat.cluster import reachable
+from daemon.flat.settings import Around
+from daemon.keys.key_log import flat_config, key_log_address
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.config import Config, KafkaConfig
+    from daemon.flat.settings import FlatConfig
+    from streaming.settings import FlatSettings
+
+
+_SAME: Final = frozenset({"client.id", "client.rack", "ssl.endpoint.identification.algorithm"})
+"""Settings that both clients call by one name, with the same values."""
+_LOGIN_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def flat_settings(config: Config, name: str) -> FlatSettings:
+    """Return the checked settings of the flat table ``name`` (or ``db.table``).
+
+    Raises ConfigError for an unknown table, one without a stream, and where the packages of the extra 'flat' are missing.
+    """
+    flat = flat_config(config, name)
+    settings = flat.settings(
+        Around(
+            bootstrap=config.kafka.bootstrap if config.kafka else "",
+            client=java_client(config.kafka) if _uses_kafka(flat) and config.kafka else {},
+            metastores=metastores_of(config, flat),
+            keylog_url=key_log_address(config).get_secret_value(),
+            raw_column=_raw_column(config, flat),
+        )
+    )
+    settings.check()
+    return replace(settings, spark=reachable(settings.spark))
+
+
+def java_client(kafka: KafkaConfig) -> dict[str, str]:
+    """Return the settings of a Java client that reaches the same broker the same way, secrets included.
+
+    Raises ConfigError for a login that has no form in Java here: the table's own source says it then.
+    """
+    options = {name: str(value) for name, value in kafka.options.items()}
+    given = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}
+    found = {name: value for name, value in given.items() if name in _SAME}
+    if protocol := given.get("security.protocol"):
+        found["security.protocol"] = protocol.upper()
+    if authority := given.get("ssl.ca.location"):
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    return found | _login(given)
+
+
+def _login(given: Mapping[str, str]) -> dict[str, str]:
+    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper()
+    if not mechanism:
+        return {}
+    if mechanism not in _LOGIN_MODULES:
+        raise ConfigError(
+            "a login of 'kafka' has no form for Spark",
+            mechanism=mechanism,
+            hint="Give the flat table's source a bootstrap, with options and secrets in the Java client's own words.",
+        )
+    user, password = (_quoted(given.get(f"sasl.{part}", "")) for part in ("username", "password"))
+    login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _uses_kafka(flat: FlatConfig) -> bool:
+    return flat.source is not None and flat.source.kind == "kafka" and flat.source.bootstrap is None
+
+
+def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
+    """Return the addresses of the table's metastore; none where it is in Spark's own catalog."""
+    if flat.cluster is None:
+        return tuple(flat.metastore)
+    found = config.targets.get(flat.cluster) or config.sources.get(flat.cluster)
+    assert found is not None, "checked with the configuration"
+    return tuple(found.metastore)
+
+
+def _raw_column(config: Config, flat: FlatConfig) -> str:
+    raw = config.mining.raw_tables.get(flat.raw_table)
+    return "value" if raw is None else raw.json_column

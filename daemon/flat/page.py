@@ -1,0 +1,213 @@
+"""The page of a flat table, made whole on the server: no scripts, nothing from elsewhere, every text from outside escaped.
+
+It shows the table as it is: how full each column is, who asks for it, what waits and why, how it came to be, what it saves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from daemon.http.markup import bar, page, percent_text, table, text
+from daemon.status.text import bytes_text, duration_text, number_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.errors import TidelineError
+
+
+CANDIDATES_MAX: Final = 500
+USERS_SHOWN: Final = 3
+Row = Mapping[str, Any]
+
+
+def flats_page(answer: Row) -> str:
+    """Return the page that lists the flat tables."""
+    rows = [
+        (
+            f'<a href="/flat/{quote(each["name"])}">{text(each["table"])}</a>',
+            text(_driver_state(each["driver"])),
+            number_text(each["columns"]),
+            number_text(each["rows"]),
+            text(_age(each)),
+        )
+        for each in answer["flat"]
+    ]
+    head = (("table", ""), ("driver", ""), ("columns", "n"), ("rows", "n"), ("as of", ""))
+    return page("Flat tables", f"<h1>Flat tables</h1>\n{table(head, rows)}", "/api/v1/flat")
+
+
+def flat_page(answer: Row) -> str:
+    """Return the page of one table."""
+    body = "\n".join(
+        [
+            f"<h1>{text(answer['table'])}</h1>",
+            _summary(answer),
+            _saving(answer["totals"]),
+            "<h2>Columns</h2>",
+            _columns(answer),
+            "<h2>Keys without a column</h2>",
+            _candidates(answer),
+            "<h2>History</h2>",
+            _changes(answer["changes"]),
+        ]
+    )
+    return page(str(answer["table"]), body, f"/api/v1/flat/{quote(str(answer['name']))}")
+
+
+def refusal_page(error: TidelineError) -> str:
+    """Return the page that tells why there is none."""
+    body = f"<h1>{text(error.message)}</h1>\n<p>{text(error.hint)}</p>"
+    return page("Flat tables", body, "/api/v1/flat")
+
+
+def _summary(answer: Row) -> str:
+    totals, driver = answer["totals"], answer["driver"]
+    live = sum(each["state"] == "live" for each in answer["columns"])
+    facts = [
+        ("as of", _age(answer)),
+        ("driver", _driver_text(driver)),
+        ("raw table", answer["raw_table"]),
+        ("version", number_text(answer["version"])),
+        ("columns", f"{live} of {answer['columns_max']} that may be; {len(answer['columns'])} slots"),
+        ("rows", number_text(totals["rows"])),
+        ("hours", _hours(totals)),
+    ]
+    rows = "\n".join(f"<tr><td>{text(name)}</td><td>{text(value)}</td></tr>" for name, value in facts)
+    problem = f'\n<p class="bad">{text(driver["problem"])}</p>' if driver and driver["problem"] else ""
+    return f"<table>\n{rows}\n</table>{problem}"
+
+
+def _saving(totals: Row) -> str:
+    if totals["saving"] is None:
+        return '<p class="dim">What the table saves is known when its first hour is sealed.</p>'
+    raw, flat = totals["sealed_raw_bytes"], totals["flat_bytes"]
+    return (
+        f"<p>sealed hours: {bytes_text(raw)} of JSON are {bytes_text(flat)} here, {percent_text(flat / raw)} of it<br>\n"
+        f'<span class="bar wide"><i style="width:{min(100.0, 100 * flat / raw):.1f}%"></i></span></p>'
+    )
+
+
+def _columns(answer: Row) -> str:
+    head = (
+        ("slot", "n"),
+        ("column", ""),
+        ("key", ""),
+        ("type", ""),
+        ("state", ""),
+        ("filled", ""),
+        ("misfits", "n"),
+        ("first seen", ""),
+        ("last seen", ""),
+        (f"asked by, {answer['asked_days']} days", ""),
+    )
+    rows = [
+        (
+            str(each["index"]),
+            text(each["name"])
+            + (f'<br><span class="dim">was {text(each["former"])}</span>' if each["former"] else ""),
+            text(each["key"] or ""),
+            text(each["type"]),
+            text(each["state"]),
+            bar(each["fill"]),
+            number_text(each["misfits"] or None),
+            _hour(each["first_seen_hour"]),
+            _hour(each["last_seen_hour"]),
+            text(_asked_by(each)),
+        )
+        for each in answer["columns"]
+    ]
+    classes = ["" if each["state"] == "live" else "empty" for each in answer["columns"]]
+    if not rows:
+        return '<p class="dim">No batch has told of the table yet.</p>'
+    return table(head, rows, classes)
+
+
+def _candidates(answer: Row) -> str:
+    rows: Sequence[Row] = answer["candidates"]
+    if not rows:
+        return '<p class="dim">None: every key that is asked for is a column.</p>'
+    head = (("key", ""), ("verdict", ""), ("why", ""), ("rank", "n"), ("asked by", ""))
+    listed = table(
+        head,
+        [
+            (
+                text(each["key"]),
+                text(each["verdict"]),
+                text(each["reason"]),
+                number_text(each["rank"]),
+                text(_asked_by(each)),
+            )
+            for each in rows[:CANDIDATES_MAX]
+        ],
+    )
+    more = len(rows) - CANDIDATES_MAX
+    return f'{listed}\n<p class="dim">and {number_text(more)} more</p>' if more > 0 else listed
+
+
+def _changes(rows: Sequence[Row]) -> str:
+    if not rows:
+        return '<p class="dim">Nothing has changed yet.</p>'
+    head = (("when", ""), ("version", "n"), ("change", ""), ("slot", "n"), ("key", ""), ("why", ""))
+    return table(
+        head,
+        [
+            (
+                time.strftime("%Y-%m-%d %H:%M", time.gmtime(each["at_s"])),
+                number_text(each["version"]),
+                text(each["kind"]),
+                number_text(each["slot"]),
+                text(each["key"]),
+                text(each["reason"]),
+            )
+            for each in rows
+        ],
+    )
+
+
+def _asked_by(row: Row) -> str:
+    users = row["users"] or ()
+    if not users:
+        return "-"
+    more = f" and {len(users) - USERS_SHOWN} more" if len(users) > USERS_SHOWN else ""
+    return f"{', '.join(users[:USERS_SHOWN])}{more}; {row['days']} d, {number_text(row['count'])} x"
+
+
+def _driver_state(driver: Row | None) -> str:
+    return "not run by this daemon" if driver is None else str(driver["state"])
+
+
+def _driver_text(driver: Row | None) -> str:
+    if driver is None:
+        return _driver_state(None)
+    parts = [str(driver["state"])]
+    if driver["batch"] is not None:
+        parts.append(f"batch {number_text(driver['batch'])}")
+    if driver["lag_records"] is not None:
+        parts.append(f"{number_text(driver['lag_records'])} records behind")
+    if driver["told_s"] is not None:
+        parts.append(f"last told {duration_text(time.time() - driver['told_s'])} ago")
+    return ", ".join(parts)
+
+
+def _age(answer: Row) -> str:
+    if answer["updated_at_s"] is None:
+        return "nothing known yet: no driver has told of the table"
+    at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(answer["updated_at_s"]))
+    return f"{at}, {duration_text(answer['age_s'])} ago"
+
+
+def _hours(totals: Row) -> str:
+    if not totals["hours"]:
+        return "none"
+    first, last = totals["hours"]
+    kept = f"{number_text(totals['partitions'])} from {_hour(first)} to {_hour(last)}"
+    return f"{kept}, {number_text(totals['sealed'])} sealed"
+
+
+def _hour(hour: int | None) -> str:
+    return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))

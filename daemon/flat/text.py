@@ -1,0 +1,172 @@
+"""What the commands of flat tables print: events of a run, upkeep, backfills, and a plan like a diff."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.status.text import bytes_text, number_text
+from state.columns.changes import ChangeKind
+from state.columns.demand import Verdict
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from state.columns.changes import Change
+    from streaming.batch.evolving import Outlook
+    from streaming.upkeep.backfill import Backfilled
+    from streaming.upkeep.maintenance import Upkeep
+
+
+_MARKS: Final = {
+    ChangeKind.APPEND: "+",
+    ChangeKind.REUSE: "+",
+    ChangeKind.REVIVE: "+",
+    ChangeKind.RETIRE: "-",
+    ChangeKind.WIDEN: "~",
+    ChangeKind.HARDEN: "~",
+    ChangeKind.REFRESH: "~",
+    ChangeKind.WAIT: "?",
+}
+
+
+def hour_text(hour: int | None) -> str:
+    """``2016-04-18 21h``, UTC; ``-`` where nothing is known."""
+    return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """Return one line for an event of a driver."""
+    match event["event"]:
+        case "started":
+            return f"{event['table']}: Spark runs as {event['application']}"
+        case "progress":
+            return _progress_text(event)
+        case "upkeep":
+            return f"upkeep: {_upkeep_words(event)}"
+        case "stopped":
+            return f"stopped: {event['reason']}"
+    return str(event["event"])
+
+
+def _progress_text(event: Mapping[str, Any]) -> str:
+    letters = sum(event["dead_letters"].values())
+    parts = [
+        f"batch {event['batchId']}: {number_text(event['rows'])} rows",
+        bytes_text(event["bytes"]),
+        f"{event['columns']['live']} columns",
+        f"{event['durations']['batch_s']:.1f} s",
+    ]
+    for count, what in ((event["misfits"], "misfits"), (letters, "dead letters")):
+        parts += [f"{number_text(count)} {what}"] if count else []
+    if event["lag"]:
+        parts.append(f"{number_text(sum(event['lag'].values()))} behind")
+    if event["seal_backlog"]:
+        parts.append(f"{event['seal_backlog']} hours to seal")
+    return ", ".join(parts)
+
+
+def upkeep_text(done: Upkeep) -> str:
+    """Return one line for what was done to a table."""
+    words = _upkeep_words(
+        {
+            name: getattr(done, name)
+            for name in ("sealed", "backlog", "hardening", "dropped", "deleted", "refused")
+        }
+    )
+    return words[0].upper() + words[1:]
+
+
+def _upkeep_words(done: Mapping[str, Any]) -> str:
+    parts = [f"{done['sealed']} hours sealed"]
+    for name, what in (
+        ("backlog", "hours left to seal"),
+        ("hardening", "hours left to rewrite"),
+        ("dropped", "hours dropped"),
+        ("deleted", "old directories deleted"),
+    ):
+        parts += [f"{done[name]} {what}"] if done[name] else []
+    if done["refused"]:
+        parts.append(f"nothing dropped: {done['refused']}")
+    return ", ".join(parts)
+
+
+def backfill_text(done: Sequence[Backfilled]) -> str:
+    """Return a line per hour, and what is to be done about those that were left as they are."""
+    lines = [
+        f"{hour_text(each.hour)}  {number_text(each.rows):>12} rows  "
+        + (
+            "split anew"
+            if each.is_done
+            else f"left as it is: the raw table holds {number_text(each.raw_rows)}"
+        )
+        for each in done
+    ]
+    count = sum(each.is_done for each in done)
+    lines.append(f"{count} of {len(done)} sealed hours were split anew from the raw table")
+    return "\n".join(lines)
+
+
+def plan_answer(table: str, found: Outlook) -> dict[str, Any]:
+    """Return the plan as plain values."""
+    evolution = found.evolution
+    return {
+        "table": table,
+        "version": evolution.layout.version,
+        "alters": evolution.alters,
+        "changes": [*(_change(each, found) for each in evolution.changes), *_looked_for(found)],
+    }
+
+
+def _looked_for(found: Outlook) -> list[dict[str, Any]]:
+    """Keys that are asked for and that no row has brought: each batch looks for them."""
+    whys = (found.demand.whys or {}).values()
+    return [
+        {
+            "mark": "?",
+            "kind": "look for",
+            "key": why.key.text,
+            "column": None,
+            "type": None,
+            "reason": why.reason,
+        }
+        for why in whys
+        if why.verdict is Verdict.UNSEEN
+    ]
+
+
+def _change(change: Change, found: Outlook) -> dict[str, Any]:
+    slots = found.evolution.layout.slots
+    slot = slots[change.index] if change.index is not None and change.index < len(slots) else None
+    kind = change.type or (slot.type if slot is not None else None)
+    return {
+        "mark": _MARKS[change.kind],
+        "kind": change.kind.value,
+        "key": None if change.key is None else change.key.text,
+        "slot": change.index,
+        "column": None if slot is None else slot.name,
+        "type": None if kind is None else kind.hive,
+        "former": None if slot is None else slot.former_name,
+        "reason": change.reason,
+    }
+
+
+def plan_text(answer: Mapping[str, Any]) -> str:
+    """Return the plan like a diff: ``+`` a column more, ``-`` one that runs empty, ``~`` another type, ``?`` a key that waits."""
+    changes: Sequence[Mapping[str, Any]] = answer["changes"]
+    waiting = sum(each["mark"] == "?" for each in changes)
+    verb = "would become" if answer["alters"] else "stays at"
+    head = f"{answer['table']} {verb} version {answer['version']}: {len(changes) - waiting} changes, {waiting} keys wait"
+    rows = [_plan_row(each) for each in sorted(changes, key=lambda each: "+~-?".index(each["mark"]))]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def _plan_row(change: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    name = change["column"] or change["key"] or "*"
+    return f"{change['mark']} {change['kind']}", str(name), str(change["type"] or ""), str(change["reason"])

@@ -1,0 +1,124 @@
+"""``tideline dlq list | show | replay``: records that could not be used."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from daemon.terminal.options import config_option, echo_json, json_option
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from daemon.kafka.dead_letter_reader import DeadLetter, LetterBox
+
+
+VALUE_CHARACTERS_MAX: Final = 4000
+
+
+@click.group()
+def dlq() -> None:
+    """List, show and replay records that could not be used."""
+
+
+@dlq.command("list")
+@config_option
+@json_option
+def list_letters(config_path: Path | None, as_json: bool) -> None:
+    """List what the dead-letter topic holds, oldest first."""
+    with _letter_box(config_path) as box:
+        rows = [_row(letter) for letter in box.letters()]
+    if as_json:
+        echo_json(rows)
+    else:
+        click.echo("\n".join(_lines(rows)))
+
+
+@dlq.command()
+@click.argument("number", type=click.IntRange(min=0))
+@config_option
+@json_option
+def show(number: int, config_path: Path | None, as_json: bool) -> None:
+    """Show one dead letter with its content."""
+    with _letter_box(config_path) as box:
+        letter = box.letter(number)
+    value = (letter.value or b"").decode(errors="backslashreplace")
+    if as_json:
+        echo_json(_row(letter) | {"value": value})
+        return
+    for name, text in _row(letter).items():
+        click.echo(f"{name:10} {text}")
+    shown = (
+        value
+        if len(value) <= VALUE_CHARACTERS_MAX
+        else f"{value[:VALUE_CHARACTERS_MAX]}… ({len(value)} characters)"
+    )
+    click.echo(f"\n{_printable(shown)}")
+
+
+@dlq.command()
+@click.argument("number", type=click.IntRange(min=0))
+@config_option
+@json_option
+@click.pass_context
+def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: bool) -> None:
+    """Read a dead letter with the decoder of today; exit with 1 where it still cannot be used."""
+    from daemon.kafka.dead_letter_reader import Outcome
+
+    with _letter_box(config_path) as box:
+        replayed = box.replay(box.letter(number))
+    if as_json:
+        echo_json({"number": number, "outcome": replayed.outcome.value, "problem": replayed.problem})
+    else:
+        click.echo(f"{number}: {replayed.outcome.value}{f': {replayed.problem}' if replayed.problem else ''}")
+    ctx.exit(1 if replayed.outcome is Outcome.UNREADABLE else 0)
+
+
+def _letter_box(config_path: Path | None) -> AbstractContextManager[LetterBox]:
+    from daemon.config import find_file, load_config
+    from daemon.kafka.dead_letter_reader import LetterBox
+    from daemon.relay.assembly import broker_settings
+    from state.errors import ConfigError
+
+    config = load_config(find_file(config_path))
+    if config.kafka is None:
+        raise ConfigError("no broker is configured", hint="Give kafka.bootstrap.", key="kafka.bootstrap")
+    return LetterBox(broker_settings(config.kafka), config.kafka.dead_letter_topic)
+
+
+def _row(letter: DeadLetter) -> dict[str, Any]:
+    error = letter.error
+    return {
+        "number": letter.number,
+        "time": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(letter.put_at_s)),
+        "topic": error.get("topic", "-"),
+        "offset": error.get("offset", "-"),
+        "event": error.get("event_id", "-"),
+        "reader": error.get("reader", "-"),
+        "code": error.get("code", "-"),
+        "reason": error.get("message", "-"),
+    }
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        yield "there are no dead letters"
+        return
+    names = list(rows[0])
+    texts = [
+        [name.upper() for name in names],
+        *([_printable(str(row[name])) for name in names] for row in rows),
+    ]
+    widths = [max(len(line[column]) for line in texts) for column in range(len(names))]
+    for line in texts:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _printable(text: str) -> str:
+    """Return ``text`` without control characters: it comes from whoever may write to the topic."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

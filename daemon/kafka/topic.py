@@ -1,0 +1,184 @@
+"""The topic of one source: made right, checked at every start, and asked for its extent.
+
+A notification log has one order, and Kafka keeps an order only within a partition; so the topic has exactly one, and a topic
+with more is refused: a second partition would let a reader see a commit before the write that it commits. ``cleanup.policy``
+is ``delete``: compaction would drop events that share a key, which here are all of them.
+
+Identity: a topic that was deleted and made again has the same name and other contents. The broker's topic id tells (Kafka 2.8
+and later); where it gives none, the time of the earliest record does.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported there without saying so
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, translated
+from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
+
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+PARTITION: Final = 0
+_RETENTION_S: Final = 7 * 24 * 3600
+_VISIBLE_POLL_S: Final = 0.02
+_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library's gap
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """One topic, as it is made and as it has to be."""
+
+    name: str
+    retention_s: int = _RETENTION_S
+    """How long a projection may be away and still find its events in the topic. The notification log's own retention comes
+    on top of it, because what the topic lost is read from there."""
+    message_bytes_max: int = 8 * 1024 * 1024
+    """``max.message.bytes``: above the relay's largest record, so that no event is too large for its topic."""
+    replication: int = -1
+    """Copies of the topic; -1 leaves it to the broker's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """Offsets that the topic holds: ``low`` is the earliest, ``high`` the one that the next record gets."""
+
+    low: int
+    high: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether no offset is left to read (there may be none even where this is False: markers take offsets too)."""
+        return self.low >= self.high
+
+
+class Topic:
+    """Administration of one topic. Opens no connection before it is asked something; safe to use from several threads."""
+
+    def __init__(self, broker: BrokerSettings, settings: TopicSettings) -> None:
+        self._broker = broker
+        self.settings = settings
+        self.name = settings.name
+        # Kept for its whole life: librdkafka fails the answers of an AdminClient that was collected meanwhile.
+        self._admin = AdminClient(broker.librdkafka(), logger=LIBRARY_LOG)
+
+    def ensure(self) -> bool:
+        """Create the topic unless it is there, and verify it; tell whether it was created.
+
+        Raises ConfigError for a topic that cannot be used, KafkaUnavailable.
+        """
+        created = self._create()
+        if created:
+            self._await_visible()
+        else:
+            self.verify()
+        return created
+
+    def verify_order(self) -> None:
+        """Raise ConfigError unless the topic has one partition; NotFound, KafkaUnavailable. What a reader has to know."""
+        description = self._describe()
+        if len(description.partitions) != 1:
+            raise ConfigError(
+                "the topic has more than one partition, so it cannot keep the order of events",
+                hint="Name another topic, or delete this one and let the relay create it.",
+                topic=self.name,
+                partitions=len(description.partitions),
+            )
+
+    def verify(self) -> None:
+        """Raise ConfigError unless the topic has one partition, room for our records and no compaction; NotFound."""
+        self.verify_order()
+        config = self._config()
+        bytes_max = int(config["max.message.bytes"])
+        if bytes_max < self.settings.message_bytes_max:
+            raise ConfigError(
+                "the topic takes smaller records than the relay may write",
+                hint="Raise max.message.bytes of the topic, or lower the setting.",
+                topic=self.name,
+                max_message_bytes=bytes_max,
+                needed_bytes=self.settings.message_bytes_max,
+            )
+        if "compact" in config["cleanup.policy"]:
+            raise ConfigError(
+                "the topic is compacted, which drops events",
+                hint="Set cleanup.policy of the topic to delete.",
+                topic=self.name,
+                cleanup_policy=config["cleanup.policy"],
+            )
+
+    def identity(self) -> str:
+        """Return what tells this topic from another one of the same name, made later; raise NotFound, KafkaUnavailable."""
+        topic_id = getattr(self._describe(), "topic_id", None)
+        if topic_id is not None and str(topic_id).strip("A"):  # the zero id of old brokers is all A in base64
+            return str(topic_id)
+        return f"earliest-{self._offset(OffsetSpec.for_timestamp(0)).timestamp}"
+
+    def watermarks(self) -> Watermarks:
+        """Return the offsets that the topic holds, from the partition's leader; raise NotFound, KafkaUnavailable."""
+        return Watermarks(self._offset(_EARLIEST).offset, self._offset(_LATEST).offset)
+
+    def _create(self) -> bool:
+        config = {
+            "retention.ms": str(self.settings.retention_s * 1000),
+            "cleanup.policy": "delete",
+            "max.message.bytes": str(self.settings.message_bytes_max),
+        }
+        new = NewTopic(self.name, 1, replication_factor=self.settings.replication, config=config)
+        try:
+            self._answer(
+                self._admin.create_topics([new], request_timeout=self._broker.timeout_s), "create the topic"
+            )
+        except Refused:
+            return False  # it is there already
+        return True
+
+    def _await_visible(self) -> None:
+        """Wait until the broker knows what its controller has just made, or the next question would be answered "unknown"."""
+        deadline = time.monotonic() + self._broker.timeout_s
+        while True:
+            try:
+                self._describe()
+                self._offset(_LATEST)
+            except (NotFound, KafkaUnavailable):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_VISIBLE_POLL_S)
+            else:
+                return
+
+    def _describe(self) -> Any:
+        names = TopicCollection([self.name])
+        asked = self._admin.describe_topics(names, request_timeout=self._broker.timeout_s)
+        return self._answer(asked, "describe the topic")
+
+    def _config(self) -> dict[str, str]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)
+        asked = self._admin.describe_configs([resource], request_timeout=self._broker.timeout_s)
+        entries = self._answer(asked, "read the topic's configuration")
+        return {name: str(entry.value) for name, entry in entries.items()}
+
+    def _offset(self, spec: OffsetSpec) -> Any:
+        asked = self._admin.list_offsets(
+            {TopicPartition(self.name, PARTITION): spec},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=self._broker.timeout_s,
+        )
+        return self._answer(asked, "ask for the topic's offsets")
+
+    def _answer(self, asked: dict[Any, Future[Any]], doing: str) -> Any:
+        """Wait for the one answer of ``asked``."""
+        with translated(doing, topic=self.name):
+            (answer,) = asked.values()
+            return answer.result(timeout=self._broker.timeout_s + 5)

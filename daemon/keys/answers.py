@@ -1,0 +1,237 @@
+"""What the command line and the page tell about the keys of a flat table: who asks for them, and why they are columns or not.
+
+Two tell it. The Spark driver, which knows what rows bring, leaves its reasons with the snapshot of the table after each batch.
+Where it has not run yet, or people have decided something since, the rules are applied here to what is asked now, without
+knowing which keys rows bring. The answer says which of the two it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from state.columns.demand import Verdict, demand_of
+from state.columns.paths import KeyPath
+from state.columns.types import ColumnType
+from state.errors import BadInput
+from streaming.keylog.asked import asked_keys, entries, last_asked_days
+from streaming.keylog.asking import DAY_S
+from streaming.keylog.rules import Rule, RuleKind, remove_rule, rules_of, set_rule, sorted_out
+from streaming.keylog.snapshots import flat_table
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from daemon.flat.settings import FlatConfig
+    from state.columns.asked import Asked
+    from state.columns.demand import Demand, Wanted
+    from state.columns.rules import FlatRules
+    from streaming.keylog.asked import LogFilter
+    from streaming.keylog.log import KeyLog
+    from streaming.keylog.rules import Decisions
+    from streaming.keylog.snapshots import FlatTable
+
+
+Answer = dict[str, Any]
+COLUMN_VERDICTS: Final = frozenset({Verdict.WANTED.value, Verdict.WHITELISTED.value})
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Everything there is about a flat table's keys."""
+
+    rules: FlatRules
+    decided: tuple[Rule, ...]
+    asked: Mapping[str, Asked]
+    """By the keys' texts, as is ``last_days``."""
+    last_days: Mapping[str, int]
+    snapshot: FlatTable | None
+
+    @property
+    def columns(self) -> dict[str, Mapping[str, Any]]:
+        """The live columns by their keys' texts, as the driver told them."""
+        if self.snapshot is None:
+            return {}
+        told = self.snapshot.document.get("columns", ())
+        return {each["key"]: each for each in told if each.get("key") and each.get("state") == "live"}
+
+    @property
+    def is_driver_current(self) -> bool:
+        """Whether nothing was decided since the driver told of the table."""
+        if self.snapshot is None:
+            return False
+        return all(rule.set_at_s <= self.snapshot.updated_at_s for rule in self.decided)
+
+
+def key_answer(log: KeyLog, flat: FlatConfig) -> Answer:
+    """Return every key of the flat table, columns first and by rank, each with its verdict and the reason for it."""
+    known = _known(log, flat)
+    reasons = _driver_reasons(known) if known.is_driver_current else {}
+    demand = demand_of(known.asked.values(), known.rules, None, list(_keys_of(known.columns)))
+    computed = _computed_reasons(demand)
+    groups = {each.key.text: each for each in demand.wanted}
+    keys = {*known.asked, *known.last_days, *computed, *known.columns}
+    rows = [
+        _row(text, reasons.get(text) or computed.get(text) or {}, groups.get(text), known) for text in keys
+    ]
+    return {
+        "table": flat.table,
+        "raw_table": flat.raw_table,
+        "asked_days": known.rules.asked_days,
+        "asked": len(known.asked),
+        "columns": len(known.columns),
+        "columns_max": known.rules.columns_max,
+        "told_by": "driver" if known.is_driver_current else "rules",
+        "driver_at_s": None if known.snapshot is None else known.snapshot.updated_at_s,
+        "keys": sorted(rows, key=_order),
+    }
+
+
+def rule_answer(log: KeyLog, flat: FlatConfig) -> Answer:
+    """Return what the configuration and people decided about the flat table's keys."""
+    configured = flat.rules.values()
+    given: list[tuple[str, str, str | None]] = [
+        ("always", key.text, None) for key in sorted(configured.whitelist)
+    ]
+    given += [("skip", pattern, None) for pattern in configured.skip]
+    given += [("pin", key.text, pinned.name.lower()) for key, pinned in sorted(configured.pins.items())]
+    rows: list[Answer] = [
+        {"kind": kind, "key": text, "type": pinned, "by": "configuration", "at_s": None}
+        for kind, text, pinned in given
+    ]
+    rows += [
+        {
+            "kind": rule.kind.value,
+            "key": rule.text,
+            "type": None if rule.type is None else rule.type.name.lower(),
+            "by": rule.set_by,
+            "at_s": rule.set_at_s,
+        }
+        for rule in rules_of(log, flat.table)
+    ]
+    return {"table": flat.table, "rules": rows}
+
+
+def log_answer(log: KeyLog, wanted: LogFilter, limit: int) -> Answer:
+    """Return rows of the log, the newest first."""
+    rows = [
+        dataclasses.asdict(entry) | {"key": entry.key.text, "day": _day_text(entry.day)}
+        for entry in entries(log, wanted, limit)
+    ]
+    return {"days": wanted.days, "entries": rows}
+
+
+def decide(
+    log: KeyLog,
+    flat: FlatConfig,
+    kind: str,
+    subject: KeyPath | str,
+    type_name: str | None,
+    by: str,
+    *,
+    remove: bool,
+) -> Answer:
+    """Store a decision about the flat table's key (for a skip: pattern), or take it back.
+
+    Raises ConfigError where the table's rules would then contradict themselves; nothing is stored in that case.
+    """
+    pinned = None if type_name is None else ColumnType[type_name.upper()]
+    rule = Rule(flat.table, RuleKind(kind), subject, pinned, set_by=by)
+    removed = None
+    if remove:
+        removed = remove_rule(log, rule.flat_table, rule.kind, rule.text)
+    else:
+        _with(rule, rules_of(log, flat.table)).applied_to(flat.rules.values())
+        set_rule(log, rule)
+    return {"table": flat.table, "kind": kind, "key": rule.text, "type": type_name, "removed": removed}
+
+
+def _with(rule: Rule, others: Iterable[Rule]) -> Decisions:
+    return sorted_out([*(each for each in others if not rule.replaces(each)), rule])
+
+
+def _known(log: KeyLog, flat: FlatConfig) -> _Known:
+    decided = tuple(rules_of(log, flat.table))
+    rules = sorted_out(decided).applied_to(flat.rules.values())
+    asked = {each.key.text: each for each in asked_keys(log, flat.raw_table, rules.asked_days)}
+    last_days = {key.text: day for key, day in last_asked_days(log, flat.raw_table).items()}
+    return _Known(rules, decided, asked, last_days, flat_table(log, flat.table))
+
+
+def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
+    assert known.snapshot is not None
+    document = known.snapshot.document
+    reasons: dict[str, Mapping[str, Any]] = {each["key"]: each for each in document.get("keys", ())}
+    for each in document.get("waiting", ()):
+        rank = reasons.get(each["key"], {}).get("rank")
+        reasons[each["key"]] = {"verdict": "waiting", "reason": each["reason"], "rank": rank}
+    return reasons
+
+
+def _computed_reasons(demand: Demand) -> dict[str, Mapping[str, Any]]:
+    return {
+        why.key.text: {
+            "verdict": why.verdict.value,
+            "reason": why.reason,
+            "rank": why.rank,
+            "into": None if why.into is None else why.into.text,
+        }
+        for why in demand.whys.values()
+    }
+
+
+def _keys_of(texts: Iterable[str]) -> Iterable[KeyPath]:
+    for text in texts:
+        try:
+            yield KeyPath.of_json_path(text)
+        except BadInput:  # a newer driver's way to write keys: it is listed, and only ranks as a new one
+            continue
+
+
+def _row(text: str, why: Mapping[str, Any], group: Wanted | None, known: _Known) -> Answer:
+    """Return a key as it is told: its questions are those of the keys that it serves too."""
+    asked, column = known.asked.get(text), known.columns.get(text) or {}
+    counted = group or asked
+    return {
+        "key": text,
+        "verdict": why.get("verdict", Verdict.NOT_ASKED.value),
+        "reason": why.get("reason") or _silence(text, known),
+        "rank": why.get("rank"),
+        "into": why.get("into"),
+        "serves": [key.text for key in group.serves] if group else [],
+        "column": column.get("name"),
+        "type": column.get("type"),
+        "fill": column.get("fill"),
+        "users": sorted(counted.users) if counted else [],
+        "days": counted.days if counted else 0,
+        "count": counted.count if counted else 0,
+        "last_s": _last_s(text, group, known),
+    }
+
+
+def _last_s(text: str, group: Wanted | None, known: _Known) -> int | None:
+    served = [text, *(key.text for key in group.serves)] if group else [text]
+    found = [known.asked[each].last_s for each in served if each in known.asked]
+    if found:
+        return max(found)
+    return known.last_days[text] * DAY_S if text in known.last_days else None
+
+
+def _silence(text: str, known: _Known) -> str:
+    last_day = known.last_days.get(text)
+    if last_day is None:
+        return "nobody asked for it"
+    return f"last asked for on {_day_text(last_day)}; {known.rules.asked_days} days count"
+
+
+def _day_text(day: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S))
+
+
+def _order(row: Answer) -> tuple[Any, ...]:
+    is_column = row["column"] is not None or row["verdict"] in COLUMN_VERDICTS
+    rank = row["rank"]
+    return not is_column, rank is None, rank or 0, -len(row["users"]), -row["days"], row["key"]

@@ -1,0 +1,270 @@
+"""``tideline keys list | mine | log | rules | whitelist | skip | pin | unpin | forget``.
+
+Works on the key log's database, wherever the daemon runs: any machine that reaches it will do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daemon.terminal.options import config_option, echo, json_option
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.config import Config
+
+
+TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
+remove_option = click.option("--remove", is_flag=True, help="Take the decision back.")
+
+
+@click.group()
+def keys() -> None:
+    """Show which JSON keys people ask for, and decide about those of flat tables."""
+
+
+@keys.command("list")
+@click.argument("table")
+@click.option("--why", is_flag=True, help="Show every key, and why it is a column or not.")
+@click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="Lines printed.")
+@config_option
+@json_option
+def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_json: bool) -> None:
+    """Show the keys of the flat TABLE (its db.table, or its name in the configuration) by rank."""
+    from daemon.keys.key_log import flat_config, open_key_log
+
+    config = _config(config_path)
+    flat = flat_config(config, table)
+    with closing(open_key_log(config)) as log:
+        from daemon.keys.answers import key_answer
+        from daemon.keys.text import keys_text
+
+        answer = key_answer(log, flat)
+    echo(answer, as_json, lambda told: keys_text(told, why=why, limit=limit))
+
+
+@keys.command("log")
+@click.option("--raw-table", help="Only keys of this raw table (db.table).")
+@click.option("--key", help="Only this key, as $.a.b or a.b.")
+@click.option("--user", help="Only questions of this person.")
+@click.option("--source", help="Only queries found in this source.")
+@click.option("--days", default=30, show_default=True, type=click.IntRange(1), help="How far back.")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(1, 100_000), help="Rows, newest first."
+)
+@config_option
+@json_option
+def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    raw_table: str | None,
+    key: str | None,
+    user: str | None,
+    source: str | None,
+    days: int,
+    limit: int,
+    config_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Show who asked for which key: one row per key, person, query and day."""
+    from daemon.config.keyed import key_named
+    from daemon.keys.key_log import open_key_log
+
+    with closing(open_key_log(_config(config_path))) as log:
+        from daemon.keys.answers import log_answer
+        from daemon.keys.text import log_text
+        from streaming.keylog.asked import LogFilter
+
+        wanted = LogFilter(raw_table, user, source, None if key is None else key_named(key), days)
+        answer = log_answer(log, wanted, limit)
+    echo(answer, as_json, log_text)
+
+
+@keys.command()
+@click.argument("sources", nargs=-1)
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read queries from standard input instead.")
+@click.option("--user", default="", help="Who asks what is read from standard input.")
+@click.option(
+    "--every", "every_s", type=click.FloatRange(1), help="Go on, and look again after so many seconds."
+)
+@click.option("--progress-fd", type=click.IntRange(3), help="Write passes as JSON lines to this descriptor.")
+@config_option
+@json_option
+@click.pass_context
+def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    ctx: click.Context,
+    sources: tuple[str, ...],
+    from_stdin: bool,
+    user: str,
+    every_s: float | None,
+    progress_fd: int | None,
+    config_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Read what is new in the query SOURCES (all of the configuration) and record the keys that it asks for.
+
+    Exits with 1 where a source could not be read to its end; the others are read all the same. With --progress-fd, which wants
+    --every and reads all sources, it also ends, at once, when its standard input is closed: then whoever started it is gone.
+    """
+    if progress_fd is not None:
+        _mine_as_child(config_path, progress_fd, every_s, chooses=bool(sources or from_stdin))
+        return
+    from daemon.keys.key_log import open_key_log
+    from daemon.process.signals import stop_signals
+
+    config = _config(config_path)
+    with closing(open_key_log(config)) as log, stop_signals() as stopped:
+        from daemon.keys.mining import chosen_sources, mine_all, new_miner, standard_input
+        from daemon.keys.text import mined_text
+
+        miner = new_miner(config)
+        chosen = [standard_input(user)] if from_stdin else chosen_sources(config, sources)
+        while True:
+            told = mine_all(config, miner, log, chosen, stopped.is_set)
+            echo(told, as_json, mined_text)
+            if every_s is None or from_stdin or stopped.wait(every_s):
+                break
+    ctx.exit(1 if any(each["error"] for each in told) else 0)
+
+
+def _mine_as_child(
+    config_path: Path | None, progress_fd: int, every_s: float | None, *, chooses: bool
+) -> None:
+    from daemon.keys.mining_program import run_miner
+    from daemon.process.parent_watch import end_with_starter
+    from streaming.driver.progress import lines_to
+
+    if every_s is None or chooses:
+        raise click.UsageError("--progress-fd wants --every, and neither SOURCES nor --stdin")
+    end_with_starter()
+    run_miner(lambda: _config(config_path), lines_to(progress_fd), every_s)
+
+
+@keys.command("rules")
+@click.argument("table")
+@config_option
+@json_option
+def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
+    """Show what is decided about keys of the flat TABLE, by the configuration and by people."""
+    from daemon.keys.key_log import flat_config, open_key_log
+
+    config = _config(config_path)
+    flat = flat_config(config, table)
+    with closing(open_key_log(config)) as log:
+        from daemon.keys.answers import rule_answer
+        from daemon.keys.text import rules_text
+
+        answer = rule_answer(log, flat)
+    echo(answer, as_json, rules_text)
+
+
+@keys.command()
+@click.argument("table")
+@click.argument("key")
+@remove_option
+@config_option
+@json_option
+def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
+    """Make KEY ($.a.b or a.b) a column of the flat TABLE whether anybody asks for it or not."""
+    _decide(config_path, table, "always", key, as_json=as_json, remove=remove)
+
+
+@keys.command()
+@click.argument("table")
+@click.argument("pattern")
+@remove_option
+@config_option
+@json_option
+def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
+    """Make no key that fits PATTERN ('$.debug.*') a column of the flat TABLE; a column that is there runs empty."""
+    _decide(config_path, table, "skip", pattern, as_json=as_json, remove=remove)
+
+
+@keys.command()
+@click.argument("table")
+@click.argument("key")
+@click.argument("type_name", metavar="TYPE", type=click.Choice(TYPES))
+@config_option
+@json_option
+def pin(table: str, key: str, type_name: str, config_path: Path | None, as_json: bool) -> None:
+    """Give the column of KEY in the flat TABLE this TYPE, whatever its values look like."""
+    _decide(config_path, table, "pin", key, as_json=as_json, type_name=type_name)
+
+
+@keys.command()
+@click.argument("table")
+@click.argument("key")
+@config_option
+@json_option
+def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None:
+    """Let values decide again about the type of KEY in the flat TABLE."""
+    _decide(config_path, table, "pin", key, as_json=as_json, remove=True)
+
+
+@keys.command()
+@click.option("--days", type=click.IntRange(1), help="Keep this many days (else keylog.retention_days).")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@config_option
+@json_option
+def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: bool) -> None:
+    """Delete questions that are older than anybody counts."""
+    from daemon.keys.key_log import open_key_log
+
+    config = _config(config_path)
+    with closing(open_key_log(config)) as log:
+        from streaming.keylog import retention
+
+        keep = days or config.keylog.retention_days
+        done = retention.old_rows(log, keep) if dry_run else retention.forget(log, keep)
+    answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(done)}
+    echo(answer, as_json, _forgotten_text)
+
+
+def _decide(  # noqa: PLR0913 - what the four commands have in common
+    config_path: Path | None,
+    table: str,
+    kind: str,
+    subject: str,
+    *,
+    as_json: bool,
+    remove: bool = False,
+    type_name: str | None = None,
+) -> None:
+    """Store a decision, or take it back; the driver sees it before its next batch."""
+    from daemon.config.keyed import key_named
+    from daemon.keys.key_log import flat_config, open_key_log
+
+    config = _config(config_path)
+    flat = flat_config(config, table)
+    named = subject if kind == "skip" else key_named(subject)
+    with closing(open_key_log(config)) as log:
+        from daemon.keys.answers import decide
+
+        answer = decide(log, flat, kind, named, type_name, getpass.getuser(), remove=remove)
+    echo(answer, as_json, _decided_text)
+
+
+def _config(config_path: Path | None) -> Config:
+    from daemon.config import find_file, load_config
+
+    return load_config(find_file(config_path))
+
+
+def _forgotten_text(done: dict[str, Any]) -> str:
+    did = "would be" if done["dry_run"] else "were"
+    rest = "" if done["is_complete"] else "; not all of it: run it again"
+    return (
+        f"{done['rows']} rows and {done['keys']} keys older than {done['keep_days']} days {did} deleted{rest}"
+    )
+
+
+def _decided_text(done: dict[str, Any]) -> str:
+    what = f"{done['kind']} {done['key']}" + (f" as {done['type']}" if done["type"] else "")
+    if done["removed"] is None:
+        return f"{done['table']}: {what} is decided; the driver follows with its next batch"
+    return f"{done['table']}: {what} is {'taken back' if done['removed'] else 'no decision of yours'}"

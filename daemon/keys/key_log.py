@@ -1,0 +1,73 @@
+"""The key log as configured: its address, and opening it where the packages for it are installed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import SecretStr
+
+    from daemon.config import Config
+    from daemon.flat.settings import FlatConfig
+    from streaming.keylog.log import KeyLog
+
+
+def key_log_url(config: Config) -> str:
+    """Return the address of the key log, without its password."""
+    return config.keylog.url or f"sqlite:///{config.state.dir}/keylog.db"
+
+
+def key_log_address(config: Config) -> SecretStr:
+    """Return the address with its password, as a Spark driver needs it; raise ConfigError as ``open_key_log`` does."""
+    from pydantic import SecretStr
+
+    with _packages():
+        from streaming.keylog.address import read_address
+    url = read_address(key_log_url(config), _password(config))
+    return SecretStr(url.render_as_string(hide_password=False))
+
+
+def open_key_log(config: Config) -> KeyLog:
+    """Open the key log and bring its schema up to date; the caller closes it.
+
+    Raises ConfigError where the packages are missing or the address is wrong, and what ``KeyLog.open`` raises.
+    """
+    with _packages():
+        from streaming.keylog.log import KeyLog
+    return KeyLog.open(key_log_url(config), password=_password(config))
+
+
+def _password(config: Config) -> str | None:
+    password = config.keylog.password
+    return None if password is None else password.get_secret_value()
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            "the key log needs packages that are not installed",
+            package=error.name,
+            hint="Install them: pip install 'tideline[flat]'.",
+        ) from error
+
+
+def flat_config(config: Config, name: str) -> FlatConfig:
+    """Return the flat table of that name, or with that ``db.table``; raise ConfigError where there is none."""
+    for entry, flat in config.flat.items():
+        if name in {entry, flat.table}:
+            return flat
+    raise ConfigError(
+        "there is no such flat table",
+        name=name,
+        known=sorted(flat.table for flat in config.flat.values()) or None,
+        hint="Flat tables are listed under 'flat' in the configuration.",
+    )

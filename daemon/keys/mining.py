@@ -1,0 +1,141 @@
+"""Mining as configured: which queries are read from where, and one pass over them into the key log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from state.errors import ConfigError, TidelineError, Transient
+from streaming.keylog.retention import forget
+from streaming.mining.miner import Miner
+from streaming.mining.sources import MiningReport, mine
+from streaming.mining.values import CustomFunction, MiningRules, RawTable, Style
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from daemon.config import Config
+    from daemon.keys.mining_settings import MiningConfig, QuerySourceConfig
+    from streaming.keylog.log import KeyLog
+    from streaming.mining.sources import QuerySource
+
+
+FORGET_TRANSACTIONS: Final = 20
+"""What one pass deletes of what is too old: mining is not to wait for it."""
+
+
+def mining_rules(config: MiningConfig) -> MiningRules:
+    """Return what is mined; raise ConfigError where no raw table is configured."""
+    tables = tuple(
+        RawTable(name, raw.json_column, frozenset(raw.catalogs), raw.location, frozenset(raw.views))
+        for name, raw in config.raw_tables.items()
+    )
+    functions = tuple(
+        CustomFunction(name, Style(function.style), function.document_argument)
+        for name, function in config.functions.items()
+    )
+    if not tables:
+        raise ConfigError(
+            "mining knows no raw table", hint="List the tables of raw JSON events under mining.raw_tables."
+        )
+    return MiningRules(tables, functions, config.default_database)
+
+
+def chosen_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
+    """Return the sources of these names, or all; raise ConfigError for an unknown name."""
+    known = config.mining.sources
+    wanted = list(names) or list(known)
+    for name in wanted:
+        if name not in known:
+            raise ConfigError("there is no such query source", name=name, known=sorted(known) or None)
+    if not wanted:
+        raise ConfigError(
+            "no query source is configured",
+            hint="List some under mining.sources, or give queries on standard input: --stdin.",
+        )
+    return [_source(config, name, known[name]) for name in wanted]
+
+
+def standard_input(user: str) -> QuerySource:
+    """Return the queries given on standard input, as those of ``user`` where they do not say whose they are."""
+    from streaming.mining.stdin import StdinSource
+
+    return StdinSource("stdin", sys.stdin.buffer, user)
+
+
+def new_miner(config: Config) -> Miner:
+    """Return what reads queries, for all passes of a process: it knows those again that it has read before."""
+    return Miner(mining_rules(config.mining))
+
+
+def mine_all(
+    config: Config,
+    miner: Miner,
+    log: KeyLog,
+    sources: Iterable[QuerySource],
+    is_stopped: Callable[[], bool],
+) -> list[dict[str, Any]]:
+    """Mine each source's news into the key log, then let it forget what is too old; return what each came to.
+
+    A source that fails is told with its error, and does not keep the others from being read.
+    """
+    told = []
+    for source in sources:
+        if is_stopped():
+            break
+        told.append(_mined(source, miner, log, is_stopped))
+    with suppress(Transient):  # the next pass deletes it
+        forget(log, config.keylog.retention_days, FORGET_TRANSACTIONS)
+    return told
+
+
+def _mined(source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[[], bool]) -> dict[str, Any]:
+    began, report, error = time.monotonic(), MiningReport(), None
+    try:
+        report = mine(source, miner, log, is_stopped=is_stopped)
+    except TidelineError as raised:
+        error = str(raised)
+    return {
+        "source": source.name,
+        "queries": report.queries,
+        "queries_with_keys": report.queries_with_keys,
+        "asks": report.asks,
+        "parsers": {parser.value: count for parser, count in sorted(report.parsers.items())},
+        "unresolved": {reason.value: count for reason, count in sorted(report.unresolved.items())},
+        "dead": dict(sorted(report.dead.items())),
+        "took_s": round(time.monotonic() - began, 3),
+        "error": error,
+    }
+
+
+def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
+    if source.kind == "trino":
+        return _topic_source(config, name, source)
+    from handlers.files import open_file_systems
+    from streaming.mining.history import HistorySource
+    from streaming.mining.spark_log import SparkLogSource
+    from streaming.mining.sql_files import SqlFilesSource
+    from streaming.mining.trail import Tree
+
+    tree = Tree.at(str(source.path), open_file_systems(config.files.all_options()))
+    match source.kind:
+        case "sql-files":
+            return SqlFilesSource(name, tree, source.user, source.standing)
+        case "job-history":
+            return HistorySource(name, tree)
+        case "spark-events":
+            return SparkLogSource(name, tree)
+
+
+def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
+    from daemon.relay.assembly import broker_settings
+    from streaming.mining.trino_topic import TrinoTopicSource
+
+    broker = None if config.kafka is None else broker_settings(config.kafka)
+    bootstrap = source.bootstrap or (broker.bootstrap if broker else None)
+    assert bootstrap is not None, "checked with the configuration"
+    client = {} if broker is None or source.bootstrap else {k: str(v) for k, v in broker.client.items()}
+    return TrinoTopicSource(name, bootstrap, str(source.topic), client)

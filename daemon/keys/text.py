@@ -1,0 +1,146 @@
+"""Answers about keys as text for a terminal. Keys are other people's texts: what is not printable is shown escaped."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.keys.answers import COLUMN_VERDICTS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from daemon.keys.answers import Answer
+
+
+KEY_CHARS: Final = 80
+USERS_SHOWN: Final = 3
+
+
+def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
+    """Return the keys that are columns or are going to be; with ``why`` all keys, and the reasons."""
+    rows = [row for row in answer["keys"] if why or _is_column(row)]
+    head = ("rank", "key", "column", "type", "users", "days", "queries", "last")
+    lines = [_headline(answer), ""]
+    lines += _aligned(
+        (*head, "verdict", "why") if why else head, [_key_row(row, why=why) for row in rows[:limit]]
+    )
+    if len(rows) > limit:
+        lines.append(f"{len(rows) - limit} more keys: --limit, or --json")
+    if not rows:
+        lines.append("no key of its raw table was asked for: 'tideline keys log' shows what is recorded")
+    return "\n".join(lines)
+
+
+def rules_text(answer: Answer) -> str:
+    """Return who decided what about which key."""
+    rows = [
+        (
+            rule["kind"],
+            _cell(rule["key"]),
+            rule["type"] or "-",
+            _cell(rule["by"]) or "-",
+            _moment(rule["at_s"]),
+        )
+        for rule in answer["rules"]
+    ]
+    if not rows:
+        return f"{answer['table']}: nothing is decided about its keys"
+    return "\n".join([answer["table"], "", *_aligned(("rule", "key", "type", "by", "at"), rows)])
+
+
+def log_text(answer: Answer) -> str:
+    """Return rows of the log."""
+    rows = [
+        (
+            _moment(row["last_s"]),
+            row["raw_table"],
+            _cell(row["key"]),
+            _cell(row["user"]) or "-",
+            _cell(row["source"]),
+            row["fingerprint"][:12],
+            str(row["count"]),
+        )
+        for row in answer["entries"]
+    ]
+    if not rows:
+        return "nothing of that kind is recorded"
+    return "\n".join(_aligned(("last", "raw table", "key", "user", "source", "query", "count"), rows))
+
+
+def mined_text(told: Sequence[Answer]) -> str:
+    """Return what mining came to, a line per source, and what it could not follow or read."""
+    rows = [
+        (
+            each["source"],
+            str(each["queries"]),
+            str(each["queries_with_keys"]),
+            str(each["asks"]),
+            str(sum(each["unresolved"].values())),
+            str(sum(each["dead"].values())),
+            f"{each['took_s']:.1f} s",
+        )
+        for each in told
+    ]
+    lines = _aligned(("source", "queries", "with keys", "questions", "unresolved", "dead", "took"), rows)
+    for each in told:
+        for what in ("unresolved", "dead"):
+            counts = ", ".join(f"{reason} {count}" for reason, count in each[what].items())
+            lines += [f"{each['source']}: {what}: {counts}"] if counts else []
+        lines += [_cell(f"{each['source']}: failed: {each['error']}", 600)] if each["error"] else []
+    return "\n".join(lines)
+
+
+def _headline(answer: Answer) -> str:
+    said = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} asked for in {answer['asked_days']} days"
+    if answer["told_by"] == "driver":
+        driver = _moment(answer["driver_at_s"])
+        return f"{said}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
+    if answer["driver_at_s"] is None:
+        return f"{said}; no driver has told of the table yet, so whether rows bring the keys is not known"
+    return f"{said}; {answer['columns']} of {answer['columns_max']} columns; decided since the driver's last batch"
+
+
+def _is_column(row: dict[str, Any]) -> bool:
+    return row["column"] is not None or row["verdict"] in COLUMN_VERDICTS
+
+
+def _key_row(row: dict[str, Any], *, why: bool) -> tuple[str, ...]:
+    cells = (
+        "-" if row["rank"] is None else str(row["rank"]),
+        _cell(row["key"]),
+        _cell(row["column"] or "-"),
+        row["type"] or "-",
+        _users(row["users"]),
+        str(row["days"]),
+        str(row["count"]),
+        _moment(row["last_s"]),
+    )
+    return (*cells, row["verdict"], _cell(row["reason"], 400)) if why else cells
+
+
+def _users(users: Sequence[str]) -> str:
+    shown = ", ".join(_cell(user, 20) or "?" for user in users[:USERS_SHOWN])
+    more = len(users) - USERS_SHOWN
+    return f"{shown} +{more}" if more > 0 else shown or "-"
+
+
+def _moment(at_s: int | None) -> str:
+    return "-" if at_s is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_s))
+
+
+def _cell(text: str, chars: int = KEY_CHARS) -> str:
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[: chars + 1])
+    return shown if len(shown) <= chars else f"{shown[: chars - 1]}…"
+
+
+def _aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return list(_lines([head, *rows])) if rows else []
+
+
+def _lines(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    given = list(rows)
+    widths = [max(map(len, column)) for column in zip(*given, strict=True)]
+    for row in given:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,1 @@
+"""The partition index: answers, their text and JSON, over HTTP and on the command line."""

@@ -1,0 +1,1 @@
+"""Runs what the daemon consists of: loops and their supervisor, child processes, lock, signals, logs."""

@@ -1,0 +1,1 @@
+"""Replicas: one projection for each policy."""

@@ -1,0 +1,157 @@
+"""From a policy's settings to the projection that keeps its replica, and to its bootstrap."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from daemon.consumer import follow
+from daemon.consumer.projection import ProjectionStatus
+from daemon.process.lazy_loop import Late
+from daemon.process.supervisor import Job
+from daemon.relay.assembly import STORE_VERSION, state_file
+from daemon.service.metrics import ReplicationMeasures
+from daemon.sources.metastore import measured_metastore
+from daemon.sources.reader import topic_reader
+from daemon.status.collector import ProjectionPart
+from daemon.status.model import CopyStatus
+from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.metastore import Metastore
+from handlers.replication.bootstrap import Bootstrapped, bootstrap
+from handlers.replication.context import Context
+from handlers.replication.policy import Policy
+from handlers.replication.projection import ReplicationProjection
+from state.errors import ConfigError
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from daemon.config import Config, PolicyConfig
+    from daemon.consumer import ReaderStatus
+    from daemon.process.heartbeat import Lifeline
+    from daemon.service.metrics import Metrics
+    from handlers.replication.observer import Observer
+
+
+def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job, ProjectionPart]:
+    """Return the loop of policy ``name`` and what it tells; opens nothing yet."""
+    policy = config.policies[name]
+    projection = projection_name(name)
+    late = Late(lambda: _Replica(config, name, metrics))
+    idle = ProjectionStatus(projection, policy.source, "starting", None, None)
+    part = ProjectionPart(
+        projection,
+        policy.source,
+        status=lambda: late.built.status if late.built is not None else idle,
+        counts=lambda: late.built.counts() if late.built is not None else None,
+        target=f"{policy.target}/{policy.replica_database}",
+        copies=lambda: late.built.copies() if late.built is not None else CopyStatus(name),
+    )
+    return Job(projection, late.run), part
+
+
+def bootstrap_policy(config: Config, name: str) -> Bootstrapped:
+    """Make the policy's replica, once. Raises ConfigError for an unknown name, and what the bootstrap raises."""
+    if name not in config.policies:
+        known = ", ".join(config.policies) or "none"
+        raise ConfigError("there is no such policy", hint=f"There are: {known}.", key="policies", value=name)
+    policy = config.policies[name]
+    source, target = (
+        Metastore(config.sources[policy.source].metastore),
+        Metastore(config.targets[policy.target].metastore),
+    )
+    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
+    with closing(source), closing(target), closing(store):
+        return bootstrap(source=source, target=target, policy=handler_policy(name, policy), store=store)
+
+
+def projection_name(policy: str) -> str:
+    """Return the name of a policy's projection."""
+    return f"replication:{policy}"
+
+
+def replica_file(config: Config, policy: str) -> str:
+    """Return the state file of a policy's projection."""
+    return str(state_file(config.state.dir, "replication", policy))
+
+
+def handler_policy(name: str, policy: PolicyConfig) -> Policy:
+    """Return the policy as replay knows it."""
+    return Policy(
+        name=name,
+        source_db=policy.database,
+        target_db=policy.replica_database,
+        include=tuple(policy.tables.include),
+        exclude=tuple(policy.tables.exclude),
+        external_base=policy.external_base,
+        on_failure=policy.on_failure,
+    )
+
+
+def build_projection(
+    config: Config, name: str, observer: Observer, metrics: Metrics
+) -> tuple[ReplicationProjection, CopyPool]:
+    """Open the policy's state and return its projection with its copy pool; raises StateCorrupt, StateLocked, ConfigError."""
+    settings = config.policies[name]
+    policy = handler_policy(name, settings)
+    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
+    source = measured_metastore(metrics, settings.source)(config.sources[settings.source].metastore)
+    target = measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore)
+    file_systems = open_file_systems(config.files.all_options())
+    roots = AllowedRoots.of(config.sources[settings.source].read_roots)
+    copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers)
+    context = Context.between(source, target, policy, copies=copies, files=file_systems, observer=observer)
+    projection = ReplicationProjection(
+        source_name=settings.source,
+        context=context,
+        store=store,
+        starts_itself=settings.bootstrap == "auto",
+    )
+    return projection, copies
+
+
+class _Replica:
+    """One policy's projection with its reader, kept over restarts of the loop."""
+
+    def __init__(self, config: Config, name: str, metrics: Metrics) -> None:
+        self._name = name
+        self._visible_s = metrics.visible_s.labels(projection_name(name))
+        observer = ReplicationMeasures(metrics, projection_name(name))
+        self._reader = topic_reader(
+            config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
+        )  # before the state is opened: nothing is held where it fails
+        self._projection, self._copies = build_projection(config, name, observer, metrics)
+        self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
+
+    def run(self, lifeline: Lifeline) -> None:
+        """Follow until told to stop; the state is released only then, since a restart goes on with it."""
+        try:
+            follow(self._projection, self._reader, lifeline, self._report)
+        finally:
+            if lifeline.stopping.is_set():
+                self._projection.close()
+
+    def _report(self, status: ProjectionStatus) -> None:
+        moved = status.applied_time_s is not None and status.position != self.status.position
+        self.status = status
+        if moved and status.applied_time_s is not None:
+            self._visible_s.observe(max(0.0, time.time() - status.applied_time_s))
+
+    def counts(self) -> ReaderStatus:
+        """What the reader has met."""
+        return self._reader.status
+
+    def copies(self) -> CopyStatus:
+        """What was copied."""
+        done = self._copies.counters()
+        return CopyStatus(
+            self._name,
+            files=done.files,
+            size_bytes=done.size_bytes,
+            skipped=done.skipped,
+            waiting=sum(self._copies.pending()),
+            fallbacks=done.from_change_manager,
+            mismatches=done.mismatches,
+            failed=done.failed,
+        )

@@ -1,0 +1,84 @@
+"""``tideline config check | show | schema``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from daemon.terminal.options import config_option, echo_json, json_option
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from daemon.config import Problem
+
+
+@click.group()
+def config() -> None:
+    """Check, show and describe the configuration."""
+
+
+@config.command()
+@config_option
+@json_option
+@click.option("--live", is_flag=True, help="Also ask the metastores and the broker.")
+@click.pass_context
+def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
+    """Print every problem at once; exit with 1 where the daemon could not run."""
+    from daemon.config import find_file, read_config
+
+    path = find_file(config_path)
+    loaded = read_config(path)
+    problems = list(loaded.problems)
+    if live and loaded.config is not None:
+        from daemon.flat.checks import flat_problems
+        from daemon.sources.checks import live_problems
+
+        problems += [*live_problems(loaded.config), *flat_problems(loaded.config)]
+    fatal = [problem for problem in problems if not problem.warning]
+    if as_json:
+        echo_json({"file": path, "ok": not fatal, "problems": problems})
+    else:
+        _print(path, problems)
+    ctx.exit(1 if fatal else 0)
+
+
+def _print(path: Path | None, problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"{'warning' if problem.warning else 'error'}: {problem}")
+    count = len([problem for problem in problems if not problem.warning])
+    name = path or "the defaults (there is no configuration file)"
+    click.echo(
+        f"{name}: {count} problem{'' if count == 1 else 's'}" if count else f"{name}: nothing is wrong"
+    )
+
+
+@config.command()
+@config_option
+@json_option
+def show(config_path: Path | None, as_json: bool) -> None:
+    """Print the settings in effect, defaults and environment included; secrets are masked."""
+    from daemon.config import find_file, load_config
+
+    values = load_config(find_file(config_path)).model_dump(mode="json")
+    if as_json:
+        echo_json(values)
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(values, sort_keys=False), nl=False)
+
+
+@config.command()
+@click.option("--format", "form", type=click.Choice(["json", "markdown"]), default="json", show_default=True)
+def schema(form: str) -> None:
+    """Print the JSON schema of the configuration file, or its description as Markdown."""
+    from daemon.config.reference import json_schema, markdown
+
+    if form == "markdown":
+        click.echo(markdown(), nl=False)
+    else:
+        echo_json(json_schema())

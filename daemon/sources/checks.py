@@ -1,0 +1,206 @@
+"""What can be seen on the running metastores and the broker: what ``tideline config check --live`` adds.
+
+All of it at once: an operator who fixes one setting of a metastore and restarts it wants to know the others before
+(reference: peers.md §4.9). What makes replication impossible is a problem; what makes it lose data on a bad day is a warning.
+
+Retention has one rule (reference: hive-replication.md §12): notification log ≤ change manager < replayed transactions' timeout.
+A daemon that was away for as long as the log lasts still has to find the files that the log names, and its open transactions.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, Protocol
+
+from daemon.config.problem import Problem
+from handlers.metastore import Generation, Metastore
+from state.errors import NotFound, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from daemon.config import Config, SourceConfig
+
+
+LISTENER: Final = "DbNotificationListener"
+LOG_RETENTION: Final = "metastore.repl.event.db.listener.timetolive"
+"""The notification log's time to live while the change manager is on (else metastore.event.db.listener.timetolive)."""
+
+TIMEOUT_S: Final = 10.0
+GENERATION_MIN: Final = Generation(4, 0)
+
+_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNIT_ALIASES: Final = {"": "s", "sec": "s", "min": "m", "hour": "h", "day": "d", "msec": "ms"}
+
+
+class Asked(Protocol):
+    """What is asked of a metastore; ``handlers.metastore.Metastore`` answers it."""
+
+    @property
+    def generation(self) -> Generation:
+        """The Hive version, as far as it matters."""
+
+    def config_value(self, key: str, default: str = "") -> str:
+        """One of the server's settings."""
+
+    def current_event_id(self) -> int:
+        """The newest event of the notification log."""
+
+    def next_events(self, after: int, limit: int) -> Sequence[object]:
+        """Events of the notification log."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def live_problems(config: Config, connect: Callable[[Sequence[str]], Asked] | None = None) -> list[Problem]:
+    """Ask every metastore and topic of the configuration; never raises, every failure is a problem."""
+    open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
+    found: list[Problem] = []
+    retention_s = 0.0
+    for name, source in config.sources.items():
+        place, key = f"source {name}", f"sources.{name}.metastore"
+        with closing(open_one(source.metastore)) as metastore:
+            found += _guarded(place, key, _source(metastore, place))
+            retention_s = max(retention_s, _quiet_seconds(metastore, LOG_RETENTION))
+        found += _guarded(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
+    for name, target in config.targets.items():
+        place, key = f"target {name}", f"targets.{name}.metastore"
+        with closing(open_one(target.metastore)) as metastore:
+            found += _guarded(place, key, _target(metastore, place, retention_s))
+    return found
+
+
+def _guarded(place: str, key: str, asking: Iterator[Problem]) -> list[Problem]:
+    """Collect what ``asking`` finds; an error that ends it is one more problem."""
+    found: list[Problem] = []
+    try:
+        found.extend(asking)
+    except TidelineError as error:
+        value = error.context.get("address") or error.context.get("uri")
+        found.append(
+            Problem(place, key, None if value is None else str(value), error.message, error.hint.rstrip("."))
+        )
+    return found
+
+
+def _source(metastore: Asked, place: str) -> Iterator[Problem]:
+    if metastore.generation < GENERATION_MIN:
+        reason = "is older than 4.0 and does not tell which files a transaction wrote"
+        yield Problem(
+            place,
+            "generation",
+            str(metastore.generation),
+            reason,
+            "ACID tables will not be replicated",
+            warning=True,
+        )
+    yield from _log(metastore, place)
+    yield from _writers(metastore, place)
+    yield from _retention(metastore, place)
+
+
+def _log(metastore: Asked, place: str) -> Iterator[Problem]:
+    key = "metastore.transactional.event.listeners"
+    listeners = metastore.config_value(key)
+    if LISTENER not in listeners:
+        hint = "add org.apache.hive.hcatalog.listener.DbNotificationListener, or nothing can be followed"
+        yield Problem(place, key, listeners, f"does not name {LISTENER}", hint)
+    newest = metastore.current_event_id()
+    if newest == 0:
+        yield Problem(
+            place, "notification log", None, "is empty", "right for a new cluster only", warning=True
+        )
+    try:
+        metastore.next_events(max(0, newest - 1), 1)
+    except TidelineError as error:
+        hint = "set metastore.metastore.event.db.notification.api.auth=false, or make the daemon's user a proxy user"
+        yield Problem(place, "notification log", None, f"cannot be read: {error.message}", hint)
+
+
+def _writers(metastore: Asked, place: str) -> Iterator[Problem]:
+    key = "hive.metastore.dml.events"
+    value = metastore.config_value(key)
+    if value.lower() != "true":
+        hint = "set it to true for every writer: else commits do not name their files"
+        yield Problem(place, key, value or None, "is not on where the metastore runs", hint, warning=True)
+    excluded = metastore.config_value("metastore.notification.parameters.exclude.patterns")
+    if excluded:
+        key = "metastore.notification.parameters.exclude.patterns"
+        yield Problem(
+            place,
+            key,
+            excluded,
+            "leaves parameters out of events",
+            "the replica will not have them",
+            warning=True,
+        )
+
+
+def _retention(metastore: Asked, place: str) -> Iterator[Problem]:
+    enabled = metastore.config_value("metastore.repl.cm.enabled").lower() == "true"
+    if not enabled:
+        reason = "is off: a file that is deleted before it was copied is lost, and its table quarantined"
+        yield Problem(
+            place, "metastore.repl.cm.enabled", "false", reason, "switch the change manager on", warning=True
+        )
+        return
+    kept_s = _quiet_seconds(metastore, LOG_RETENTION)
+    files_s = _quiet_seconds(metastore, "metastore.repl.cm.retain")
+    if kept_s > files_s > 0:
+        reason = f"is shorter than the notification log's {_days(kept_s)}"
+        hint = "a daemon that was away may find events whose files are gone: make it at least as long"
+        yield Problem(place, "metastore.repl.cm.retain", _days(files_s), reason, hint, warning=True)
+
+
+def _target(metastore: Asked, place: str, retention_s: float) -> Iterator[Problem]:
+    if metastore.generation < GENERATION_MIN:
+        yield Problem(
+            place, "generation", str(metastore.generation), "is older than 4.0", "targets have to be Hive 4"
+        )
+    key = "metastore.repl.txn.timeout"
+    timeout_s = _quiet_seconds(metastore, key)
+    if 0 < timeout_s <= retention_s:
+        reason = f"is not longer than the sources' notification log of {_days(retention_s)}"
+        hint = "a replica that was away may find its open transactions aborted: make it longer"
+        yield Problem(place, key, _days(timeout_s), reason, hint, warning=True)
+    metastore.current_event_id()
+
+
+def _topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
+    # Imported here: it brings the Kafka library, and its settings are another room's to build.
+    from daemon.relay.assembly import source_topic
+
+    topic = source_topic(config, source)
+    try:
+        topic.verify()
+    except NotFound:
+        if not source.relay.enabled:
+            hint = "start the relay that fills it first"
+            yield Problem(
+                f"topic {source.topic}", "topic", None, "does not exist, and this daemon does not relay", hint
+            )
+
+
+def _quiet_seconds(metastore: Asked, key: str) -> float:
+    """Return one of the server's durations; 0 where it cannot be told."""
+    try:
+        return duration_s(metastore.config_value(key))
+    except TidelineError:
+        return 0.0
+
+
+def duration_s(text: str) -> float:
+    """Read a Hive duration (``10d``, ``240h``, ``86400s``, ``300``; a bare number is seconds); 0 for anything else."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if match is None:
+        return 0.0
+    unit = match[2].removesuffix("s") if len(match[2]) > 1 and match[2] != "ms" else match[2]
+    seconds = _SECONDS.get(_UNIT_ALIASES.get(unit, unit), 0)
+    return float(int(match[1]) * seconds)
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:g} d"

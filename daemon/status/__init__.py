@@ -1,0 +1,1 @@
+"""What the daemon reports about itself, and the ways to see it: HTTP, metrics, page, command line."""

@@ -1,0 +1,113 @@
+"""Asks a running daemon for its status; when none runs, reads what the last one left behind."""
+
+from __future__ import annotations
+
+import http.client
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from daemon.status.model import DaemonStatus
+from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+ADDRESS_FILE: Final = "http.json"
+STATUS_FILE: Final = "status.json"
+TIMEOUT_S: Final = 5.0
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+_PATH: Final = "/api/v1/status"
+
+
+def last_known(state_dir: Path) -> DaemonStatus:
+    """Return the running daemon's status, or the last one's as ``stopped``.
+
+    Raises NotFound where no daemon ever ran with this state directory.
+    """
+    address = running_daemon(state_dir)
+    if address is not None:
+        try:
+            return ask_daemon(address)
+        except (Transient, BadInput, ConfigError):
+            # Killed without a chance to remove its address: what it wrote down before still holds.
+            pass
+    left = _read(state_dir / STATUS_FILE)
+    if left is None:
+        raise NotFound(
+            "no daemon runs, and none has left a status",
+            hint="Start one with 'tideline run', or give the address of another with --url.",
+            state_dir=str(state_dir),
+        )
+    return replace(DaemonStatus.from_json(left), state="stopped")
+
+
+def running_daemon(state_dir: Path) -> str | None:
+    """Return the address that a daemon with this state directory has written down, or None; it may have died since."""
+    address = _read(state_dir / ADDRESS_FILE)
+    return None if address is None else f"http://{_host(address)}:{address.get('port')}"
+
+
+def ask_daemon(url: str) -> DaemonStatus:
+    """Return the status of the daemon at ``url``; raise Transient where it does not answer, BadInput for a strange answer."""
+    return _parse(url, *fetch(url, _PATH))
+
+
+def fetch(url: str, path: str) -> tuple[int, bytes]:
+    """Return the code and the body of the daemon's answer to GET ``path``; raise Transient, LimitExceeded, ConfigError."""
+    host, port = _address(url)
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read(ANSWER_BYTES_MAX + 1)
+    except (OSError, http.client.HTTPException) as error:
+        raise Transient(
+            "the daemon does not answer",
+            hint="Check that it runs, and http.host and http.port.",
+            url=url,
+            reason=str(error),
+        ) from error
+    finally:
+        connection.close()
+    if len(body) > ANSWER_BYTES_MAX:
+        raise LimitExceeded("the daemon's answer is too long", url=url)
+    return answer.status, body
+
+
+def _parse(url: str, code: int, body: bytes) -> DaemonStatus:
+    try:
+        return DaemonStatus.from_json(orjson.loads(body) if code == 200 else None)
+    except orjson.JSONDecodeError as error:
+        raise MalformedEvent(
+            "the daemon's answer is no JSON", hint="Is this a Tideline daemon?", url=url
+        ) from error
+
+
+def _address(url: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError("the daemon's address is wrong", hint="", value=url, reason=str(error)) from error
+    if parts.scheme != "http" or not parts.hostname:
+        raise ConfigError("the daemon's address is wrong", hint="http://host:port is wanted.", value=url)
+    return parts.hostname, port or 80
+
+
+def _host(address: Mapping[str, Any]) -> str:
+    host = str(address.get("host"))
+    return f"[{host}]" if ":" in host else host
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,262 @@
+"""Puts the daemon's status together out of what the supervisor and the parts tell about themselves.
+
+Every part hands out whole values, so this needs no lock and never waits; it is asked by HTTP threads while loops work.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from daemon.process.supervisor import LoopState, LoopStatus
+from daemon.process.version import version_text
+from daemon.status.model import DaemonStatus, FlatStatus, ProjectionView, SourceStatus
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.consumer.projection import ProjectionStatus
+    from daemon.flat.progress import DriverNews
+    from daemon.process.supervisor import Supervisor
+    from daemon.status.model import CopyStatus, MiningStatus
+    from state.positions import Position
+
+
+class SourceEnd(Protocol):
+    """How far a source is, as a relay (or whoever looks at its metastore) knows it."""
+
+    @property
+    def source_event_id(self) -> int | None:
+        """The metastore's newest event."""
+
+    @property
+    def relayed(self) -> Position | None:
+        """The last record in the topic."""
+
+    @property
+    def relayed_time_s(self) -> int | None:
+        """Event time of the last relayed event, Unix time."""
+
+    @property
+    def records(self) -> int:
+        """Records published since the start."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Their bytes."""
+
+    @property
+    def commits_with_writes(self) -> int:
+        """Commits whose write events were fetched."""
+
+    @property
+    def commits_without_writes(self) -> int:
+        """Commits with write ids but no write events."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """One source: the loop that looks at it, and what that loop tells."""
+
+    name: str
+    loop: str
+    relays: bool
+    """Whether the loop publishes; otherwise it only looks how far the source is."""
+    status: Callable[[], SourceEnd]
+
+
+class ReaderCounts(Protocol):
+    """What a projection's reader has met since the start."""
+
+    @property
+    def duplicates(self) -> int:
+        """Records that had been applied before."""
+
+    @property
+    def filled(self) -> int:
+        """Events read from the notification log."""
+
+    @property
+    def dead_letters(self) -> int:
+        """Records that could not be used."""
+
+    @property
+    def unknown(self) -> int:
+        """Events of unknown types."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionPart:
+    """One projection: its loop has its name."""
+
+    name: str
+    source: str
+    status: Callable[[], ProjectionStatus]
+    counts: Callable[[], ReaderCounts | None] = lambda: None
+    target: str | None = None
+    copies: Callable[[], CopyStatus] | None = None
+    loading: Callable[[], Sequence[str]] = tuple
+    """Tables that are being loaded, with how far they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatPart:
+    """One flat table: the loop that runs its driver, and what that told."""
+
+    name: str
+    loop: str
+    table: str
+    news: Callable[[], DriverNews]
+    pid: Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class MiningPart:
+    """The miner: its loop, and how it stands."""
+
+    loop: str
+    status: Callable[[LoopStatus], MiningStatus]
+
+
+class Reporter:
+    """Answers ``status`` from any thread."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        sources: Sequence[SourcePart],
+        projections: Sequence[ProjectionPart],
+        flats: Sequence[FlatPart] = (),
+        mining: MiningPart | None = None,
+    ) -> None:
+        self._supervisor = supervisor
+        self._sources = sources
+        self._projections = projections
+        self._flats = flats
+        self._mining = mining
+        self._started_s = time.time()
+        self._identity = (version_text(), socket.gethostname(), os.getpid())
+        self._caught_up_s: dict[str, float] = {}
+        self.state = "starting"
+
+    def status(self) -> DaemonStatus:
+        """Return everything, as of now."""
+        now_s = time.time()
+        loops = self._supervisor.statuses()
+        sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
+        newest = {source.name: source.current_event_id for source in sources}
+        projections = tuple(
+            self._projection(part, loops[part.name], newest.get(part.source), now_s)
+            for part in self._projections
+        )
+        version, host, pid = self._identity
+        return DaemonStatus(
+            version,
+            host,
+            pid,
+            self._started_s,
+            now_s,
+            self.state,
+            sources,
+            projections,
+            tuple(part.copies() for part in self._projections if part.copies is not None),
+            tuple(self._flat(part, loops[part.loop], now_s) for part in self._flats),
+            None if self._mining is None else self._mining.status(loops[self._mining.loop]),
+            tuple(self._supervisor.stuck()),
+        )
+
+    def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
+        end = part.status()
+        relayed = end.relayed.applied_event_id if end.relayed is not None else None
+        lag_events = _behind(relayed, end.source_event_id)
+        return SourceStatus(
+            name=part.name,
+            current_event_id=end.source_event_id,
+            relayed_event_id=relayed,
+            relay_state=loop.state.value if part.relays else None,
+            lag_events=lag_events,
+            lag_s=self._lag_s(part.loop, lag_events, end.relayed_time_s, now_s),
+            records=end.records,
+            size_bytes=end.size_bytes,
+            commits_with_writes=end.commits_with_writes,
+            commits_without_writes=end.commits_without_writes,
+            problem=loop.problem,
+        )
+
+    def _projection(
+        self, part: ProjectionPart, loop: LoopStatus, newest: int | None, now_s: float
+    ) -> ProjectionView:
+        own, counts = part.status(), part.counts()
+        event_id = own.position.applied_event_id if own.position is not None else None
+        lag_events = _behind(event_id, newest)
+        return ProjectionView(
+            name=part.name,
+            source=part.source,
+            state=_state(loop, own),
+            position=str(own.position) if own.position is not None else None,
+            event_id=event_id,
+            lag_events=lag_events,
+            lag_s=self._lag_s(part.name, lag_events, own.applied_time_s, now_s),
+            quarantined=tuple(own.quarantined),
+            problem=loop.problem or own.problem,
+            code=loop.code,
+            restarts=loop.restarts,
+            duplicates=counts.duplicates if counts else 0,
+            filled=counts.filled if counts else 0,
+            undecodable=counts.dead_letters if counts else 0,
+            unknown=counts.unknown if counts else 0,
+            target=part.target,
+            loading=tuple(part.loading()),
+        )
+
+    def _flat(self, part: FlatPart, loop: LoopStatus, now_s: float) -> FlatStatus:
+        news = part.news()
+        return FlatStatus(
+            name=part.name,
+            table=part.table,
+            state=loop.state.value,
+            pid=part.pid(),
+            batch=news.batch,
+            rows=news.counts.rows,
+            misfits=news.counts.misfits,
+            dead_letters=sum(news.letters.values()),
+            lag_records=news.lag_records,
+            lag_s=self._lag_s(part.loop, news.lag_records, news.watermark_s, now_s),
+            columns=news.columns.get("live"),
+            seal_backlog=news.seal_backlog,
+            watermark_s=news.watermark_s,
+            told_s=news.told_s,
+            problem=loop.problem,
+            code=loop.code,
+            restarts=loop.restarts,
+        )
+
+    def _lag_s(
+        self, loop: str, lag_events: int | None, reached_time_s: int | None, now_s: float
+    ) -> float | None:
+        """Return for how long the loop has been behind; 0 when caught up, however long ago the last event was.
+
+        The age of the last event alone would make an event after a quiet night look like a lag of hours, so the time since
+        the loop was last seen caught up bounds it. It is looked at with every status, thus every few seconds.
+        """
+        if lag_events == 0:
+            self._caught_up_s[loop] = now_s
+            return 0.0
+        if lag_events is None or reached_time_s is None:
+            return None
+        return max(0.0, now_s - max(reached_time_s, self._caught_up_s.get(loop, 0.0)))
+
+
+def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
+    """The supervisor knows what failed; while nothing has, the projection knows best whether it follows yet."""
+    return own.state if loop.state is LoopState.FOLLOWING else loop.state.value
+
+
+def _behind(reached: int | None, newest: int | None) -> int | None:
+    if reached is None or newest is None:
+        return None
+    return max(0, newest - reached)

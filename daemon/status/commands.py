@@ -1,0 +1,52 @@
+"""``tideline status`` and ``tideline version``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from daemon.terminal.options import config_option, echo_json, json_option
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--url", help="Address of the daemon, such as http://host:8470 (else from the configuration).")
+@click.pass_context
+def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str | None) -> None:
+    """Show how far everything is, and what does not run.
+
+    Asks the running daemon; when none runs, shows what the last one wrote down, and exits with 1.
+    """
+    from daemon.status.client import ask_daemon, last_known
+    from daemon.status.text import status_text
+
+    if url is not None:
+        found = ask_daemon(url)
+    else:
+        from daemon.config import find_file, load_config
+
+        state_dir = load_config(find_file(config_path)).state.dir
+        found = last_known(state_dir)
+    if as_json:
+        echo_json(found.to_json())
+    else:
+        click.echo(status_text(found))
+    ctx.exit(1 if found.state == "stopped" else 0)
+
+
+@click.command()
+@json_option
+def version(as_json: bool) -> None:
+    """Print the version."""
+    from daemon.process.version import version_text
+
+    if as_json:
+        echo_json({"version": version_text()})
+    else:
+        click.echo(f"tideline {version_text()}")

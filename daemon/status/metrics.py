@@ -1,0 +1,166 @@
+"""Positions, lags, states and the parts' own counters, made from the daemon's status at the moment of a scrape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
+
+from daemon.process.supervisor import LoopState
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+    from daemon.status.model import CopyStatus, DaemonStatus, FlatStatus, ProjectionView, SourceStatus
+
+
+_SOURCE_GAUGES: Final = (
+    ("tideline_source_event_id", "The source's newest event id.", "current_event_id"),
+    ("tideline_relay_event_id", "The last event id that is wholly in the topic.", "relayed_event_id"),
+    ("tideline_relay_lag_events", "Events of the source that are not in the topic yet.", "lag_events"),
+    (
+        "tideline_relay_lag_seconds",
+        "How long the relay has been behind the source; 0 when caught up.",
+        "lag_s",
+    ),
+)
+_SOURCE_COUNTERS: Final = (
+    ("tideline_relay_records", "Records published.", "records"),
+    ("tideline_relay_bytes", "Bytes of records published.", "size_bytes"),
+    ("tideline_relay_commits_with_writes", "Commits whose write events were fetched.", "commits_with_writes"),
+    (
+        "tideline_relay_commits_without_writes",
+        "Commits with write ids but no write events: dml.events is off for some writer.",
+        "commits_without_writes",
+    ),
+)
+_COPY_COUNTERS: Final = (
+    ("tideline_copied_files", "Copies that ended well, skipped ones included.", "files"),
+    ("tideline_copied_bytes", "Bytes that moved.", "size_bytes"),
+    ("tideline_copies_skipped", "Files that were on the target already.", "skipped"),
+    ("tideline_copy_fallbacks", "Files taken from the change manager.", "fallbacks"),
+    ("tideline_copies_failed", "Copies that failed.", "failed"),
+    ("tideline_checksum_mismatches", "Copy attempts whose bytes were not the recorded ones.", "mismatches"),
+)
+_COPY_GAUGES: Final = (("tideline_copies_waiting", "Files that are copied or wait for it.", "waiting"),)
+_PROJECTION_COUNTERS: Final = (
+    ("tideline_events_duplicate", "Records that had been applied before.", "duplicates"),
+    (
+        "tideline_events_filled",
+        "Events read from the notification log, since the topic had lost them.",
+        "filled",
+    ),
+    ("tideline_events_undecodable", "Records sent to the dead-letter topic.", "undecodable"),
+    ("tideline_events_unknown", "Events of types that this version does not know.", "unknown"),
+)
+_PROJECTION_GAUGES: Final = (
+    ("tideline_projection_event_id", "The last event id that was applied as a whole.", "event_id"),
+    ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
+    (
+        "tideline_projection_lag_seconds",
+        "How long the projection has been behind the source; 0 when caught up.",
+        "lag_s",
+    ),
+)
+
+
+_FLAT_GAUGES: Final = (
+    (
+        "tideline_flat_lag_seconds",
+        "How long the flat table has been behind its topic; 0 when caught up.",
+        "lag_s",
+    ),
+)
+
+
+class StatusCollector(Collector):
+    """Asks for the status at each scrape; what is not known yet has no sample."""
+
+    def __init__(self, status: Callable[[], DaemonStatus]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield one family per gauge, also those without samples."""
+        status = self._status()
+        info = InfoMetricFamily("tideline", "Version of the daemon.")
+        info.add_metric((), {"version": status.version})
+        yield info
+        yield GaugeMetricFamily(
+            "tideline_start_time_seconds", "Unix time of the daemon's start.", status.started_s
+        )
+        yield GaugeMetricFamily("tideline_loops_stuck", "Loops without a heartbeat.", len(status.stuck))
+        yield from _sources(status.sources)
+        yield from _projections(status.projections)
+        yield from _copies(status.copies)
+        yield from _flats(status.flats)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing up front: names are fixed, and asking for the status while the daemon is built would be too early."""
+        return ()
+
+
+def _sources(sources: Sequence[SourceStatus]) -> Iterable[Metric]:
+    labels = {"source": [row.name for row in sources]}
+    yield from _families(CounterMetricFamily, _SOURCE_COUNTERS, labels, sources)
+    yield from _families(GaugeMetricFamily, _SOURCE_GAUGES, labels, sources)
+
+
+def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
+    labels = {"projection": [row.name for row in projections], "source": [row.source for row in projections]}
+    yield from _families(CounterMetricFamily, _PROJECTION_COUNTERS, labels, projections)
+    yield from _families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
+    yield _states(
+        "tideline_projection_state",
+        "1 for the state that the projection is in, else 0.",
+        "projection",
+        projections,
+    )
+    quarantined = GaugeMetricFamily(
+        "tideline_projection_quarantined_tables",
+        "Tables that are not followed any more.",
+        labels=list(labels),
+    )
+    for row in projections:
+        quarantined.add_metric((row.name, row.source), len(row.quarantined))
+    yield quarantined
+
+
+def _copies(copies: Sequence[CopyStatus]) -> Iterable[Metric]:
+    labels = {"policy": [row.policy for row in copies]}
+    yield from _families(CounterMetricFamily, _COPY_COUNTERS, labels, copies)
+    yield from _families(GaugeMetricFamily, _COPY_GAUGES, labels, copies)
+
+
+def _flats(flats: Sequence[FlatStatus]) -> Iterable[Metric]:
+    yield from _families(GaugeMetricFamily, _FLAT_GAUGES, {"flat": [row.name for row in flats]}, flats)
+    yield _states(
+        "tideline_flat_state", "1 for the state that the flat table's loop is in, else 0.", "flat", flats
+    )
+
+
+def _families(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    definitions: tuple[tuple[str, str, str], ...],
+    labels: dict[str, list[str]],
+    rows: Sequence[object],
+) -> Iterable[Metric]:
+    """Yield a family per definition (name, text, attribute), with a sample per row that knows the attribute's value."""
+    for name, text, attribute in definitions:
+        family = kind(name, text, labels=list(labels))
+        for row, *label_values in zip(rows, *labels.values(), strict=True):
+            value = getattr(row, attribute)
+            if value is not None:
+                family.add_metric(label_values, value)
+        yield family
+
+
+def _states(name: str, text: str, label: str, rows: Sequence[ProjectionView | FlatStatus]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label, "state"))
+    for row in rows:
+        for state in LoopState:
+            family.add_metric((row.name, state.value), float(row.state == state.value))
+    return family

@@ -1,0 +1,46 @@
+"""The status page: the text of ``tideline status`` for a browser, refreshed every few seconds, without scripts."""
+
+from __future__ import annotations
+
+from html import escape
+from string import Template
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from daemon.status.text import status_text
+
+
+if TYPE_CHECKING:
+    from daemon.status.model import DaemonStatus
+
+
+_PAGE: Final = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="5">
+<meta name="viewport" content="width=device-width">
+<title>Tideline on $host</title>
+<style>
+body { font: 14px/1.5 ui-monospace, monospace; margin: 2em; color-scheme: light dark; }
+pre { overflow-x: auto; }
+</style>
+</head>
+<body>
+<pre>$text</pre>
+$flats<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
+</body>
+</html>
+""")
+
+
+def status_page(status: DaemonStatus) -> str:
+    """Return the page; names and messages come from outside and are escaped."""
+    flats = " · ".join(
+        f'<a href="/flat/{quote(flat.name)}">{escape(flat.table)}</a>' for flat in status.flats
+    )
+    return _PAGE.substitute(
+        host=escape(status.host),
+        text=escape(status_text(status)),
+        flats=f'<p><a href="/flat">flat tables</a>: {flats}</p>\n' if flats else "",
+    )

@@ -1,0 +1,1 @@
+"""Timelines: answers, their text and JSON, over HTTP and on the command line."""

@@ -1,0 +1,125 @@
+"""Answers about timelines as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from daemon.timelines.answers import Answer
+
+
+LINES_MAX: Final = 200
+"""Runs that are printed; the rest is counted, and ``--json`` has it."""
+
+
+def listing_text(answer: Answer) -> str:
+    """Return the tables as a table, and how far each source is."""
+    rows = [
+        (
+            row["table"],
+            one["column"],
+            one["period"],
+            str(one["partitions"]),
+            str(one["runs"]),
+            one["latest"] or "-",
+            row["state"],
+        )
+        for row in answer["tables"]
+        for one in row["timelines"]
+        or [{"column": "-", "period": "-", "partitions": 0, "runs": 0, "latest": None}]
+    ]
+    lines = aligned(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
+    for source, told in answer["sources"].items():
+        loading = f", {told['loading']} tables loading" if told["loading"] else ""
+        lines.append(f"{source}: {told['tables']} tables, {told['runs']} runs{loading}, {as_of(told)}")
+    if answer["total"] > len(answer["tables"]):
+        lines.append(f"{answer['total'] - len(answer['tables'])} more tables")
+    return "\n".join(lines)
+
+
+def show_text(answer: Answer) -> str:
+    """Return each timeline with its bar of runs and holes."""
+    lines = [f"{answer['table']} ({answer['source']}), {as_of(answer)}", *_problems(answer)]
+    for one in answer["timelines"]:
+        lines += [
+            "",
+            f"{one['column']} {one['period']} ({one['form']}): {one['partitions']} partitions, {one['run_count']} runs",
+        ]
+        if one["first"] is not None:
+            lines.append(f"  {one['first']} |{one['bar']}| {one['latest']}")
+        lines += [f"  missing {_range(hole)}" for hole in one["holes"][:LINES_MAX]]
+        lines += _more(len(one["holes"]), "holes")
+    return "\n".join(lines)
+
+
+def latest_text(answer: Answer) -> str:
+    """Return the latest partition of each column."""
+    rows = [
+        (column, found["value"] if found else "-", found["period"] if found else "-")
+        for column, found in answer["latest"].items()
+    ]
+    return "\n".join([*aligned(("column", "latest", "period"), rows), as_of(answer), *_problems(answer)])
+
+
+def cover_text(answer: Answer) -> str:
+    """Return runs, what is missing, and the condition where it was asked for."""
+    complete = "complete" if answer["complete"] else "NOT complete"
+    lines = [
+        f"{answer['name']} {answer['column']} {answer['range']}: {complete}, {answer['partitions']} partitions"
+    ]
+    rows = [
+        (run["table"], run["period"], run["first"], run["last"], str(run["count"]))
+        for run in answer["runs"][:LINES_MAX]
+    ]
+    lines += aligned(("table", "period", "first", "last", "partitions"), rows)
+    lines += _more(answer["run_count"], "runs")
+    lines += [f"missing {part['period']} {part['range']}" for part in answer["missing"][:LINES_MAX]]
+    lines += _more(len(answer["missing"]), "missing ranges")
+    lines += [f"{table}: {text}" for table, text in answer.get("where", {}).items()]
+    return "\n".join([*lines, as_of(answer), *_problems(answer)])
+
+
+def check_text(found: Mapping[str, Any]) -> str:
+    """Return what a check of one table found."""
+    if not found["drift"]:
+        return f"{found['table']}: as the source, {as_of(found)}"
+    moving = " (the source changed meanwhile)" if found["moving"] else ""
+    lines = [f"{found['table']}: differs{moving}, {as_of(found)}"]
+    for one in found["drift"]:
+        for kind in ("missing", "surplus"):
+            lines += [f"  {one['column']} {one['period']} {kind} {part}" for part in one[kind][:LINES_MAX]]
+            lines += _more(len(one[kind]), kind)
+    return "\n".join(lines)
+
+
+def as_of(answer: Mapping[str, Any]) -> str:
+    """Return which event an answer reflects, and how far the source is."""
+    newest = answer.get("current_event_id")
+    return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
+
+
+def _problems(answer: Answer) -> list[str]:
+    states = [f"{table} is {state}" for table, state in answer["states"].items() if state != "following"]
+    return [*states, *(f"{table}: {reason}" for table, reason in answer["problems"].items())]
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"  … {count - LINES_MAX} more {what}"] if count > LINES_MAX else []
+
+
+def _range(ends: Sequence[str]) -> str:
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines of columns under their heads; none where there are no rows."""
+    return list(_lines([head, *rows])) if rows else []
+
+
+def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,73 @@
+"""A decided batch becomes part of the table: its files are moved to their hours, its counts added to the hours' parameters.
+
+Every step may be repeated, and is, after a crash: a move that was done is recognised, and an hour notes the last batch whose
+counts it has. Partitions exist before files are moved, so a file is never in a directory that nobody reads, and the table has
+the file's columns already (the batch's plan saw to that), so no reader sees a file that is newer than the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handlers.failpoints import failpoint
+from streaming.table.fill_rates import added, counts_of, text_of
+from streaming.table.hours import version_of
+from streaming.table.parameters import BATCHES, ROWS, SEALED
+from streaming.table.stream_parameters import RAW_BYTES, TOUCHED, VALUES
+
+
+if TYPE_CHECKING:
+    from streaming.batch.records import HourCounts, StagedBatch
+    from streaming.table.port import FlatTable, HourPartition
+    from streaming.table.storage import Storage
+
+
+class Publisher:
+    """Publishes the batches of one stream; ``query`` is the id of its checkpoint."""
+
+    def __init__(self, table: FlatTable, storage: Storage, query: str) -> None:
+        self._table = table
+        self._storage = storage
+        self._query = query
+
+    def publish(self, staged: StagedBatch) -> StagedBatch:
+        """Carry on with a decided batch wherever it stands."""
+        for move in staged.moves:
+            self._storage.move(move.source, move.target)
+            failpoint("flat.moved")
+        for hour, counts in sorted(staged.hours.items()):
+            self._count(hour, counts, staged)
+            failpoint("flat.counted")
+        self._storage.remove(staged.directory)
+        failpoint("flat.published")
+        return staged
+
+    def hour(self, hour: int) -> HourPartition:
+        """Return the partition of ``hour``, added where it is missing, in a directory that nothing is left in."""
+        if found := self._table.partitions([hour]):
+            return found[0]
+        state = self._table.read()
+        entries = self._storage.list(str(state.columns.directory(state.location, hour)))
+        used = [
+            int(entry.name[1:]) for entry in entries if entry.name[:1] == "v" and entry.name[1:].isdecimal()
+        ]
+        return self._table.add_hour(hour, version=max(used, default=0) + 1)
+
+    def _count(self, hour: int, counts: HourCounts, staged: StagedBatch) -> None:
+        partition = self.hour(hour)
+        assert version_of(partition.location) is not None, partition
+        parameters = partition.parameters
+        mark = f"{self._query}:{staged.batch}"
+        if parameters.get(BATCHES) == mark:
+            return
+        self._table.set_hour_parameters(
+            hour,
+            {
+                BATCHES: mark,
+                ROWS: str(int(parameters.get(ROWS, 0)) + counts.rows),
+                RAW_BYTES: str(int(parameters.get(RAW_BYTES, 0)) + counts.bytes),
+                VALUES: text_of(added(counts_of(parameters.get(VALUES, "")), counts.nonnull)),
+                SEALED: None,
+                TOUCHED: str(staged.watermark.reached_s or 0),
+            },
+        )

@@ -1,0 +1,220 @@
+"""One batch of the stream, from its rows to the table: planned, staged, decided, published.
+
+Spark calls this at least once for every batch, with the same rows each time; the records of ``streaming.batch.records`` make it happen
+exactly once. Wherever it was killed, the next call finds out how far it came:
+
+* nothing on record: the table is evolved, the plan noted, and everything follows;
+* a plan: rows take the ways of that plan. Its columns give way to the table's if those were altered since;
+* a decided batch: its files are moved where they are not yet, and nothing is read again;
+* a batch that is done: nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from handlers.failpoints import failpoint
+from state.columns.observations import HourBook
+from state.errors import Inconsistent
+from streaming.batch.evolving import evolve, now_hour, outlook, proven, unsettled
+from streaming.batch.observing import folded, observed, sampled
+from streaming.batch.promotion import begin
+from streaming.batch.records import BatchPlan, HourCounts, Move, StagedBatch, same_columns
+from streaming.batch.routing import Reason
+from streaming.batch.watermark import Watermark
+from streaming.table.file_columns import textual_slots
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from state.columns.observations import Observations
+    from streaming.batch.hour_counts import BookFile
+    from streaming.batch.key_demand import Asking, Questions
+    from streaming.batch.observing import FileCounts
+    from streaming.batch.publishing import Publisher
+    from streaming.batch.records import BatchRecords
+    from streaming.batch.sampling import Looking
+    from streaming.batch.staging import Stager, Written
+    from streaming.settings import FlatSettings
+    from streaming.table.held import HeldTable
+    from streaming.table.lease import WriterLease
+    from streaming.table.port import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a batch's rows come from, as Spark noted it: a line of offsets, and the source's partitions."""
+
+    line: str
+    parts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The parts that work together on one table's stream."""
+
+    settings: FlatSettings
+    query: str
+    """Short for the id of the checkpoint; in every file name."""
+    table: HeldTable
+    lease: WriterLease
+    records: BatchRecords
+    book: BookFile
+    stager: Stager
+    publisher: Publisher
+    asking: Asking
+    looking: Looking
+    clock: Callable[[], float]
+
+
+class BatchRunner:
+    """Runs the batches of a stream, one at a time."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def run(self, raw: Any, batch: int, origin: Origin) -> StagedBatch:
+        """Bring the rows of ``raw`` into the table and return the batch done.
+
+        Raises Inconsistent where the batch was decided with other rows, StateLocked or Conflict where another writer has the
+        table, Transient where the metastore or the files are away: the same call again then carries on.
+        """
+        staged = self._stream.records.staged(batch)
+        if staged is None:
+            staged = self._decide(raw, batch, origin)
+        elif staged.origin != origin.line:
+            raise Inconsistent(
+                "a batch that is in the table would be made from other rows now",
+                batch=batch,
+                hint="Spark's checkpoint was changed by hand: restore it, or begin with a new checkpoint.",
+            )
+        return self.finish(staged)
+
+    def finish(self, staged: StagedBatch) -> StagedBatch:
+        """Publish a decided batch, and note what it held."""
+        if staged.done:
+            return staged
+        stream = self._stream
+        stream.lease.hold()
+        done = stream.publisher.publish(staged)
+        book = stream.book.load()
+        noted = book.with_batch(done.batch, done.observed.hours)
+        if noted is not book:
+            stream.book.save(noted, now_hour(noted, done.watermark.reached_s))
+        failpoint("flat.noted")
+        return stream.records.finish(done)
+
+    def _decide(self, raw: Any, batch: int, origin: Origin) -> StagedBatch:
+        stream = self._stream
+        state = stream.lease.hold()
+        plan = self._planned(raw, batch, state)
+        failpoint("flat.planned")
+        written = stream.stager.stage(raw, plan, origin.parts)
+        staged = self._staged(plan, origin, written)
+        failpoint("flat.staged")
+        stream.records.save_staged(staged)
+        failpoint("flat.decided")
+        return staged
+
+    def _planned(self, raw: Any, batch: int, state: TableState) -> BatchPlan:
+        stream = self._stream
+        plan = stream.records.plan(batch)
+        if plan is None:
+            plan = self._plan(raw, batch, state)
+        elif not same_columns(plan.layout, state.layout) or plan.textual != textual_slots(state):
+            plan = replace(plan, layout=state.layout, textual=textual_slots(state))
+        stream.records.save_plan(plan)
+        return plan
+
+    def _plan(self, raw: Any, batch: int, state: TableState) -> BatchPlan:
+        stream = self._stream
+        last = stream.records.last()
+        watermark = Watermark() if last is None else last.watermark
+        draft = BatchPlan(batch, state.layout, watermark, int(stream.clock()))
+        questions = stream.asking.questions()
+        sample = self._sample(raw, draft, questions, state)
+        book = stream.book.load().join(HourBook(sample))
+        partitions = stream.table.partitions()
+        hour = now_hour(book, watermark.reached_s)
+        found = proven(lambda held: outlook(state, questions, book, held, hour), partitions, stream.looking)
+        altered = evolve(stream.table, state, found.evolution)
+        altered = begin(stream.table, altered, found.evolution)
+        document = found.document(altered, book, partitions)
+        stream.asking.tell(altered.version, document, found.made if altered is not state else ())
+        live = set(altered.layout.by_key)
+        kept = {hour: seen.without(live) for hour, seen in sample.items()}
+        return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourBook(kept))
+
+    def _sample(
+        self, raw: Any, draft: BatchPlan, questions: Questions, state: TableState
+    ) -> dict[int, Observations]:
+        keys = unsettled(questions, state)
+        if not keys:
+            return {}
+        return sampled(self._stream.looking.sample(raw, draft), questions.rules, keys)
+
+    def _staged(self, plan: BatchPlan, origin: Origin, written: Written) -> StagedBatch:
+        stream = self._stream
+        looking = stream.looking
+        counts = {hour: folded(looking.counts(files)) for hour, files in written.hours.items()}
+        letters = {reason: list(files) for reason, files in written.letters.items()}
+        totals = {reason: folded(looking.counts(files)).rows for reason, files in letters.items()}
+        _check_whole(written, sum(each.rows for each in counts.values()) + sum(totals.values()))
+        misfits = {
+            hour: looking.misfits(files, counts[hour].nonnull[0], plan.layout)
+            for hour, files in written.hours.items()
+        }
+        if written.seen["malformed"] and written.hours:
+            files = [path for listed in written.hours.values() for path in listed]
+            letters[Reason.MALFORMED.value] = looking.copy_malformed(
+                files, f"{written.directory}/malformed", plan.layout
+            )
+        rules = stream.settings.rules
+        hours = {hour: observed(plan.layout, each, misfits[hour], rules) for hour, each in counts.items()}
+        return StagedBatch(
+            batch=plan.batch,
+            origin=origin.line,
+            directory=written.directory,
+            moves=self._moves(plan.batch, written, letters),
+            hours={hour: _hour_counts(each, written) for hour, each in counts.items()},
+            counts={**totals, **written.seen, "misfits": _misfits(hours)},
+            watermark=plan.watermark.advanced(
+                written.latest_s, plan.now_s, stream.settings.event_time.idle_s
+            ),
+            observed=HourBook(hours).join(plan.sampled),
+        )
+
+    def _moves(self, batch: int, written: Written, letters: Mapping[str, list[str]]) -> tuple[Move, ...]:
+        stream = self._stream
+        places = {str(stream.publisher.hour(hour).location): files for hour, files in written.hours.items()}
+        root = stream.settings.dead_letter_directory
+        places |= {f"{root}/{reason}": files for reason, files in letters.items()}
+        return tuple(
+            Move(source, f"{place}/b-{stream.query}-{batch}-{n}.orc")
+            for place, files in places.items()
+            for n, source in enumerate(files)
+        )
+
+
+def _check_whole(written: Written, rows: int) -> None:
+    """Raise Inconsistent unless the files that the driver sees hold all rows that were written."""
+    if rows != written.seen["rows"]:
+        raise Inconsistent(
+            "the files of a batch do not hold its rows",
+            directory=written.directory,
+            rows=written.seen["rows"],
+            found=rows,
+            hint="Nothing was published. Executors and driver have to see the same files: is the table on a disk of one machine?",
+        )
+
+
+def _hour_counts(counts: FileCounts, written: Written) -> HourCounts:
+    """Return an hour's counts; its share of the bytes is its share of the rows."""
+    share = written.seen["bytes"] * counts.rows // max(1, written.seen["rows"])
+    return HourCounts(counts.rows, counts.nonnull, share)
+
+
+def _misfits(hours: Mapping[int, Observations]) -> int:
+    return sum(seen.misfits for each in hours.values() for seen in each.keys.values())

@@ -1,0 +1,104 @@
+"""What Spark is asked beside the one pass over a batch: a sample before it, the files' footers and the misfits behind it.
+
+None of it reads the whole source again. The sample is a bounded look, and only made while some key waits for a column; everything
+else reads the batch's own staged files, of those only rows in ``_rescued``, which are few.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from state.columns.slots import RESCUED, Layout
+from streaming.batch.footers import FooterReader, Kind
+from streaming.batch.observing import FileCounts, Misfits
+from streaming.batch.routing import hour_of_destination
+from streaming.batch.staging import TO, routed
+from streaming.split.schema import quoted
+from streaming.split.splitter import MALFORMED, split
+from streaming.table.nonnull import retained_nonnull
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from streaming.batch.footers import Footer
+    from streaming.batch.records import BatchPlan
+    from streaming.settings import FlatSettings
+    from streaming.table.port import HourPartition
+    from streaming.table.storage import Storage
+
+
+SAMPLE_BYTES_MAX: Final = 100 * 1024
+"""Longer records are left out of samples, which have to fit into the driver's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """Looks at raw rows and at files, in one Spark session."""
+
+    spark: Any
+    settings: FlatSettings
+    storage: Storage
+    footers: FooterReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "footers", FooterReader(self.spark))
+
+    def sample(self, raw: Any, plan: BatchPlan) -> dict[int, list[str]]:
+        """Return the texts of some rows of ``raw``, by the hour that they will go to."""
+        bare = replace(plan, layout=Layout.new())
+        small = raw.filter(f"size <= {SAMPLE_BYTES_MAX}").limit(self.settings.limits.sample_rows)
+        texts: dict[int, list[str]] = defaultdict(list)
+        for row in routed(self.settings, bare, small).select(TO, "value").collect():
+            hour = hour_of_destination(row[TO])
+            if hour is not None:
+                texts[hour].append(row["value"])
+        return dict(texts)
+
+    def counts(self, files: Sequence[str]) -> list[FileCounts]:
+        """Return what the footers tell, by position."""
+        return [_counts(self.footers.read(path)) for path in files]
+
+    def misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
+        """Return a look at the rows in ``_rescued``, of which ``files`` hold ``rescued``."""
+        if not rescued:
+            return Misfits(0, ())
+        rows = self._rescued(files, layout).limit(self.settings.limits.sample_rows)
+        small = rows.filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}").collect()
+        return Misfits(rescued, tuple(row[RESCUED] for row in small))
+
+    def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
+        """Write the raw texts of malformed rows of ``files`` to ``directory``, and return the files there."""
+        texts = self._rescued(files, layout).withColumnRenamed(RESCUED, "value")
+        bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
+        writer = bare.filter(MALFORMED).select(RESCUED).coalesce(1).write.mode("overwrite")
+        writer.option("compression", self.settings.compression).orc(directory)
+        return self.files(directory)
+
+    def filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
+        """Return which of ``slots`` hold a value in some file, by position as Hive reads."""
+        values = retained_nonnull(partitions, self.storage, self.footers.values_by_position)
+        return frozenset(slot for slot in slots if slot < len(values) and values[slot])
+
+    def files(self, directory: str) -> list[str]:
+        """Return the data files of a directory, in order."""
+        listed: Sequence[Any] = self.storage.list(directory)
+        return [f"{directory}/{found.name}" for found in listed if found.name.endswith(".orc")]
+
+    def _rescued(self, files: Sequence[str], layout: Layout) -> Any:
+        """Read ``_rescued`` alone; every column is named, as files without names are refused under fewer than they have."""
+        schema = ", ".join(f"{quoted(slot.name)} string" for slot in layout.slots)
+        rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
+        return rows.filter(f"{RESCUED} IS NOT NULL")
+
+
+def _counts(footer: Footer) -> FileCounts:
+    columns = list(footer.columns.values())
+    bounds = {
+        slot: (int(column.least), int(column.most))
+        for slot, column in enumerate(columns)
+        if column.kind is Kind.INTEGER and column.least is not None and column.most is not None
+    }
+    return FileCounts(footer.rows, tuple(column.values for column in columns), bounds)

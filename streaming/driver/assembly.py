@@ -1,0 +1,191 @@
+"""The parts of one table's stream, put together from its settings around a running Spark session.
+
+One process on a machine writes a table, which a lock on a local file sees to: it is free again at the very moment a process dies,
+so a restart never waits. Between machines the lease in the table does, whose holder is the stream (its checkpoint) on this
+machine, hence a restarted driver has it still.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import secrets
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handlers.files.paths import parse
+from state.columns.slots import Layout
+from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
+from streaming.batch.hour_counts import BookFile
+from streaming.batch.key_demand import asking
+from streaming.batch.publishing import Publisher
+from streaming.batch.records import BatchRecords
+from streaming.batch.runner import BatchRunner, Origin, Stream
+from streaming.batch.sampling import Looking
+from streaming.batch.staging import Stager
+from streaming.settings import KafkaSource, Publishing
+from streaming.source.reading import offsets_of, open_source
+from streaming.source.topic_identity import SparkTopics, Topic, TopicGuard
+from streaming.table.deletions import Deletions
+from streaming.table.held import HeldTable
+from streaming.table.hive import hive_table
+from streaming.table.hours import HourColumns
+from streaming.table.lease import WriterLease
+from streaming.table.spark import spark_table
+from streaming.table.storage import HadoopStorage
+from streaming.upkeep.maintenance import Maintenance
+from streaming.upkeep.rewriting import Rewriter
+from streaming.upkeep.sealing import Sealer
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streaming.settings import FlatSettings
+    from streaming.table.port import FlatTable, TableState
+    from streaming.table.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Everything that a driver or a command needs."""
+
+    settings: FlatSettings
+    spark: Any
+    storage: Storage
+    stream: Stream
+    runner: BatchRunner
+    sealer: Sealer
+    maintenance: Maintenance
+    guard: TopicGuard | None
+
+    def source(self) -> Any:
+        """Return the streaming DataFrame of raw events."""
+        return open_source(self.spark, self.settings.source)
+
+    def origin(self, batch: int) -> Origin:
+        """Return what Spark noted about the rows of ``batch``: its offsets are in the checkpoint before the batch runs."""
+        path = f"{self.settings.checkpoint.rstrip('/')}/offsets/{batch}"
+        lines = (self.storage.read(path) or "").splitlines()
+        if len(lines) < 3:
+            raise StateCorrupt("Spark's checkpoint tells no offsets of a batch", path=path)
+        return Origin(lines[2], tuple(offsets_of(lines[2], self._topic)) or (0,))
+
+    def check_topic(self) -> Topic | None:
+        """Raise TopicReplaced where the topic is not the one read so far; None for a source that has none."""
+        if self.guard is None:
+            return None
+        last = self.stream.records.last()
+        return self.guard.check(offsets_of(last.origin, self._topic) if last else {})
+
+    @property
+    def _topic(self) -> str:
+        source = self.settings.source
+        return source.topic if isinstance(source, KafkaSource) else ""
+
+
+def assembled(
+    settings: FlatSettings, spark: Any, clock: Callable[[], float] = time.time, *, only_looks: bool = False
+) -> Assembly:
+    """Put the parts together; the table is created where it is missing. Who ``only_looks`` may do so beside the writer.
+
+    Raises ConfigError, StateLocked while another process on this machine writes the table, NotFound without its database.
+    """
+    settings.check()
+    if not only_looks:
+        _lock(settings)
+    storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
+    own = f"{settings.checkpoint.rstrip('/')}/tideline"
+    query = _stream_id(storage, f"{own}/stream.json")
+    table = HeldTable(_table(settings, spark, storage))
+    state = _opened(table, settings)
+    looking = Looking(spark, settings, storage)
+    stream = Stream(
+        settings=settings,
+        query=query,
+        table=table,
+        lease=WriterLease(table, f"{platform.node()[:100]}/{query}", clock=clock),
+        records=BatchRecords(storage, f"{own}/batches"),
+        book=BookFile(storage, f"{own}/book.json", settings.retention_s),
+        stager=Stager(settings, storage, query),
+        publisher=Publisher(table, storage, query),
+        asking=asking(settings),
+        looking=looking,
+        clock=clock,
+    )
+    runner = BatchRunner(stream)
+    deletions = Deletions(state.location, storage)
+    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, looking, clock)
+    sealer = Sealer(settings, rewriter, clock)
+    guard = None
+    if isinstance(settings.source, KafkaSource):
+        topics = SparkTopics(spark, settings.source)
+        guard = TopicGuard(topics, settings.source.topic, storage, f"{own}/topic.json")
+    return Assembly(
+        settings, spark, storage, stream, runner, sealer, Maintenance(stream, runner, sealer), guard
+    )
+
+
+def _table(settings: FlatSettings, spark: Any, storage: Storage) -> FlatTable:
+    if not settings.metastores:
+        return spark_table(spark, settings.database, settings.table, storage)
+    from handlers.metastore import Metastore
+
+    return hive_table(Metastore(settings.metastores), settings.database, settings.table, storage)
+
+
+def _opened(table: FlatTable, settings: FlatSettings) -> TableState:
+    columns = HourColumns(settings.partition_columns)
+    location = parse(settings.location)
+    try:
+        state = table.read()
+    except NotFound:
+        try:
+            state = table.create(Layout.new(), location=location, columns=columns)
+        except AlreadyExists:
+            state = table.read()
+    if state.columns != columns or state.location != location:
+        raise ConfigError(
+            "the table is not where, or not partitioned as, the configuration says",
+            table=table.title,
+            location=str(state.location),
+            partition_columns=[f"{each.name} {each.type} {each.pattern}" for each in state.columns.columns],
+        )
+    return state
+
+
+def _stream_id(storage: Storage, path: str) -> str:
+    """Return the id of the stream of this checkpoint, made when it is first asked for."""
+    storage.create(path, json.dumps({"id": secrets.token_hex(6)}))
+    try:
+        return str(json.loads(storage.read(path) or "")["id"])
+    except (ValueError, KeyError, TypeError) as broken:
+        raise StateCorrupt("the stream's id cannot be read", path=path) from broken
+
+
+_LOCKS: dict[str, int] = {}
+"""Descriptors of the locks that this process holds, for as long as it lives."""
+
+
+def _lock(settings: FlatSettings) -> None:
+    name = hashlib.sha256(f"{settings.name} {settings.location}".encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"tideline-flat-{name}.lock"
+    if name in _LOCKS:
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise StateLocked(
+            "another process on this machine writes the table",
+            table=settings.name,
+            hint="Stop it first: 'tideline split run' and the commands that change a table exclude each other.",
+        ) from error
+    _LOCKS[name] = descriptor

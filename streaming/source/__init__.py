@@ -1,0 +1,1 @@
+"""Where raw events come from: a Kafka topic or a directory."""

@@ -1,0 +1,1 @@
+"""Raw JSON rows split into typed columns."""

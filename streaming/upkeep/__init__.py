@@ -1,0 +1,1 @@
+"""What happens to a flat table between batches: sealing, rewriting, backfill, retention."""
