@@ -10,7 +10,8 @@ from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import PartitionRules, Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from handlers.decoding import decode, encode
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import encode
 from handlers.metastore import Metastore
 from state.store.memory import MemoryStore
 from state.timelines.projection import Timelines, each

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.decoding.filelists import files_with_checksums, source_file
+from handlers.decoding.fields import files_with_checksums, source_file
 from handlers.decoding.limits import Limits
 from handlers.events import SourceFile
 from state.errors import BadInput, LimitExceeded, MalformedEvent

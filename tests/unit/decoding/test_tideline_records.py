@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from handlers.decoding import FORMAT_HEADER, Place, Record, decode, encode, peek
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import Record, encode
+from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
 from handlers.events import (
     Event,
     FilesWritten,
@@ -116,10 +118,10 @@ def test_a_commit_that_wrote_nothing_is_enriched_and_one_that_was_not_asked_abou
 def test_peek_tells_the_place_without_reading_the_record(kind: str) -> None:
     for record in records_of(notification(kind), write_events(kind)):
         event = decode(record.value)
-        place = Place(event.event_id, event.part, event.parts)
-        assert peek(record.value) == place
-        assert peek(record.value[:80]) == place
-        assert peek(json.dumps(json.loads(record.value), indent=1).encode()) == place
+        place = RecordPosition(event.event_id, event.part, event.parts)
+        assert peek_position(record.value) == place
+        assert peek_position(record.value[:80]) == place
+        assert peek_position(json.dumps(json.loads(record.value), indent=1).encode()) == place
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_peek_tells_the_place_without_reading_the_record(kind: str) -> None:
 )
 def test_a_record_without_a_possible_place_is_malformed(value: bytes) -> None:
     with pytest.raises(MalformedEvent):
-        peek(value)
+        peek_position(value)
     with pytest.raises(MalformedEvent):
         decode(value)
 
