@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from streaming.split.schema import quoted
-from streaming.table.stream_parameters import HARDENING
+from streaming.split.parse_schema import quoted
+from streaming.table.parameters import HARDENING
 
 
 if TYPE_CHECKING:
     from state.columns.slots import Layout
-    from streaming.table.port import TableState
+    from streaming.table.flat_table import TableState
 
 
 def textual_slots(state: TableState) -> frozenset[int]:

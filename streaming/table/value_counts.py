@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from state.errors import LimitExceeded
+from state.errors import BadInput, LimitExceeded
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from streaming.table.port import HourPartition
+    from streaming.table.flat_table import HourPartition
     from streaming.table.storage import Found, Storage
 
 
@@ -101,3 +103,45 @@ def _add(totals: list[int], counts: Sequence[int]) -> None:
     totals += [0] * (len(counts) - len(totals))
     for slot, count in enumerate(counts):
         totals[slot] += count
+
+
+CHARS_MAX: Final = 4_000
+_BASE36_DIGITS: Final = string.digits + string.ascii_lowercase
+
+
+def text_of(counts: Sequence[int]) -> str:
+    """Return the counts as a parameter."""
+    text = ",".join(map(_base36, _trimmed(counts)))
+    if len(text) <= CHARS_MAX:
+        return text
+    return f"#{sum(1 << slot for slot, count in enumerate(counts) if count):x}"
+
+
+def counts_of(text: str) -> tuple[int, ...]:
+    """Read what ``text_of`` wrote; BadInput for anything else."""
+    try:
+        if text.startswith("#"):
+            bits = int(text[1:], 16)
+            return tuple(bits >> slot & 1 for slot in range(bits.bit_length()))
+        return tuple(int(each, 36) for each in text.split(",")) if text else ()
+    except ValueError as error:
+        raise BadInput("the counts of an hour's values cannot be read", text=text[:200]) from error
+
+
+def added(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
+    """Return both together, slot by slot."""
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
+
+
+def _trimmed(counts: Sequence[int]) -> Sequence[int]:
+    last = max((slot for slot, count in enumerate(counts) if count), default=-1)
+    return counts[: last + 1]
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, digit = divmod(number, 36)
+        digits = _BASE36_DIGITS[digit] + digits
+        if not number:
+            return digits

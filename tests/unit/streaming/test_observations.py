@@ -6,7 +6,7 @@ import pytest
 
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
-from streaming.batch.observing import FileCounts, Misfits, folded, missed, observed, sampled
+from streaming.batch.observations import FileCounts, Misfits, folded, missed, observed, sampled
 from tests.builders.flat_streams import key
 from tests.builders.flat_tables import HOUR, a_layout
 

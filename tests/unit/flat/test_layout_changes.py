@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from state.columns.slots import Layout
 from state.columns.types import ColumnType, is_soft
 from state.errors import BadInput, InvalidRequest, LimitExceeded
-from streaming.table.changes import check_successor
+from streaming.table.layout_changes import check_successor
 from streaming.table.parameters import check_columns, check_parameters, merged
 from tests.builders.flat_tables import a_layout, next_version, rekeyed, retyped, with_keys
 

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from handlers.structs import EnvironmentContext, Partition, Struct, Table, tjson
 from state.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, ServerFault, TidelineError
-from streaming.table.stored import StoredTable
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from streaming.table.storage import Storage
 
 
 _API: Final = "org.apache.hadoop.hive.metastore.api"
@@ -37,11 +34,6 @@ _KINDS: Final[dict[str, type[TidelineError]]] = {
 }
 _ALL: Final = 32_767
 S = TypeVar("S", bound=Struct)
-
-
-def spark_table(session: Any, database: str, name: str, storage: Storage) -> StoredTable:
-    """Return the flat table ``database.name`` in the metastore inside ``session`` (a ``pyspark.sql.SparkSession``)."""
-    return StoredTable(SparkCatalog(session), database, name, storage)
 
 
 class SparkCatalog:

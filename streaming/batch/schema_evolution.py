@@ -8,6 +8,7 @@ name.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -16,9 +17,9 @@ from state.columns.demand import demand_of
 from state.columns.evolution import ChangeKind, Evolution, Retained, decide
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
-from streaming.table.fill_rates import counts_of
-from streaming.table.parameters import ROWS, SEALED
-from streaming.table.stream_parameters import FLAT_BYTES, RAW_BYTES, VALUES
+from streaming.split.file_columns import textual_slots
+from streaming.table.parameters import FLAT_BYTES, HARDENING, RAW_BYTES, ROWS, VALUES
+from streaming.table.value_counts import counts_of
 
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from state.columns.paths import KeyPath
     from state.columns.slots import Slot
     from streaming.batch.key_demand import Questions
-    from streaming.table.port import FlatTable, HourPartition, TableState
+    from streaming.table.flat_table import FlatTable, HourPartition, TableState
 
 
 KEYS_SHOWN_MAX: Final = 5_000
@@ -64,7 +65,7 @@ class Outlook:
         return {
             "columns": [_column(slot, window) for slot in state.layout.slots],
             "partitions": len(partitions),
-            "sealed": sum(each.parameters.get(SEALED) == "true" for each in partitions),
+            "sealed": sum(each.is_sealed for each in partitions),
             "sealed_raw_bytes": _bytes(partitions, RAW_BYTES, sealed=True),
             "hours": [partitions[0].hour, partitions[-1].hour] if partitions else None,
             "rows": sum(int(each.parameters.get(ROWS, 0)) for each in partitions),
@@ -147,6 +148,17 @@ def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableSt
     return altered
 
 
+def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
+    """Start what the decision asks for, one generation of slots at a time; the state as it then is."""
+    slots = sorted({change.index for change in evolution.of(ChangeKind.HARDEN) if change.index is not None})
+    if not slots or textual_slots(state):
+        return state
+    parameter = json.dumps({"slots": slots, "version": state.version + 1})
+    altered = table.alter(state, parameters={HARDENING: parameter})
+    failpoint("flat.hardening")
+    return altered
+
+
 def _reused(evolution: Evolution) -> frozenset[int]:
     return frozenset(change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None)
 
@@ -174,7 +186,7 @@ def _column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object
 
 def _bytes(partitions: Sequence[HourPartition], name: str, *, sealed: bool = False) -> int:
     """Add up a size; only sealed hours know that of their files."""
-    counted = (each for each in partitions if not sealed or each.parameters.get(SEALED) == "true")
+    counted = (each for each in partitions if not sealed or each.is_sealed)
     return sum(int(each.parameters.get(name, 0)) for each in counted)
 
 

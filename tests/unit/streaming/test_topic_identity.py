@@ -6,7 +6,7 @@ import pytest
 
 from state.errors import StateCorrupt, TopicReplaced
 from streaming.settings import KafkaSource
-from streaming.source.reading import kafka_options, offsets_of
+from streaming.source.raw_events import kafka_options, offsets_of
 from streaming.source.topic_identity import Topic, TopicGuard
 from tests.builders.local_storage import LocalStorage
 

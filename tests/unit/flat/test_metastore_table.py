@@ -22,13 +22,12 @@ from state.errors import (
     StateLocked,
     TableAltered,
 )
+from streaming.table.compatibility_view import OLD_NAME, OldName, collapsed, collapsed_names, view_query
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import Held, WriterLease
-from streaming.table.oldnames import OldName, collapsed, collapsed_names, view_query
+from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import WRITER
-from streaming.table.stored import StoredTable
-from streaming.table.views import OLD_NAME
-from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, with_keys
+from tests.builders.flat_tables import HOUR, a_layout, compatibility_view, next_version, rekeyed, with_keys
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import MemoryCatalog, a_flat_table
 
@@ -73,15 +72,15 @@ class SeesDirectories(MemoryCatalog):
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> StoredTable:
+def table(tmp_path: Path) -> MetastoreTable:
     return a_flat_table(tmp_path, LAYOUT)
 
 
 @pytest.mark.parametrize("applies", [True, False])
-def test_an_answer_that_got_lost_is_looked_up(table: StoredTable, applies: bool) -> None:
+def test_an_answer_that_got_lost_is_looked_up(table: MetastoreTable, applies: bool) -> None:
     catalog = LosesAnswers()
     catalog.create_table(table._catalog.get_table("db", "flat"))
-    unsure = StoredTable(catalog, "db", "flat", table._storage)
+    unsure = MetastoreTable(catalog, "db", "flat", table._storage)
     state = unsure.read()
     catalog.applies, catalog.loses = applies, True
     after = with_keys(next_version(LAYOUT), {"new": ColumnType.STRING})
@@ -92,7 +91,7 @@ def test_an_answer_that_got_lost_is_looked_up(table: StoredTable, applies: bool)
             unsure.alter(state, after)
 
 
-def test_two_partitions_on_one_location_are_told(table: StoredTable) -> None:
+def test_two_partitions_on_one_location_are_told(table: MetastoreTable) -> None:
     catalog = table._catalog
     table.add_hour(HOUR)
     table.add_hour(HOUR + HOUR_S)
@@ -104,7 +103,7 @@ def test_two_partitions_on_one_location_are_told(table: StoredTable) -> None:
         table.partitions()
 
 
-def test_a_partition_that_is_no_hour_is_told(table: StoredTable) -> None:
+def test_a_partition_that_is_no_hour_is_told(table: MetastoreTable) -> None:
     table.add_hour(HOUR)
     catalog = table._catalog
     (stranger,) = catalog.get_partitions("db", "flat", catalog.partition_names("db", "flat"))
@@ -114,7 +113,7 @@ def test_a_partition_that_is_no_hour_is_told(table: StoredTable) -> None:
         table.hours()
 
 
-def test_a_table_that_was_altered_by_hand_is_told(table: StoredTable) -> None:
+def test_a_table_that_was_altered_by_hand_is_told(table: MetastoreTable) -> None:
     catalog = table._catalog
     stored = catalog.get_table("db", "flat")
     assert stored.sd.cols is not None
@@ -124,18 +123,18 @@ def test_a_table_that_was_altered_by_hand_is_told(table: StoredTable) -> None:
         table.read()
 
 
-def test_a_lease_that_cannot_be_read_protects_nobody(table: StoredTable) -> None:
+def test_a_lease_that_cannot_be_read_protects_nobody(table: MetastoreTable) -> None:
     table.alter(table.read(), parameters={WRITER: "{"})
     assert WriterLease(table, "me").hold().version == 3
 
 
-def test_a_lease_that_was_never_taken_is_not_held(table: StoredTable) -> None:
+def test_a_lease_that_was_never_taken_is_not_held(table: MetastoreTable) -> None:
     with pytest.raises(StateLocked):
         WriterLease(table, "me").check(table.read())
 
 
 def test_a_lease_taken_by_another_at_this_very_moment_is_a_conflict(
-    table: StoredTable, monkeypatch: pytest.MonkeyPatch
+    table: MetastoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = table.read()
     WriterLease(table, "other").hold()
@@ -149,7 +148,7 @@ def test_texts_that_are_no_lease_are_none(text: str | None) -> None:
     assert Held.read(text) is None
 
 
-def test_a_view_shows_all_columns_and_the_old_names(table: StoredTable) -> None:
+def test_a_view_shows_all_columns_and_the_old_names(table: MetastoreTable) -> None:
     old = {
         "foo/bar/baz": collapsed(KeyPath.of_dotted("foo.bar.baz"), KeyPath.of_dotted("foo.bar"), "foo/bar"),
         "cost": OldName("price"),
@@ -167,18 +166,18 @@ def test_a_path_that_hive_would_misread_is_refused(member: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hh", "PRICE"])
-def test_an_old_name_that_no_column_may_have_is_refused(table: StoredTable, name: str) -> None:
+def test_an_old_name_that_no_column_may_have_is_refused(table: MetastoreTable, name: str) -> None:
     with pytest.raises(BadInput):
         view_query("db", "flat", table.read(), {name: OldName("foo/bar")})
 
 
-def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table: StoredTable) -> None:
+def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table: MetastoreTable) -> None:
     layout = with_keys(next_version(LAYOUT), {"foo.bar.baz": ColumnType.INT, "alone": ColumnType.INT})
     empty = [replace(slot, state=SlotState.EMPTY) for slot in layout.slots[3:]]
     layout = replace(layout, slots=(*layout.slots[:3], *empty))
     assert set(collapsed_names(layout)) == {"foo/bar/baz"}
     state = table.alter(table.read(), layout)
-    view = table.compatibility_view("compat")
+    view = compatibility_view(table, "compat")
     assert view.refresh(state)
     assert not view.refresh(state)
     query = table._catalog.get_table("db", "compat").viewExpandedText
@@ -192,8 +191,8 @@ def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table:
     assert "`hh`, get_json_object(`foo/bar`, '$.baz') AS `foo/bar/baz` FROM" in query
 
 
-def test_a_view_is_written_when_something_changed_and_only_then(table: StoredTable) -> None:
-    view = table.compatibility_view("compat")
+def test_a_view_is_written_when_something_changed_and_only_then(table: MetastoreTable) -> None:
+    view = compatibility_view(table, "compat")
     old = {"cost": OldName("price"), "gone": OldName("nowhere")}
     assert view.write(table.read(), old)
     assert view.old_names() == {"cost": OldName("price")}
@@ -204,13 +203,13 @@ def test_a_view_is_written_when_something_changed_and_only_then(table: StoredTab
     assert view.old_names() == {}
 
 
-def test_a_view_never_replaces_what_is_not_ours(table: StoredTable) -> None:
+def test_a_view_never_replaces_what_is_not_ours(table: MetastoreTable) -> None:
     with pytest.raises(InvalidRequest, match="something else"):
-        table.compatibility_view("flat").write(table.read(), {})
+        compatibility_view(table, "flat").write(table.read(), {})
 
 
-def test_old_names_that_cannot_be_read_are_told(table: StoredTable) -> None:
-    view = table.compatibility_view("compat")
+def test_old_names_that_cannot_be_read_are_told(table: MetastoreTable) -> None:
+    view = compatibility_view(table, "compat")
     view.write(table.read(), {"cost": OldName("price")})
     stored = table._catalog.get_table("db", "compat")
     assert stored.parameters is not None
@@ -222,7 +221,7 @@ def test_old_names_that_cannot_be_read_are_told(table: StoredTable) -> None:
 
 def test_directories_are_there_before_the_metastore_hears_of_them(tmp_path: Path) -> None:
     catalog = SeesDirectories()
-    table = StoredTable(catalog, "db", "flat", LocalStorage())
+    table = MetastoreTable(catalog, "db", "flat", LocalStorage())
     table.create(LAYOUT, location=parse(str(tmp_path / "new" / "flat")), columns=HourColumns())
     table.add_hour(HOUR)
     assert catalog.seen == [True, True], "a metastore would make them as its own user"

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from state.columns.slots import Layout
+    from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.hours import HourColumns
-    from streaming.table.port import FlatTable, HourPartition, TableState
-    from streaming.table.views import CompatibilityView
 
 
-class HeldTable:
+class CachedTable:
     """A ``FlatTable`` over another one, with a memory of its partitions."""
 
     def __init__(self, inner: FlatTable) -> None:
@@ -101,10 +100,6 @@ class HeldTable:
         """Drop hours."""
         self._known = None
         self._inner.drop_hours(hours)
-
-    def compatibility_view(self, name: str) -> CompatibilityView:
-        """Return a view beside the table."""
-        return self._inner.compatibility_view(name)
 
     def forget(self) -> None:
         """Ask the metastore anew when partitions are asked for next."""

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from handlers.structs import FieldSchema, Partition, Table
 from state.columns.comments import parameters_of, parameters_with
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
-from streaming.table.changes import check_successor
+from streaming.table.flat_table import checked_columns, hour_partition, moved, orc_storage, state_of
 from streaming.table.hours import version_directory, version_of
-from streaming.table.objects import checked_columns, hour_partition, moved, orc_storage, state_of
+from streaming.table.layout_changes import check_successor
 from streaming.table.parameters import LAYOUT_VERSION, PATTERNS, VERSION, check_parameters, merged, owned
-from streaming.table.views import CompatibilityView
 
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from handlers.files.paths import Location
     from state.columns.slots import Layout
     from streaming.table.catalog import Catalog
+    from streaming.table.flat_table import HourPartition, TableState
     from streaming.table.hours import HourColumns
-    from streaming.table.port import HourPartition, TableState
     from streaming.table.storage import Storage
 
 
@@ -34,7 +33,7 @@ _FIXED: Final = {
 """Nobody but Tideline adds partitions for directories that it finds, or deletes files with a partition."""
 
 
-class StoredTable:
+class MetastoreTable:
     """A ``FlatTable`` on a ``Catalog``; ``storage`` is where its hours lie.
 
     Directories are made here before the metastore hears of them: it makes those that are missing itself, as its own user, and
@@ -170,10 +169,6 @@ class StoredTable:
         there = set(self._catalog.partition_names(self.database, self.name))
         names = [name for hour in hours if (name := columns.partition_name(hour)) in there]
         self._catalog.drop_partitions(self.database, self.name, names)
-
-    def compatibility_view(self, name: str) -> CompatibilityView:
-        """Return the view ``name`` beside the table."""
-        return CompatibilityView(self._catalog, self.database, self.name, name)
 
     def _store(self, table: Table, expected: int) -> None:
         """Replace the table; where the answer got lost, look whether it was done."""

@@ -19,30 +19,16 @@ import json
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from state.columns.evolution import ChangeKind, harden
-from streaming.table.file_columns import textual_slots
-from streaming.table.parameters import LAYOUT_VERSION
-from streaming.table.stream_parameters import HARDENED, HARDENING
-from streaming.upkeep.sealing import is_sealed
+from state.columns.evolution import harden
+from streaming.split.file_columns import textual_slots
+from streaming.table.parameters import HARDENED, HARDENING, LAYOUT_VERSION
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from state.columns.evolution import Evolution
-    from streaming.table.port import FlatTable, HourPartition, TableState
+    from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
-
-
-def begin(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Start what the decision asks for, one generation of slots at a time; the state as it then is."""
-    slots = sorted({change.index for change in evolution.of(ChangeKind.HARDEN) if change.index is not None})
-    if not slots or textual_slots(state):
-        return state
-    parameter = json.dumps({"slots": slots, "version": state.version + 1})
-    altered = table.alter(state, parameters={HARDENING: parameter})
-    failpoint("flat.hardening")
-    return altered
 
 
 def pending(state: TableState, partitions: Sequence[HourPartition]) -> list[HourPartition]:
@@ -60,7 +46,7 @@ def advance(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[T
         return state, 0
     waiting = pending(state, rewriter.table.partitions())
     for partition in waiting[:hours_max]:
-        rewriter.rewrite(partition, state, sealed=is_sealed(partition))
+        rewriter.rewrite(partition, state, sealed=partition.is_sealed)
     if len(waiting) > hours_max:
         return state, len(waiting) - hours_max
     return _flip(rewriter.table, rewriter.lease.hold()), 0

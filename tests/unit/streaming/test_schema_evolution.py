@@ -13,13 +13,13 @@ from state.columns.demand import Demand
 from state.columns.observations import HourBook, KeySeen, Observations
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout
-from streaming.batch.evolving import Outlook, now_hour, proven
+from streaming.batch.schema_evolution import Outlook, now_hour, proven
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from streaming.table.port import HourPartition
+    from streaming.table.flat_table import HourPartition
 
 
 NEW, OTHER = KeyPath(("new",)), KeyPath(("other",))

@@ -8,16 +8,21 @@ Hive, so whoever changes them holds the writer's lease (``lease``), a parameter 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from handlers.files.paths import parse
+from handlers.structs import FieldSchema, SerDeInfo, StorageDescriptor
+from state.columns.comments import columns_of, layout_of
+from streaming.table.hours import HourColumns
+from streaming.table.parameters import PATTERNS, SEALED, check_columns
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from handlers.files.paths import Location
+    from handlers.structs import Partition, Table
     from state.columns.slots import Layout
-    from streaming.table.hours import HourColumns
-    from streaming.table.views import CompatibilityView
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ class HourPartition:
     parameters: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[tuple[str, str], ...] = ()
     """Names and types when its files were last switched, or when it was added. Documentation: no reader of ORC looks at them."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the hour was compacted and no row has arrived since."""
+        return self.parameters.get(SEALED) == "true"
 
 
 class FlatTable(Protocol):
@@ -120,5 +130,59 @@ class FlatTable(Protocol):
     def drop_hours(self, hours: Sequence[int]) -> None:
         """Drop partitions; their files stay. Those that do not exist are no error."""
 
-    def compatibility_view(self, name: str) -> CompatibilityView:
-        """Return the view ``name`` beside the table, which need not exist yet."""
+
+_ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
+
+
+def state_of(table: Table) -> TableState:
+    """Read a table; TableAltered or InvalidRequest where it is no flat table as Tideline writes it."""
+    parameters = table.parameters or {}
+    keys = [(key.name, key.type) for key in table.partitionKeys or []]
+    columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
+    return TableState(
+        layout=layout_of(columns, parameters),
+        parameters=parameters,
+        columns=HourColumns.of_table(keys, parameters.get(PATTERNS, "")),
+        location=parse(table.sd.location or ""),
+    )
+
+
+def hour_partition(state: TableState, partition: Partition) -> HourPartition:
+    """Read a partition of the table that is at ``state``; BadPartitionValue where it is no hour."""
+    return HourPartition(
+        hour=state.columns.hour(partition.values),
+        values=tuple(partition.values),
+        location=parse(partition.sd.location or ""),
+        parameters=partition.parameters or {},
+        columns=tuple((col.name, col.type) for col in partition.sd.cols or []),
+    )
+
+
+def checked_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
+    """Return the columns of ``layout``; BadInput or LimitExceeded for a name or comment that may not be."""
+    listed = columns_of(layout)
+    check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
+    return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]
+
+
+def orc_storage(columns: list[FieldSchema], location: Location) -> StorageDescriptor:
+    """Return how and where the table's files lie."""
+    return StorageDescriptor(
+        cols=columns,
+        location=str(location),
+        inputFormat=f"{_ORC}.OrcInputFormat",
+        outputFormat=f"{_ORC}.OrcOutputFormat",
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=SerDeInfo(serializationLib=f"{_ORC}.OrcSerde", parameters={"serialization.format": "1"}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+
+
+def moved(storage: StorageDescriptor, location: Location) -> StorageDescriptor:
+    """Return the same columns and format at another place."""
+    copy = storage.copy()
+    copy.location = str(location)
+    return copy

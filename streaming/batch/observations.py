@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from state.columns.observations import UNSEEN, KeySeen, Observations
 from state.columns.sniffing import sniff
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers
-from streaming.table.fill_rates import added
+from streaming.table.value_counts import added
 
 
 if TYPE_CHECKING:

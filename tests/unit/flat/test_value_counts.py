@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from streaming.table.fill_rates import CHARS_MAX, added, counts_of, text_of
+from streaming.table.value_counts import CHARS_MAX, added, counts_of, text_of
 
 
 COUNTS = st.lists(st.integers(0, 10**12), max_size=60)

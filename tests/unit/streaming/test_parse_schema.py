@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
-from streaming.split.schema import Parse, is_expressible, parses, quoted, reached
+from streaming.split.parse_schema import Parse, is_expressible, parses, quoted, reached
 from tests.builders.columns import a_key
 
 
