@@ -15,7 +15,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from bench.report import Row, median_s, row
 from streaming.mining.miner import Miner
-from streaming.mining.values import CustomFunction, MiningRules, QueryText, RawTable
+from streaming.mining.model import CustomFunction, MiningRules, QueryText, RawTable
 
 
 if TYPE_CHECKING:

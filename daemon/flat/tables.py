@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from daemon.flat.settings import FlatConfig
     from daemon.status.model import FlatStatus
     from streaming.keylog.log import KeyLog
-    from streaming.keylog.snapshots import FlatTable
+    from streaming.keylog.table_snapshots import FlatTable
 
 
 CHANGES_MAX: Final = 300
@@ -42,7 +42,7 @@ class FlatAnswers:
 
     def listing(self) -> Answer:
         """Return every flat table with its driver and the age of what is known of it."""
-        from streaming.keylog.snapshots import flat_table
+        from streaming.keylog.table_snapshots import flat_table
 
         log = self._opened()
         rows = []
@@ -64,7 +64,7 @@ class FlatAnswers:
     def show(self, name: str) -> Answer:
         """Return all that is known of one table; NotFound where none has the name."""
         from daemon.keys.answers import key_answer
-        from streaming.keylog.snapshots import changes_of, flat_table
+        from streaming.keylog.table_snapshots import changes_of, flat_table
 
         entry, flat = self._named(name)
         log = self._opened()

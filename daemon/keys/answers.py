@@ -16,23 +16,23 @@ from state.columns.demand import Verdict, demand_of
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import BadInput
-from streaming.keylog.asked import asked_keys, entries, last_asked_days
-from streaming.keylog.asking import DAY_S
-from streaming.keylog.rules import Rule, RuleKind, remove_rule, rules_of, set_rule, sorted_out
-from streaming.keylog.snapshots import flat_table
+from streaming.keylog.key_rules import Rule, RuleKind, remove_rule, rules_of, set_rule, sorted_out
+from streaming.keylog.log_reader import asked_keys, entries, last_asked_days
+from streaming.keylog.records import DAY_S
+from streaming.keylog.table_snapshots import flat_table
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from daemon.flat.settings import FlatConfig
-    from state.columns.asked import Asked
     from state.columns.demand import Demand, Wanted
+    from state.columns.requested_keys import Asked
     from state.columns.rules import FlatRules
-    from streaming.keylog.asked import LogFilter
+    from streaming.keylog.key_rules import Decisions
     from streaming.keylog.log import KeyLog
-    from streaming.keylog.rules import Decisions
-    from streaming.keylog.snapshots import FlatTable
+    from streaming.keylog.log_reader import LogFilter
+    from streaming.keylog.table_snapshots import FlatTable
 
 
 Answer = dict[str, Any]

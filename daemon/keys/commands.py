@@ -78,7 +78,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     with closing(open_key_log(_config(config_path))) as log:
         from daemon.keys.answers import log_answer
         from daemon.keys.text import log_text
-        from streaming.keylog.asked import LogFilter
+        from streaming.keylog.log_reader import LogFilter
 
         wanted = LogFilter(raw_table, user, source, None if key is None else key_named(key), days)
         answer = log_answer(log, wanted, limit)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError, TidelineError, Transient
 from streaming.keylog.retention import forget
-from streaming.mining.miner import Miner
-from streaming.mining.sources import MiningReport, mine
-from streaming.mining.values import CustomFunction, MiningRules, RawTable, Style
+from streaming.mining.miner import Miner, MiningReport, mine
+from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from daemon.config import Config
     from daemon.keys.mining_settings import MiningConfig, QuerySourceConfig
     from streaming.keylog.log import KeyLog
-    from streaming.mining.sources import QuerySource
+    from streaming.mining.sources.source import QuerySource
 
 
 FORGET_TRANSACTIONS: Final = 20
@@ -61,7 +60,7 @@ def chosen_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
 
 def standard_input(user: str) -> QuerySource:
     """Return the queries given on standard input, as those of ``user`` where they do not say whose they are."""
-    from streaming.mining.stdin import StdinSource
+    from streaming.mining.sources.standard_input import StdinSource
 
     return StdinSource("stdin", sys.stdin.buffer, user)
 
@@ -114,11 +113,11 @@ def _mined(source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[
 def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     if source.kind == "trino":
         return _topic_source(config, name, source)
-    from handlers.files.schemes import open_file_systems
-    from streaming.mining.history import HistorySource
-    from streaming.mining.spark_log import SparkLogSource
-    from streaming.mining.sql_files import SqlFilesSource
-    from streaming.mining.trail import Tree
+    from handlers.files import open_file_systems
+    from streaming.mining.sources.directory import Tree
+    from streaming.mining.sources.job_history import HistorySource
+    from streaming.mining.sources.spark_event_log import SparkLogSource
+    from streaming.mining.sources.sql_files import SqlFilesSource
 
     tree = Tree.at(str(source.path), open_file_systems(config.files.all_options()))
     match source.kind:
@@ -132,7 +131,7 @@ def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource
 
 def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     from daemon.relay.assembly import broker_settings
-    from streaming.mining.trino_topic import TrinoTopicSource
+    from streaming.mining.sources.trino_topic import TrinoTopicSource
 
     broker = None if config.kafka is None else broker_settings(config.kafka)
     bootstrap = source.bootstrap or (broker.bootstrap if broker else None)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from state.columns.asked import Asked
-from state.columns.collapsing import Group, Moved, collapse
+from state.columns.requested_keys import Asked, Group, Moved, collapse
 
 
 if TYPE_CHECKING:

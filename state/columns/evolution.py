@@ -1,29 +1,18 @@
-"""How the table changes: from its layout, the keys wanted and what was seen of them, to the next layout, with a reason for all.
+"""When slots last brought a value: whether one is silent, and when its hours are worth writing down again.
 
-The rules (json-splitting.md §3.4-3.6 and §6, flat-tables-hive4.md §0-§2):
-
-* Slots are appended, never moved. A key has one slot, and gets its own one back when it is asked for again.
-* An empty slot takes another key only when it has been empty for longer than partitions are kept, *and* every retained
-  partition is known to hold no value in it (Hive reads by position: anything else shows old values under the new name), *and*
-  the metastore lets its type become the key's.
-* Types only widen (``widening``). Where that is a task for the caller, ``harden`` gives the layout once it is done.
-* A key that would be a number waits for a thousand values or a full hour; text cannot get wider and does not wait.
-* A key without any value is never a column.
-
-``decide`` is a function: the same input gives the same output, and its own output decided again changes nothing.
+Hours are those that are known from before, in the layout, joined with those that were seen: the book of observations may be lost or
+cut, and the layout is only altered now and then. Hours are seconds since 1970.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from state.columns.changes import TASKS, Change, ChangeKind, Evolution, Retained
-from state.columns.freshness import Freshness
+from state.columns.changes import TASKS, Change, ChangeKind, Evolution, Retained, widening
 from state.columns.names import column_name
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
 from state.columns.types import ColumnType, metastore_takes, reused_type
-from state.columns.widening import widening
 
 
 if TYPE_CHECKING:
@@ -33,6 +22,48 @@ if TYPE_CHECKING:
     from state.columns.observations import KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Slots beside what was seen of their keys, in the hour that is being written."""
+
+    seen: Mapping[KeyPath, KeyWindow]
+    now_hour: int
+    rules: FlatRules
+
+    def is_silent(self, slot: Slot) -> bool:
+        """Whether the slot's key has brought nothing for longer than slots wait; never so for the whitelist."""
+        return self._is_old(self._last_hour(slot)) and slot.key not in self.rules.whitelist
+
+    def is_long_empty(self, slot: Slot) -> bool:
+        """Whether the slot is empty, and noted to have had its last value longer ago than slots wait."""
+        return slot.state is SlotState.EMPTY and self._is_old(slot.last_seen_hour)
+
+    def refreshed(self, slot: Slot) -> Slot:
+        """Return the slot with the hours that were seen, where it is live."""
+        if slot.state is not SlotState.LIVE:
+            return slot
+        last_hour = self._last_hour(slot)
+        first_hour = last_hour if slot.first_seen_hour is None else slot.first_seen_hour
+        return replace(slot, first_seen_hour=first_hour, last_seen_hour=last_hour)
+
+    def is_stale(self, slot: Slot) -> bool:
+        """Whether the slot's hours alone are worth an alteration of the table."""
+        last_hour = self.refreshed(slot).last_seen_hour
+        if slot.last_seen_hour is None or last_hour is None:
+            return last_hour is not slot.last_seen_hour
+        return last_hour - slot.last_seen_hour >= self.rules.refresh_hours * HOUR_S
+
+    def _last_hour(self, slot: Slot) -> int | None:
+        """The last hour that brought a value; one from the future counts as now, or its slot would never be free again."""
+        assert slot.key is not None, slot
+        window = self.seen.get(slot.key)
+        hours = [slot.last_seen_hour, None if window is None else min(window.last_hour, self.now_hour)]
+        return max((hour for hour in hours if hour is not None), default=None)
+
+    def _is_old(self, hour: int | None) -> bool:
+        return hour is None or hour < self.now_hour - self.rules.empty_days * 24 * HOUR_S
 
 
 __all__ = ["Change", "ChangeKind", "Evolution", "Retained", "decide", "harden"]

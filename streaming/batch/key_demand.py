@@ -16,8 +16,8 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from state.columns.asked import Asked
     from state.columns.evolution import Change
+    from state.columns.requested_keys import Asked
     from state.columns.rules import FlatRules
     from streaming.settings import FlatSettings
 
@@ -81,7 +81,7 @@ class KeyLogAsks:
 
     def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
         """Store the snapshot."""
-        from streaming.keylog.snapshots import FlatChange, FlatTable, save_table
+        from streaming.keylog.table_snapshots import FlatChange, FlatTable, save_table
 
         now_s = int(time.time())
         table = FlatTable(self._settings.name, version, now_s, document)
@@ -97,8 +97,8 @@ class KeyLogAsks:
             return  # a page that is a batch old is no reason to stop
 
     def _read(self) -> Questions:
-        from streaming.keylog.asked import asked_keys
-        from streaming.keylog.rules import decisions
+        from streaming.keylog.key_rules import decisions
+        from streaming.keylog.log_reader import asked_keys
 
         rules = decisions(self._log, self._settings.name).applied_to(self._settings.rules)
         return Questions(asked_keys(self._log, self._settings.raw_table, rules.asked_days), rules)

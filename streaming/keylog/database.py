@@ -11,25 +11,25 @@ from __future__ import annotations
 import random
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from sqlite3 import SQLITE_BUSY, OperationalError
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, func
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, func, make_url
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.exc import ArgumentError
 
-from state.errors import ConfigError
-from streaming.keylog.address import make_directory, read_address, shown
-from streaming.keylog.failures import database_errors, is_collision
+from state.errors import BadInput, ConfigError, InvalidRequest, KeyLogUnavailable, StateCorrupt, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from sqlite3 import Connection as SqliteConnection
 
-    from sqlalchemy import URL, ColumnElement, Dialect, Table
+    from sqlalchemy import ColumnElement, Dialect, Table
 
     Merge = Callable[[ColumnElement[Any], ColumnElement[Any]], ColumnElement[Any]]
-    """What becomes of a stored value and a new one."""
+    """Combines a stored value and a new one."""
 
 
 ATTEMPTS_MAX: Final = 8
@@ -186,3 +186,100 @@ def _keep_wal(connection: SqliteConnection) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     writes = connection.get_execution_options().get("tideline_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+_DRIVERS: Final = {"sqlite": "pysqlite", "mysql": "pymysql", "mariadb": "pymysql", "postgresql": "psycopg"}
+_WANTED: Final = (
+    "One of sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… and postgresql://USER@HOST/DATABASE."
+)
+
+
+def read_address(text: str, password: str | None = None) -> URL:
+    """Return the URL, with its driver and password; raise ConfigError where the key log knows no such database."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigError("the key log's address is no URL of a database", hint=_WANTED) from None
+    backend, _, driver = url.drivername.partition("+")
+    if driver not in {"", _DRIVERS.get(backend)} or backend not in _DRIVERS:
+        raise ConfigError("the key log knows no such database", driver=url.drivername, hint=_WANTED)
+    if not url.database:
+        raise ConfigError("the key log's address names no database", address=shown(url), hint=_WANTED)
+    url = url.set(drivername=f"{backend}+{_DRIVERS[backend]}")
+    return url if password is None else url.set(password=password)
+
+
+def shown(url: URL) -> str:
+    """Return the address as it may be shown."""
+    return url.set(drivername=url.get_backend_name(), query={}).render_as_string(hide_password=True)
+
+
+def make_directory(url: URL) -> None:
+    """Make the directory of an SQLite file; raise ConfigError where that is not allowed."""
+    if url.get_backend_name() != "sqlite" or url.database in {None, ":memory:"}:
+        return
+    directory = Path(str(url.database)).parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            "the key log's directory cannot be made", path=str(directory), reason=error.strerror
+        ) from None
+
+
+REASON_CHARS_MAX: Final = 300
+_COLLISIONS: Final = {"40001", "40P01", "55P03", "1205", "1213", "1020", "SQLITE_BUSY", "SQLITE_LOCKED"}
+"""Serialisation failure, deadlock and lock not available (PostgreSQL); lock wait, deadlock and changed record (MySQL, MariaDB)."""
+_DAMAGED: Final = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
+
+
+@contextmanager
+def database_errors(where: str) -> Iterator[None]:
+    """Raise every error of SQLAlchemy in the block as one of Tideline's tree; ``where`` is the address without password."""
+    try:
+        yield
+    except exc.SQLAlchemyError as error:
+        raise typed_error(error, where) from error
+
+
+def is_collision(error: exc.SQLAlchemyError) -> bool:
+    """Whether the transaction met another one and may simply be repeated."""
+    return isinstance(error, exc.DBAPIError) and _code(error) in _COLLISIONS
+
+
+def typed_error(error: exc.SQLAlchemyError, where: str) -> TidelineError:
+    """Return the error of Tideline's tree that ``error`` stands for."""
+    reason = _reason(error)
+    if isinstance(error, exc.DBAPIError) and _code(error) in _DAMAGED:
+        return StateCorrupt(
+            "the key log's file is damaged or no database",
+            address=where,
+            reason=reason,
+            hint="Move it away: the query sources are then mined again, as far as they still reach.",
+        )
+    if isinstance(error, exc.DataError):
+        return BadInput("the database refuses a value", address=where, reason=reason)
+    if isinstance(error, exc.IntegrityError):
+        return StateCorrupt("the key log contradicts itself", address=where, reason=reason)
+    if isinstance(error, exc.ProgrammingError | exc.NotSupportedError):
+        return InvalidRequest(
+            "the database refuses a statement of the key log",
+            address=where,
+            reason=reason,
+            hint="Its user needs to create, read and change the tables tideline_*; docs/KEYS.md tells the grants.",
+        )
+    return KeyLogUnavailable("the key log's database did not do what was asked", address=where, reason=reason)
+
+
+def _code(error: exc.DBAPIError) -> str:
+    """Return SQLSTATE, MySQL's number or SQLite's name of the error, whichever the driver tells."""
+    origin = error.orig
+    told = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
+    if told:
+        return "SQLITE_BUSY" if str(told).startswith("SQLITE_BUSY") else str(told)
+    return str(origin.args[0]) if origin is not None and origin.args else ""
+
+
+def _reason(error: exc.SQLAlchemyError) -> str:
+    origin = error.orig if isinstance(error, exc.DBAPIError) else error
+    return (str(origin).strip().splitlines() or [""])[0][:REASON_CHARS_MAX]

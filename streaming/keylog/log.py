@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sqlalchemy import select
 
 from state.errors import Conflict
-from streaming.keylog.asking import (
+from streaming.keylog.database import Database, greater, lesser, upsert
+from streaming.keylog.migrator import migrate
+from streaming.keylog.records import (
     EARLIEST_S,
     FUTURE_S,
     Ask,
     day_of,
     members_json,
+    packed,
     storable,
+    unpacked,
 )
-from streaming.keylog.database import Database, greater, lesser, upsert
-from streaming.keylog.migrating import migrate
-from streaming.keylog.positions import packed, unpacked
 from streaming.keylog.schema import (
     FINGERPRINT_CHARS,
     PATH_CHARS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, delete, func, select, tuple_
 
-from streaming.keylog.asking import DAY_S, day_of
+from streaming.keylog.records import DAY_S, day_of
 from streaming.keylog.schema import asked, flat_changes, keys
 
 

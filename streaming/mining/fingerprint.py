@@ -11,8 +11,8 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+from streaming.mining.model import Form
 from streaming.mining.tokens import Kind, tokens
-from streaming.mining.values import Form
 
 
 if TYPE_CHECKING:

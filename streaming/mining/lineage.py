@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
-from streaming.mining.calls import Path
-from streaming.mining.values import MinedKeys, Unresolved
+from streaming.mining.json_functions import Path
+from streaming.mining.model import MinedKeys, Unresolved
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.mining.values import Parser, RawTable
+    from streaming.mining.model import Parser, RawTable
 
 Schema = dict[str, Any]
 """Field names to the schema below them, or to None where that is no struct."""

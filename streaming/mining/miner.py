@@ -7,21 +7,25 @@ a forgotten fingerprint is read again with the same outcome.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
 
-from streaming.mining.calls import calls_of
+from streaming.keylog.records import Ask
+from streaming.mining.aliases import Naming
 from streaming.mining.fingerprint import fingerprint
-from streaming.mining.naming import Naming
-from streaming.mining.plans import plan_keys
+from streaming.mining.json_functions import calls_of
+from streaming.mining.model import NOTHING, Form, MinedKeys, Parser, Unresolved
+from streaming.mining.raw_tables import Tables
 from streaming.mining.scanner import Scan
-from streaming.mining.tables import Tables
-from streaming.mining.tokens import nesting
-from streaming.mining.values import NOTHING, Form, MinedKeys, Parser, Unresolved
-from streaming.mining.words import Words
+from streaming.mining.spark_plan import plan_keys
+from streaming.mining.tokens import Words, nesting
 
 
 if TYPE_CHECKING:
-    from streaming.mining.values import MiningRules, QueryText
+    from collections.abc import Callable, Iterable
+
+    from streaming.mining.model import MiningRules, QueryText
+    from streaming.mining.sources.source import QuerySource
 
 
 _DIALECTS: Final = {Form.SQL: (Parser.HIVE, Parser.DATABRICKS), Form.TRINO: (Parser.TRINO,), Form.PLAN: ()}
@@ -29,6 +33,29 @@ _SHORT_CHARS: Final = 2_000
 """Too short for operators without brackets (NOT NOT …) to exhaust a stack."""
 _STRINGS_DEEP: Final = 2
 """Code in a string in code is read; deeper is nobody's query."""
+
+
+class KeySink(Protocol):
+    """Where asked keys are kept; ``streaming.keylog.log.KeyLog`` is one."""
+
+    def position(self, source: str) -> str | None:
+        """Return how far ``source`` was read."""
+
+    def record(self, asks: Iterable[Ask], *, source: str, position: str | None) -> object:
+        """Record ``asks`` and the position, both or neither."""
+
+
+@dataclass(slots=True)
+class MiningReport:
+    """What one run of mining has come to."""
+
+    queries: int = 0
+    queries_with_keys: int = 0
+    asks: int = 0
+    parsers: Counter[Parser] = field(default_factory=Counter)
+    unresolved: Counter[Unresolved] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+    """By error code."""
 
 
 class Miner:
@@ -72,8 +99,8 @@ class Miner:
         is_deep = may_be_deep and nesting(text) > self.rules.nesting
         if is_deep or len(text) > self.rules.parsed_chars:
             return None
-        from streaming.mining.parsing import NotParsed, parsed
-        from streaming.mining.statements import Walk
+        from streaming.mining.sql.parser import NotParsed, parsed
+        from streaming.mining.sql.queries import Walk
 
         for parser in _DIALECTS[form]:
             try:
@@ -105,3 +132,35 @@ def _joined(found: list[MinedKeys]) -> MinedKeys:
     for each in found:
         unresolved.update(each.unresolved)
     return MinedKeys(tuple(keys[name] for name in sorted(keys)), unresolved, Parser.SCANNER)
+
+
+def mine(
+    source: QuerySource, miner: Miner, sink: KeySink, *, is_stopped: Callable[[], bool] = lambda: False
+) -> MiningReport:
+    """Mine everything that ``source`` has beyond its recorded position; stop early, between batches, when told to.
+
+    Raises what the source and the sink raise; what was recorded before stays.
+    """
+    report = MiningReport()
+    for batch in source.batches(sink.position(source.name)):
+        sink.record(_asks(batch.queries, miner, report), source=source.name, position=batch.position)
+        report.dead.update(dead.code for dead in batch.dead)
+        if is_stopped():
+            break
+    return report
+
+
+def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> list[Ask]:
+    """Return who asked for what; equal questions of one batch are counted together."""
+    asks: dict[Ask, int] = {}
+    for query in queries:
+        mark, mined = miner.mine(query)
+        report.queries += 1
+        report.queries_with_keys += bool(mined.keys)
+        report.parsers[mined.parser] += 1
+        report.unresolved.update(mined.unresolved)
+        for table, key in mined.keys:
+            ask = Ask(table.name, key, query.user, query.at_s, mark)
+            asks[ask] = asks.get(ask, 0) + 1
+    report.asks += sum(asks.values())
+    return [Ask(a.raw_table, a.key, a.user, a.at_s, a.fingerprint, count) for a, count in asks.items()]

@@ -11,21 +11,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streaming.mining.calls import Path, read_path
+from streaming.mining.json_functions import Path, read_path, schema_of
 from streaming.mining.lineage import Lineage
-from streaming.mining.schemas import schema_of
-from streaming.mining.tokens import Kind, name_value, string_value
-from streaming.mining.values import Unresolved
-from streaming.mining.words import NAMES, Words
+from streaming.mining.model import Unresolved
+from streaming.mining.tokens import NAMES, Kind, Words, name_value, string_value
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from streaming.mining.calls import Call
+    from streaming.mining.aliases import Named, Naming
+    from streaming.mining.json_functions import Call
     from streaming.mining.lineage import Value
-    from streaming.mining.naming import Named, Naming
-    from streaming.mining.values import MinedKeys, Parser
+    from streaming.mining.model import MinedKeys, Parser
 
 
 _CHAIN_MAX: Final = 32

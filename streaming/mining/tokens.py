@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 
 class Kind(IntEnum):
@@ -89,3 +89,101 @@ def string_value(token: Token) -> str:
 def name_value(token: Token) -> str:
     """Return a name without its quotes."""
     return token.text if token.kind is Kind.NAME else token.text[1:-1]
+
+
+NAMES: Final = frozenset({Kind.NAME, Kind.QUOTED})
+_END: Final = Token(Kind.MARK, "")
+
+
+class Words:
+    """The tokens of one text. ``calls`` are the functions that are looked for, in lower case."""
+
+    def __init__(self, text: str, calls: Container[str], *, is_trino: bool) -> None:
+        """Read ``text``; double quotes make names for Trino and strings for everybody else."""
+        self._calls = calls
+        self._words = list(tokens(text))
+        if is_trino:
+            self._words = [
+                Token(Kind.QUOTED, each.text) if each.kind is Kind.STRING and each.text[0] == '"' else each
+                for each in self._words
+            ]
+        self._closings: dict[int, int] = {}
+        self._find_brackets()
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._words)
+
+    def word(self, at: int) -> Token:
+        """Return the token at a place."""
+        return self._words[at] if 0 <= at < len(self._words) else _END
+
+    def low(self, at: int) -> str:
+        """Return a name in lower case and without quotes, any other token as it is."""
+        word = self.word(at)
+        return name_value(word).lower() if word.kind in NAMES else word.text
+
+    def is_call(self, at: int) -> bool:
+        """Whether one of the functions is called there."""
+        return (
+            self.word(at).kind is Kind.NAME and self.word(at + 1).text == "(" and self.low(at) in self._calls
+        )
+
+    def dotted(self, at: int) -> tuple[list[str], int]:
+        """Read ``a.b.c`` and return its parts and the place after it."""
+        parts = [name_value(self.word(at))]
+        at += 1
+        while self.word(at).text == "." and self.word(at + 1).kind in NAMES and not self.is_call(at + 1):
+            parts.append(name_value(self.word(at + 1)))
+            at += 2
+        return parts, at
+
+    def reach(self, at: int) -> int:
+        """Return where the name or call at ``at`` ends, fields included."""
+        if self.is_call(at):
+            return self.postfix(self.closing(at + 1))
+        if self.word(at).kind not in NAMES:
+            return at
+        end = self.dotted(at)[1]
+        return (
+            self.reach(end + 1) if self.is_call(end + 1) and self.word(end).text == "." else self.postfix(end)
+        )
+
+    def postfix(self, at: int) -> int:
+        """Return where the fields behind a value end: ``.a``, ``:a.b``, ``['a']``, ``[0]``."""
+        while True:
+            if self.word(at).text in {".", ":"} and self.word(at + 1).kind in NAMES:
+                at += 2
+            elif self.word(at).text == "[" and self.word(at + 2).text == "]":
+                at += 3
+            else:
+                return at
+
+    def closing(self, opening: int) -> int:
+        """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
+        return self._closings.get(opening, len(self._words))
+
+    def arguments(self, opening: int) -> list[tuple[int, int]]:
+        """Return where each argument begins and ends."""
+        end = self.closing(opening)
+        inner = end - 1 if self.word(end - 1).text == ")" else end
+        found, start, at = [], opening + 1, opening + 1
+        while at < inner:
+            if self.word(at).text in {"(", "["} and self.word(at).kind is Kind.MARK:
+                at = self.closing(at)
+                continue
+            if self.word(at).text == ",":
+                found.append((start, at))
+                start = at + 1
+            at += 1
+        return [*found, (start, inner)] if start < inner else found
+
+    def _find_brackets(self) -> None:
+        opened: list[int] = []
+        for at, word in enumerate(self._words):
+            if word.kind is Kind.MARK and word.text in "([":
+                opened.append(at)
+            elif word.kind is Kind.MARK and word.text in ")]" and opened:
+                self._closings[opened.pop()] = at + 1

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from state.columns.asked import Asked
 from state.columns.observations import HourBook, KeySeen, KeyWindow, Observations
 from state.columns.paths import KeyPath
+from state.columns.requested_keys import Asked
 from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
 

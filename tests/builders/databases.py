@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, make_url, text
 
 from dev.stack.databases import PASSWORD
-from streaming.keylog.address import read_address
+from streaming.keylog.database import read_address
 
 
 if TYPE_CHECKING:

@@ -21,16 +21,15 @@ from sqlalchemy import MetaData, inspect, text
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import Conflict, StateCorrupt
-from streaming.keylog.address import read_address
-from streaming.keylog.asked import LogFilter, asked_keys, entries, last_asked_days, raw_tables
-from streaming.keylog.asking import DAY_S, Ask, day_of
-from streaming.keylog.database import Database
+from streaming.keylog.database import Database, read_address
+from streaming.keylog.key_rules import Rule, RuleKind, decisions, remove_rule, rules_of, set_rule
 from streaming.keylog.log import Recorded
-from streaming.keylog.migrating import VERSION_TABLE, migrate, newest_version, stored_version
+from streaming.keylog.log_reader import LogFilter, asked_keys, entries, last_asked_days, raw_tables
+from streaming.keylog.migrator import VERSION_TABLE, migrate, newest_version, stored_version
+from streaming.keylog.records import DAY_S, Ask, day_of
 from streaming.keylog.retention import ROWS_PER_TRANSACTION, forget, old_rows
-from streaming.keylog.rules import Rule, RuleKind, decisions, remove_rule, rules_of, set_rule
 from streaming.keylog.schema import metadata
-from streaming.keylog.snapshots import (
+from streaming.keylog.table_snapshots import (
     FlatChange,
     FlatTable,
     changes_of,
@@ -63,7 +62,7 @@ WRITERS, BATCHES = 4, 15
 OPENERS, EMPTYINGS = 6, 8
 WRITER = """
 import sys
-from streaming.keylog.asking import Ask
+from streaming.keylog.records import Ask
 from state.columns.paths import KeyPath
 from tests.builders.keylogs import NOW_S, RAW, opened
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from state.columns.asked import Asked
 from state.columns.paths import KeyPath
-from streaming.keylog.asking import DAY_S, Ask, day_of
+from state.columns.requested_keys import Asked
 from streaming.keylog.log import KeyLog
+from streaming.keylog.records import DAY_S, Ask, day_of
 
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streaming.mining.miner import Miner
-from streaming.mining.values import CustomFunction, Form, MiningRules, Parser, QueryText, RawTable, Style
+from streaming.mining.model import CustomFunction, Form, MiningRules, Parser, QueryText, RawTable, Style
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.keylog.asking import Ask
-    from streaming.mining.values import MinedKeys
+    from streaming.keylog.records import Ask
+    from streaming.mining.model import MinedKeys
 
 
 EVENTS = RawTable(

@@ -1,4 +1,4 @@
-"""What alembic runs around the scripts: on the connection, and inside the transaction, that ``streaming.keylog.migrating`` holds."""
+"""What alembic runs around the scripts: on the connection, and inside the transaction, that ``streaming.keylog.migrator`` holds."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from urllib.parse import urlparse
 import orjson
 import pytest
 
-from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding import decode, encode
 from handlers.events import Embedded, Event, FilesWritten, Inserted, TxnCommitted, Undecodable, Unhandled
 from handlers.metastore import Metastore
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.types import ColumnType
-from streaming.keylog.asking import Ask
 from streaming.keylog.log import KeyLog
-from streaming.keylog.snapshots import changes_of, flat_table
+from streaming.keylog.records import Ask
+from streaming.keylog.table_snapshots import changes_of, flat_table
 from streaming.settings import Limits
 from tests.builders.flat_streams import Stream, key, rules
 

@@ -11,11 +11,10 @@ from daemon.flat.settings import FlatConfig, FlatRulesConfig
 from daemon.keys.answers import decide, key_answer
 from daemon.keys.text import keys_text
 from streaming.keylog.log import KeyLog
-from streaming.mining.miner import Miner
-from streaming.mining.sources import mine
-from streaming.mining.sql_files import SqlFilesSource
-from streaming.mining.trail import Tree
-from streaming.mining.values import MiningRules, RawTable
+from streaming.mining.miner import Miner, mine
+from streaming.mining.model import MiningRules, RawTable
+from streaming.mining.sources.directory import Tree
+from streaming.mining.sources.sql_files import SqlFilesSource
 from tests.builders.flat_streams import Stream, key, rules
 
 
@@ -54,7 +53,7 @@ def stream(tmp_path: Path, database: str, spark: Any) -> Stream:
 def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
     stream: Stream, log: KeyLog, spark: Any, tmp_path: Path
 ) -> None:
-    from handlers.files.schemes import open_file_systems
+    from handlers.files import open_file_systems
 
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "names.sql").write_text(QUERY)

@@ -15,19 +15,11 @@ import pytest
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
-from streaming.table.compatibility_view import OldName, collapsed
 from streaming.table.hours import HOUR_S, HourColumns
+from streaming.table.nonnull import counted, data_files, retained_nonnull
+from streaming.table.oldnames import OldName, collapsed
 from streaming.table.storage import HadoopStorage
-from streaming.table.value_counts import counted, data_files, retained_nonnull
-from tests.builders.flat_tables import (
-    HOUR,
-    a_layout,
-    compatibility_view,
-    next_version,
-    rekeyed,
-    retyped,
-    with_keys,
-)
+from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
 
 
 if TYPE_CHECKING:
@@ -36,7 +28,7 @@ if TYPE_CHECKING:
     from dev.stack.sql import Session
     from handlers.files.paths import Location
     from state.columns.slots import Layout
-    from streaming.table.metastore_table import MetastoreTable
+    from streaming.table.stored import StoredTable
 
 
 Rows = list[tuple[str, ...]]
@@ -47,7 +39,7 @@ OPTIONS = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.orc.filterPushdown")
 class Mutating:
     """One directory, two metastores: every change is made in both."""
 
-    def __init__(self, spark: Any, tables: Sequence[MetastoreTable], location: Location) -> None:
+    def __init__(self, spark: Any, tables: Sequence[StoredTable], location: Location) -> None:
         self._spark = spark
         self._tables = tables
         layout = a_layout(
@@ -95,7 +87,7 @@ class Mutating:
 
 
 @pytest.fixture
-def table(spark: Any, hive_flat: MetastoreTable, spark_flat: MetastoreTable, external: Location) -> Mutating:
+def table(spark: Any, hive_flat: StoredTable, spark_flat: StoredTable, external: Location) -> Mutating:
     return Mutating(spark, [hive_flat, spark_flat], external.child("events_flat"))
 
 
@@ -137,7 +129,7 @@ ALL = "SELECT hh, `action/name`, `user/id`, price FROM {t}.events_flat"
 
 
 def test_all_readers_see_the_same_through_every_change(
-    table: Mutating, readers: Callable[[str], dict[str, Rows]], spark: Any, hive_flat: MetastoreTable
+    table: Mutating, readers: Callable[[str], dict[str, Rows]], spark: Any, hive_flat: StoredTable
 ) -> None:
     def agree(query: str, expected: Rows) -> None:
         assert readers(query) == alike(expected), query
@@ -187,8 +179,8 @@ def test_all_readers_see_the_same_through_every_change(
 def test_a_view_gives_old_names_to_all_readers(
     table: Mutating,
     readers: Callable[[str], dict[str, Rows]],
-    hive_flat: MetastoreTable,
-    spark_flat: MetastoreTable,
+    hive_flat: StoredTable,
+    spark_flat: StoredTable,
     database: str,
 ) -> None:
     table.alter(with_keys(next_version(table.layout), {"foo.bar": ColumnType.STRING}))
@@ -199,7 +191,7 @@ def test_a_view_gives_old_names_to_all_readers(
         "cost": OldName("price"),
         "gone": OldName("no/such/column"),
     }
-    views = [compatibility_view(flat, "events_flat_compat") for flat in (hive_flat, spark_flat)]
+    views = [flat.compatibility_view("events_flat_compat") for flat in (hive_flat, spark_flat)]
     for view, state in zip(views, table.states, strict=True):
         assert view.old_names() == {}
         assert view.write(state, old)
@@ -221,8 +213,8 @@ def test_a_view_gives_old_names_to_all_readers(
 def test_a_collapsed_key_keeps_its_values_under_its_old_name(
     table: Mutating,
     readers: Callable[[str], dict[str, Rows]],
-    hive_flat: MetastoreTable,
-    spark_flat: MetastoreTable,
+    hive_flat: StoredTable,
+    spark_flat: StoredTable,
     database: str,
 ) -> None:
     table.alter(with_keys(next_version(table.layout), {"foo.bar.baz": ColumnType.INT}))
@@ -231,13 +223,13 @@ def test_a_collapsed_key_keeps_its_values_under_its_old_name(
     table.alter(layout.with_slot(replace(layout.slots[5], state=SlotState.EMPTY)))
     table.write(HOUR + HOUR_S, [{"foo/bar": '{"baz":6}'}])
     for flat, state in zip((hive_flat, spark_flat), table.states, strict=True):
-        assert compatibility_view(flat, "events_flat_compat").refresh(state)
+        assert flat.compatibility_view("events_flat_compat").refresh(state)
     query = "SELECT hh, `foo/bar/baz` FROM {t}.events_flat_compat WHERE `foo/bar/baz` > 4"
     assert readers(query) == alike([("21", "5"), ("22", "6")])
 
 
 def test_counts_are_believed_only_for_the_files_that_were_counted(
-    table: Mutating, hive_flat: MetastoreTable, spark: Any
+    table: Mutating, hive_flat: StoredTable, spark: Any
 ) -> None:
     storage, asked = HadoopStorage(spark), []
 

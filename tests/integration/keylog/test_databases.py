@@ -9,9 +9,9 @@ from sqlalchemy import create_engine, make_url, text
 
 from dev.stack.databases import PASSWORD
 from state.errors import InvalidRequest, KeyLogUnavailable
-from streaming.keylog.address import read_address
-from streaming.keylog.asked import asked_keys
+from streaming.keylog.database import read_address
 from streaming.keylog.log import KeyLog
+from streaming.keylog.log_reader import asked_keys
 from tests.builders.databases import new_database
 from tests.builders.keylog_contract import KeyLogContract
 from tests.builders.keylogs import RAW, ask, opened

@@ -9,19 +9,18 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from handlers.files.schemes import open_file_systems
-from streaming.mining.miner import Miner
-from streaming.mining.sources import mine
-from streaming.mining.spark_log import SparkLogSource
-from streaming.mining.trail import Tree
-from streaming.mining.values import MiningRules, Parser, RawTable
+from handlers.files import open_file_systems
+from streaming.mining.miner import Miner, mine
+from streaming.mining.model import MiningRules, Parser, RawTable
+from streaming.mining.sources.directory import Tree
+from streaming.mining.sources.spark_event_log import SparkLogSource
 from tests.builders.mining import MemorySink
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streaming.mining.sources import MiningReport
+    from streaming.mining.miner import MiningReport
 
 PROGRAM = """
 import sys

@@ -14,9 +14,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from state.errors import KafkaUnavailable, NotFound
-from streaming.mining.miner import Miner
-from streaming.mining.sources import MiningReport, mine
-from streaming.mining.trino_topic import TrinoTopicSource
+from streaming.mining.miner import Miner, MiningReport, mine
+from streaming.mining.sources.trino_topic import TrinoTopicSource
 from tests.builders.mining import RULES, MemorySink
 
 

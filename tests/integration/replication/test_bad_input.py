@@ -18,8 +18,7 @@ from daemon.kafka.dead_letter_reader import LetterBox
 from daemon.kafka.dead_letters import DeadLetters
 from daemon.kafka.topic import Topic, TopicSettings
 from dev.stack.sql import Session
-from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding import decode, encode
 from handlers.events import TxnCommitted
 from handlers.metastore import Metastore
 from state.errors import MalformedEvent
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.projection import ProjectionStatus
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.decoding.encoder import Record
+    from handlers.decoding import Record
 
 
 Message = dict[str, Any]

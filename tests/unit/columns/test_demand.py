@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.asked import Asked
-from state.columns.collapsing import looks_generated
 from state.columns.demand import Demand, Verdict, demand_of
 from state.columns.paths import KeyPath
+from state.columns.requested_keys import Asked, looks_generated
 from state.columns.rules import FlatRules
 from tests.builders.columns import a_key, asked_by
 

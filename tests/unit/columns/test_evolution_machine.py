@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from state.columns.comments import columns_of, layout_of, parameters_of
 from state.columns.demand import Demand, demand_of
 from state.columns.evolution import ChangeKind
 from state.columns.rules import FlatRules, IntWidth
+from state.columns.slot_codec import columns_of, layout_of, parameters_of
 from state.columns.slots import HOUR_S, SlotState
 from state.columns.types import ColumnType, metastore_takes
 from tests.builders.columns import a_key, asked_by

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.observations import DAY_S, HourBook, KeySeen, KeyWindow, Observations
-from state.columns.observed_json import book_of_text, book_text
+from state.columns.observations import (
+    DAY_S,
+    HourBook,
+    KeySeen,
+    KeyWindow,
+    Observations,
+    book_of_text,
+    book_text,
+)
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import integers

@@ -19,7 +19,7 @@ from daemon.service.metrics import Metrics
 from daemon.status.model import FlatStatus
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
-from streaming.keylog.snapshots import FlatChange, FlatTable, save_table
+from streaming.keylog.table_snapshots import FlatChange, FlatTable, save_table
 from tests.builders.daemons import daemon_status
 from tests.builders.http_asking import asked as asked_over_http
 from tests.builders.http_asking import served
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.http.server import HttpServer
-    from streaming.keylog.asking import Ask
+    from streaming.keylog.records import Ask
 
 
 HOSTILE = KeyPath(("<script>alert('x')</script>", 'a"b&c\x00\n', "${body}"))

@@ -18,7 +18,7 @@ from daemon.service.command_line import call
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
-from streaming.keylog.snapshots import FlatTable, save_table
+from streaming.keylog.table_snapshots import FlatTable, save_table
 from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, opened
 
 

@@ -22,8 +22,8 @@ from daemon.status.client import last_known
 from daemon.status.model import DaemonStatus, MinedSource, MiningStatus
 from daemon.status.text import status_text
 from state.errors import TidelineError
-from streaming.keylog.asked import asked_keys
 from streaming.keylog.log import KeyLog
+from streaming.keylog.log_reader import asked_keys
 from tests.builders.daemons import DEADLINE_S, eventually, supervise
 from tests.builders.flat_drivers import literal, program
 

@@ -5,8 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from handlers.decoding.decoder import decode
-from handlers.decoding.header import Arrival
+from handlers.decoding import Arrival, decode
 from handlers.events import (
     Event,
     Inserted,

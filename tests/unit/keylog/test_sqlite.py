@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import ConfigError, KeyLogUnavailable, StateCorrupt
-from streaming.keylog.asked import asked_keys
+from streaming.keylog.log_reader import asked_keys
 from tests.builders.keylog_contract import KeyLogContract
 from tests.builders.keylogs import RAW, ask, opened
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.mining.calls import calls_of
 from streaming.mining.fingerprint import fingerprint
+from streaming.mining.json_functions import calls_of
 from streaming.mining.miner import Miner
-from streaming.mining.values import Form
+from streaming.mining.model import Form
 from tests.builders.mining import FUNCTIONS, RULES, named, query
 
 

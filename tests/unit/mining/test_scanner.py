@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.mining.calls import calls_of
-from streaming.mining.naming import Naming
+from streaming.mining.aliases import Naming
+from streaming.mining.json_functions import calls_of
+from streaming.mining.model import MiningRules, Parser, Unresolved
+from streaming.mining.raw_tables import Tables
 from streaming.mining.scanner import Scan
-from streaming.mining.tables import Tables
-from streaming.mining.values import MiningRules, Parser, Unresolved
-from streaming.mining.words import Words
+from streaming.mining.tokens import Words
 from tests.builders.mining import FUNCTIONS, RULES, mined, named, reasons
 
 
 if TYPE_CHECKING:
-    from streaming.mining.values import MinedKeys
+    from streaming.mining.model import MinedKeys
 
 
 CALLS = calls_of(FUNCTIONS)

@@ -9,23 +9,22 @@ from urllib.parse import quote_plus
 import pyarrow as pa
 import pytest
 
-from handlers.files.schemes import open_file_systems
+from handlers.files import open_file_systems
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
-from streaming.mining.history import HistorySource, properties
-from streaming.mining.miner import Miner
-from streaming.mining.sources import MiningReport, QuerySource, mine
-from streaming.mining.spark_log import SparkLogSource
-from streaming.mining.sql_files import DAY_S, SqlFilesSource
-from streaming.mining.stdin import StdinSource
-from streaming.mining.trail import Tree
-from streaming.mining.values import CustomFunction, MiningRules, RawTable
+from streaming.mining.miner import Miner, MiningReport, mine
+from streaming.mining.model import CustomFunction, MiningRules, RawTable
+from streaming.mining.sources.directory import Tree
+from streaming.mining.sources.job_history import HistorySource, properties
+from streaming.mining.sources.spark_event_log import SparkLogSource
+from streaming.mining.sources.sql_files import DAY_S, SqlFilesSource
+from streaming.mining.sources.standard_input import StdinSource
 from tests.builders.mining import RULES, MemorySink
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streaming.mining.sources import QueryBatch
+    from streaming.mining.sources.source import QueryBatch, QuerySource
 
 QUERY = "select get_json_object(json, '$.{}') from raw_events"
 

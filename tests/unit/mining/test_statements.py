@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from streaming.mining.values import Form, Parser
+from streaming.mining.model import Form, Parser
 from tests.builders.mining import mined, named, reasons
 
 

@@ -1,0 +1,171 @@
+"""What a text's words name: raw tables with their aliases, and names given to what calls take out.
+
+Without a parser there are no scopes, so a name is whatever the text makes of it anywhere; the scanner uses only names with one meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from streaming.mining.tokens import NAMES
+
+
+if TYPE_CHECKING:
+    from streaming.mining.model import RawTable
+    from streaming.mining.raw_tables import Tables
+    from streaming.mining.tokens import Words
+
+
+_BEFORE_TABLE: Final = frozenset({"from", "join", "table", "using", "update", ","})
+_NO_ALIAS: Final = frozenset(
+    {
+        "and",
+        "anti",
+        "as",
+        "asc",
+        "between",
+        "case",
+        "cluster",
+        "cross",
+        "desc",
+        "distribute",
+        "else",
+        "end",
+        "except",
+        "from",
+        "full",
+        "group",
+        "having",
+        "in",
+        "inner",
+        "insert",
+        "intersect",
+        "is",
+        "join",
+        "lateral",
+        "left",
+        "like",
+        "limit",
+        "map",
+        "natural",
+        "not",
+        "nulls",
+        "on",
+        "or",
+        "order",
+        "outer",
+        "over",
+        "pivot",
+        "qualify",
+        "reduce",
+        "right",
+        "rlike",
+        "select",
+        "semi",
+        "set",
+        "sort",
+        "tablesample",
+        "then",
+        "union",
+        "unpivot",
+        "using",
+        "values",
+        "when",
+        "where",
+        "window",
+        "with",
+    }
+)
+
+
+@dataclass(slots=True)
+class Named:
+    """A name that the text gives to something: where that begins, and which of its keys it is."""
+
+    at: int
+    which: int = 0
+
+
+@dataclass(slots=True)
+class Naming:
+    """The names of one text; ``find`` once."""
+
+    words: Words
+    tables: Tables
+    database: str
+    raw: dict[str, tuple[RawTable, bool]] = field(default_factory=dict)
+    """Raw tables by every name that the text gives them, and whether it is a view."""
+    named: dict[str, list[Named]] = field(default_factory=dict)
+
+    def find(self, places: list[int]) -> None:
+        """Find all names; ``places`` are where the calls are."""
+        self._find_tables()
+        for at in places:
+            self._find_names(at)
+        for at in range(len(self.words)):
+            self._find_renamed(at)
+
+    def raw_of(self, column: str) -> list[tuple[RawTable, bool]]:
+        """Return the raw tables of the text whose JSON column has this name."""
+        return list(
+            {
+                table.name: (table, is_view)
+                for table, is_view in self.raw.values()
+                if table.json_column == column
+            }.values()
+        )
+
+    def _find_tables(self) -> None:
+        for at in range(1, len(self.words)):
+            if self.words.word(at).kind not in NAMES or self.words.low(at - 1) not in _BEFORE_TABLE:
+                continue
+            parts, end = self.words.dotted(at)
+            name = [part.lower() for part in parts[-3:]]
+            found = self.tables.raw("".join(name[:-2]), (["", *name])[-2] or self.database, name[-1])
+            if found is None:
+                continue
+            end += self.words.low(end) == "as"
+            alias = self.words.low(end) if self.words.word(end).kind in NAMES else ""
+            for known in {name[-1], *({alias} - _NO_ALIAS - {""})}:
+                self.raw[known] = found
+
+    def _find_names(self, at: int) -> None:
+        """Note the names given to what the call at ``at`` takes out: ``f(…) AS a``, ``f(…) a`` or ``VIEW f(…) t AS a, b``."""
+        end = self.words.postfix(self.words.closing(at + 1))
+        if self.words.low(at - 1) in {"view", "outer"}:
+            end += self.words.word(end).kind in NAMES and self.words.low(end) != "as"
+            end += self.words.low(end) == "as"
+            self._note_list(end, at)
+            return
+        has_as = self.words.low(end) == "as"
+        end += has_as
+        if has_as and self.words.word(end).text == "(":
+            self._note_list(end + 1, at)
+        elif self.words.word(end).kind in NAMES and self.words.low(end) not in _NO_ALIAS:
+            self._note(self.words.low(end), Named(at))
+
+    def _note_list(self, end: int, at: int) -> None:
+        which = 0
+        while self.words.word(end).kind in NAMES and self.words.low(end) not in _NO_ALIAS:
+            self._note(self.words.low(end), Named(at, which))
+            which += 1
+            if self.words.word(end + 1).text != ",":
+                break
+            end += 2
+
+    def _find_renamed(self, at: int) -> None:
+        """Note ``json AS j``."""
+        if (
+            self.words.low(at) == "as"
+            and self.words.word(at + 1).kind in NAMES
+            and self.words.word(at - 1).kind in NAMES
+        ):
+            start = at - 1
+            while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAMES:
+                start -= 2
+            if any(self.words.low(at - 1) == table.json_column for table, _ in self.raw.values()):
+                self._note(self.words.low(at + 1), Named(start))
+
+    def _note(self, name: str, named: Named) -> None:
+        self.named.setdefault(name, []).append(named)

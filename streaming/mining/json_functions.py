@@ -1,0 +1,136 @@
+"""Which functions take keys out of JSON, and how their arguments name them.
+
+The table holds what Hive, Spark, Databricks and Trino have built in; the configuration adds the user's own functions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from state.columns.paths import KeyPath
+from state.errors import BadInput
+from streaming.mining.model import Style, Unresolved
+from streaming.mining.tokens import Kind, Token, name_value, tokens
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streaming.mining.lineage import Schema
+    from streaming.mining.model import CustomFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How a function is read."""
+
+    style: Style | None
+    """None: it names no key but hands the document on, parsed (``from_json``, ``parse_json``)."""
+    document: int = 0
+    takes_many: bool = False
+    """Every argument after the document is a key; otherwise the next one only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A key as a call names it."""
+
+    members: tuple[str, ...]
+    is_ended: bool = False
+    """It went on into an array: whatever is taken out of the value lies within this key too."""
+
+
+_PATH: Final = Call(Style.JSON_PATH)
+_PARSE: Final = Call(None)
+_BUILT_IN: Final = {
+    "get_json_object": _PATH,
+    "variant_get": _PATH,
+    "try_variant_get": _PATH,
+    "json_extract": _PATH,
+    "json_extract_scalar": _PATH,
+    "json_query": _PATH,
+    "json_value": _PATH,
+    "json_tuple": Call(Style.MEMBER, takes_many=True),
+    "from_json": _PARSE,
+    "parse_json": _PARSE,
+    "try_parse_json": _PARSE,
+    "json_parse": _PARSE,
+}
+_MODE: Final = re.compile(r"\s*(?:lax|strict)\s+(?=\$)", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[\"(?:[^\"\\]|\\.)*\"\]")
+_ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
+
+
+def calls_of(custom: Iterable[CustomFunction]) -> dict[str, Call]:
+    """Return every function by its lower-case name without database; a user's function replaces a built-in one of its name."""
+    own = {
+        each.name.lower().rpartition(".")[2]: Call(each.style, each.document_argument, takes_many=True)
+        for each in custom
+    }
+    return _BUILT_IN | own
+
+
+def read_path(text: str, style: Style) -> Path | Unresolved:
+    """Return the key that an argument names, or why it names none."""
+    if "${" in text:
+        return Unresolved.VARIABLE
+    if style is Style.MEMBER:
+        return Path((text,)) if text else Unresolved.BAD_PATH
+    if style is Style.JSON_PATH:
+        text = _MODE.sub("", text).strip()
+        if text == "$":
+            return Unresolved.WHOLE
+    try:
+        key = KeyPath.of_json_path(text) if style is Style.JSON_PATH else KeyPath.of_dotted(text)
+    except BadInput:
+        return Unresolved.BAD_PATH
+    return Path(key.members, is_ended=_is_ended(text))
+
+
+def _is_ended(text: str) -> bool:
+    if "[" not in text and "*" not in text:
+        return False
+    return _ENDS.search(_QUOTED.sub("", text)) is not None
+
+
+_CHARS_MAX: Final = 65_536
+_DEPTH_MAX: Final = 32
+
+
+@lru_cache(maxsize=1_024)
+def schema_of(text: str) -> Schema | None:
+    """Return the fields of a schema in Spark's DDL form; None where it is none, or no struct."""
+    if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
+        return None
+    words = list(tokens(text))
+    if len(words) > 1 and words[1].text == "<":
+        return _type(words, 0, 0)[0]
+    return _fields(words, 0, 0)[0] or None
+
+
+def _fields(words: list[Token], at: int, depth: int) -> tuple[Schema, int]:
+    """Read ``name [:] type, …`` up to the end or the ``>`` that closes it."""
+    found: Schema = {}
+    while at + 1 < len(words) and words[at].text != ">":
+        if words[at].kind not in {Kind.NAME, Kind.QUOTED} or depth > _DEPTH_MAX:
+            return {}, len(words)
+        name = name_value(words[at])
+        at += 2 if words[at + 1].text == ":" else 1
+        found[name], at = _type(words, at, depth)
+        at += at < len(words) and words[at].text == ","
+    return found, at + 1
+
+
+def _type(words: list[Token], at: int, depth: int) -> tuple[Schema | None, int]:
+    """Read a type with what follows it up to the next comma of this level."""
+    fields: Schema | None = None
+    if at + 1 < len(words) and words[at].text.lower() == "struct" and words[at + 1].text == "<":
+        fields, at = _fields(words, at + 2, depth + 1)
+    level = 0
+    while at < len(words) and (level or words[at].text not in {",", ">"}):
+        level += (words[at].text in {"<", "("}) - (words[at].text in {">", ")"})
+        at += 1
+    return fields, at

@@ -1,0 +1,1 @@
+"""Query sources: one module for each place where query texts are kept."""

@@ -1,0 +1,139 @@
+"""MapReduce's job history: one configuration file per job, in which Hive has put the query (``hive.query.string``).
+
+The files are other people's input, so the XML reader takes configuration files and nothing else: a document type is refused, and
+with it every entity. Newer Hives write the query URL-encoded; a text without any blank tells. A query of several jobs is in the
+file of each, under one ``hive.query.id``; it counts once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus
+from xml.parsers import expat  # noqa: S407 - document types, and so entities, are refused below
+
+from state.errors import BadInput, NotFound
+from streaming.mining.model import QueryText
+from streaming.mining.sources.directory import UNREADABLE, Trail, Tree
+from streaming.mining.sources.source import Dead, QueryBatch
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from handlers.files import Location
+
+
+FILES_PER_BATCH: Final = 500
+REMEMBERED: Final = 20_000
+_CONF: Final = re.compile(r"(?:.*/)?[^/]*_conf\.xml")
+_QUERY: Final = "hive.query.string"
+_QUERY_ID: Final = "hive.query.id"
+_USERS: Final = ("mapreduce.job.user.name", "user.name")
+_DATABASE: Final = "hive.current.database"
+_WANTED: Final = frozenset({_QUERY, _QUERY_ID, _DATABASE, *_USERS})
+_ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+def properties(document: bytes) -> dict[str, str]:
+    """Return those properties of a configuration file that mining wants; raise BadInput for what is no such file."""
+    reader = _Properties()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = reader.refuse
+    parser.EntityDeclHandler = reader.refuse
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    try:
+        parser.Parse(document, True)  # noqa: FBT003 - expat takes no keywords
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        raise BadInput("a job's configuration is no XML", reason=str(error)) from error
+    return reader.found
+
+
+@dataclass(slots=True)
+class HistorySource:
+    """Configuration files below a directory, such as the history server's ``done``."""
+
+    name: str
+    tree: Tree
+    file_bytes: int = 16 * 1024 * 1024
+    """A longer file is dead."""
+
+    def batches(self, position: str | None) -> Iterator[QueryBatch]:
+        """Yield the queries of files that are new, FILES_PER_BATCH at a time."""
+        trail = Trail.of(position, self.name)
+        files = [each for each in self.tree.files() if _CONF.fullmatch(each[0])]
+        trail.forget_all_but({name for name, _, _ in files})
+        known: OrderedDict[str, None] = OrderedDict()
+        new = [each for each in files if trail.entry(each[0]).size_bytes != each[2]]
+        for start in range(0, len(new), FILES_PER_BATCH):
+            queries: list[QueryText] = []
+            dead: list[Dead] = []
+            for name, place, size in new[start : start + FILES_PER_BATCH]:
+                try:
+                    queries.extend(self._queries_of(name, place, known))
+                except NotFound:  # the history server has cleaned up
+                    continue
+                except UNREADABLE as error:
+                    dead.append(Dead.of(name, error))
+                trail.entry(name).size_bytes = size
+            yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
+
+    def _queries_of(self, name: str, place: Location, known: OrderedDict[str, None]) -> Iterator[QueryText]:
+        found = properties(self.tree.read(place, self.file_bytes))
+        text = found.get(_QUERY, "")
+        if not text or _is_known(found.get(_QUERY_ID, ""), known):
+            return
+        user = next((found[each] for each in _USERS if found.get(each)), "")
+        at_s = self.tree.modified_s(place)
+        yield QueryText(decoded(text), user, at_s, self.name, name, database=found.get(_DATABASE) or None)
+
+
+def _is_known(query_id: str, known: OrderedDict[str, None]) -> bool:
+    """Whether another job of the same query has been seen in this run, and remember it."""
+    if not query_id:
+        return False
+    is_known = query_id in known
+    known[query_id] = None
+    if len(known) > REMEMBERED:
+        known.popitem(last=False)
+    return is_known
+
+
+def decoded(text: str) -> str:
+    """Undo the URL encoding of newer Hives; a statement as it is has blanks."""
+    if any(letter.isspace() for letter in text.strip()) or not _ENCODED.search(text):
+        return text
+    return unquote_plus(text, errors="replace")
+
+
+class _Properties:
+    """Collects ``<property><name>…</name><value>…</value></property>``."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self._texts: dict[str, list[str]] = {}
+        self._inside = ""
+
+    def refuse(self, *_given: Any) -> None:
+        raise BadInput("a job's configuration declares a document type or an entity")
+
+    def start(self, tag: str, _attributes: dict[str, str]) -> None:
+        if tag == "property":
+            self._texts = {}
+        self._inside = tag if tag in {"name", "value"} else ""
+
+    def text(self, text: str) -> None:
+        if self._inside:
+            self._texts.setdefault(self._inside, []).append(text)
+
+    def end(self, tag: str) -> None:
+        self._inside = ""
+        if tag == "property":
+            name = "".join(self._texts.get("name", ())).strip()
+            if name in _WANTED:
+                self.found[name] = "".join(self._texts.get("value", ()))

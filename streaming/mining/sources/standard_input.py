@@ -1,0 +1,91 @@
+"""Standard input: what somebody wants to know now, and the way in for sources that Tideline does not know.
+
+Two forms, told apart by the first character: JSON lines ``{"query": …, "user": …, "at": …}``, and SQL, whose statements end with a
+semicolon at the end of a line. There is no position: a text given twice counts twice, on the same day, for the same user.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import orjson
+
+from state.errors import BadInput, LimitExceeded
+from streaming.mining.model import Form, QueryText
+from streaming.mining.sources.source import Dead, QueryBatch
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+QUERIES_PER_BATCH: Final = 1_000
+LINE_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class StdinSource:
+    """A stream of bytes, read to its end."""
+
+    name: str
+    stream: IO[bytes]
+    user: str = ""
+    clock: Callable[[], float] = time.time
+
+    def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002 - the port's; there is none here
+        """Yield everything there is."""
+        queries: list[QueryText] = []
+        dead: list[Dead] = []
+        for found in self._queries():
+            queries.append(found) if isinstance(found, QueryText) else dead.append(found)
+            if len(queries) + len(dead) >= QUERIES_PER_BATCH:
+                yield QueryBatch(tuple(queries), None, tuple(dead))
+                queries, dead = [], []
+        if queries or dead:
+            yield QueryBatch(tuple(queries), None, tuple(dead))
+
+    def _queries(self) -> Iterator[QueryText | Dead]:
+        statement: list[str] = []
+        size, is_json = 0, None
+        for number, line in enumerate(self._lines(), 1):
+            if is_json is None and line.strip():
+                is_json = line.lstrip().startswith(b"{")
+            if len(line) > LINE_BYTES or size > LINE_BYTES:
+                yield Dead.of(f"line {number}", LimitExceeded("a query is too long", limit_bytes=LINE_BYTES))
+                statement, size = [], 0
+            elif is_json:
+                if line.strip():
+                    yield self._of_json(line, number)
+            else:
+                statement.append(line.decode(errors="replace"))
+                size += len(line)
+                if line.rstrip().endswith(b";"):
+                    yield self._of_sql(statement, number)
+                    statement, size = [], 0
+        if "".join(statement).strip():
+            yield self._of_sql(statement, number)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield lines; of an overlong one its beginning, and nothing of the rest."""
+        is_rest = False
+        while line := self.stream.readline(LINE_BYTES + 1):
+            if not is_rest:
+                yield line
+            is_rest = not line.endswith(b"\n")
+
+    def _of_sql(self, statement: list[str], number: int) -> QueryText:
+        return QueryText("".join(statement), self.user, int(self.clock()), self.name, f"line {number}")
+
+    def _of_json(self, line: bytes, number: int) -> QueryText | Dead:
+        try:
+            given: Any = orjson.loads(line)
+            at_s, form = int(given.get("at", self.clock())), Form(given.get("form", Form.SQL))
+            texts = given["query"], given.get("user", self.user), given.get("database") or ""
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            return Dead.of(f"line {number}", BadInput("a line is no query", reason=repr(error)[:200]))
+        if not all(isinstance(each, str) for each in texts):
+            return Dead.of(f"line {number}", BadInput("query, user and database are texts"))
+        text, user, database = texts
+        return QueryText(text, user, at_s, self.name, f"line {number}", form, database or None)

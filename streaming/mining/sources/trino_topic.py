@@ -1,0 +1,189 @@
+"""Trino's query events from Kafka: what its event listener writes to ``completed-event`` topics.
+
+Positions are offsets by partition, kept by the key log and not by a consumer group: they are stored with the keys. A run reads to where
+the topic ended when it began. A topic that was cleaned beyond our position, or made anew, is read from its first record on, and that is
+told as a dead input with the code ``gap``; queries of that time are lost, and no key log can do better.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from state.errors import BadInput, GapDetected, KafkaUnavailable, LimitExceeded, NotFound, StateCorrupt
+from streaming.mining.model import Form, QueryText
+from streaming.mining.sources.source import Dead, QueryBatch
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from confluent_kafka import Message
+
+
+RECORDS_PER_BATCH: Final = 1_000
+_LOG: Final = logging.getLogger("tideline.librdkafka")
+_MILLISECONDS: Final = 100_000_000_000
+"""A number of seconds above this is one of milliseconds (seconds reach it in the year 5138)."""
+
+
+@dataclass(slots=True)
+class TrinoTopicSource:
+    """A topic of query events."""
+
+    name: str
+    bootstrap: str
+    topic: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    """librdkafka's settings for security and the like."""
+    timeout_s: float = 10.0
+    record_bytes: int = 8 * 1024 * 1024
+
+    def batches(self, position: str | None) -> Iterator[QueryBatch]:
+        """Yield the queries of records that are new.
+
+        Raises KafkaUnavailable where no broker answers in time, NotFound where there is no such topic.
+        """
+        offsets = _offsets(position, self.topic, self.name)
+        with closing(self._consumer()) as consumer, _translated(self.topic):
+            ends, gaps = self._begin(consumer, offsets)
+            yield from self._read(consumer, offsets, ends, gaps)
+
+    def _consumer(self) -> Consumer:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": "tideline-mining",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": False,
+            "logger": _LOG,
+        }
+        with _translated(self.topic):
+            return Consumer(settings | dict(self.client))
+
+    def _begin(self, consumer: Consumer, offsets: dict[int, int]) -> tuple[dict[int, int], list[Dead]]:
+        """Place the consumer, and return where each partition ends and what is missing before our place in it."""
+        found = consumer.list_topics(self.topic, timeout=self.timeout_s).topics[self.topic]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        ends, gaps = {}, []
+        for number in sorted(found.partitions):
+            low, high = consumer.get_watermark_offsets(
+                TopicPartition(self.topic, number), timeout=self.timeout_s
+            )
+            wanted = offsets.get(number)
+            if wanted is not None and not low <= wanted <= high:
+                gap = GapDetected(
+                    "records of a query topic are gone", partition=number, wanted=wanted, first=low, end=high
+                )
+                gaps.append(Dead.of(f"{self.topic}[{number}]", gap))
+                wanted = None
+            offsets[number] = low if wanted is None else wanted
+            ends[number] = high
+        for number in offsets.keys() - ends:
+            del offsets[number]
+        consumer.assign([TopicPartition(self.topic, number, at) for number, at in offsets.items()])
+        return ends, gaps
+
+    def _read(
+        self, consumer: Consumer, offsets: dict[int, int], ends: dict[int, int], dead: list[Dead]
+    ) -> Iterator[QueryBatch]:
+        heard_s = time.monotonic()
+        while any(offsets[number] < end for number, end in ends.items()):
+            messages = consumer.consume(RECORDS_PER_BATCH, timeout=1.0)
+            queries: list[QueryText] = []
+            for message in messages:
+                if (error := message.error()) is not None:
+                    raise KafkaException(error)
+                found = self._query(message)
+                queries.append(found) if isinstance(found, QueryText) else dead.append(found)
+            for topic_partition in consumer.position([TopicPartition(self.topic, number) for number in ends]):
+                # The position also passes over what is no message: markers of transactions, compacted records.
+                offsets[topic_partition.partition] = max(
+                    offsets[topic_partition.partition], topic_partition.offset
+                )
+            if queries or dead:
+                yield QueryBatch(tuple(queries), _position(self.topic, offsets), tuple(dead))
+                dead = []
+            heard_s = time.monotonic() if messages else heard_s
+            if time.monotonic() - heard_s > self.timeout_s:
+                raise KafkaUnavailable(
+                    "a query topic gives no records", topic=self.topic, offsets=dict(offsets)
+                )
+        yield QueryBatch((), _position(self.topic, offsets), tuple(dead))
+
+    def _query(self, message: Message) -> QueryText | Dead:
+        origin = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+        value = message.value() or b""
+        if len(value) > self.record_bytes:
+            return Dead.of(origin, LimitExceeded("a query event is too large", limit_bytes=self.record_bytes))
+        try:
+            return self._of_event(orjson.loads(value), origin)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            return Dead.of(origin, BadInput("a record is no query event", reason=repr(error)[:200]))
+
+    def _of_event(self, event: dict[str, Any], origin: str) -> QueryText:
+        payload = event.get("eventPayload", event)
+        text, context = payload["metadata"]["query"], payload.get("context") or {}
+        if not isinstance(text, str):
+            raise TypeError("metadata.query is no text")
+        user, schema = context.get("user") or "", context.get("schema")
+        return QueryText(
+            text,
+            str(user),
+            _seconds(payload["createTime"]),
+            self.name,
+            origin,
+            Form.TRINO,
+            str(schema) if schema else None,
+        )
+
+
+def _offsets(position: str | None, topic: str, source: str) -> dict[int, int]:
+    """Read a position; one of another topic means nothing here."""
+    if position is None:
+        return {}
+    try:
+        read = json.loads(position)
+        return (
+            {int(number): int(at) for number, at in read["offsets"].items()} if read["topic"] == topic else {}
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateCorrupt("a query source's position cannot be read", source=source) from error
+
+
+def _position(topic: str, offsets: dict[int, int]) -> str:
+    return json.dumps(
+        {"topic": topic, "offsets": {str(number): offsets[number] for number in sorted(offsets)}}
+    )
+
+
+def _seconds(time_of: object) -> int:
+    """Read a time: ISO 8601 (what Trino writes), or a number of seconds or milliseconds since 1970."""
+    if isinstance(time_of, str):
+        read = dt.datetime.fromisoformat(time_of)
+        return int((read if read.tzinfo else read.replace(tzinfo=dt.UTC)).timestamp())
+    if isinstance(time_of, (int, float)) and not isinstance(time_of, bool):
+        return int(time_of / 1000 if time_of > _MILLISECONDS else time_of)
+    raise TypeError("createTime is no time")
+
+
+@contextmanager
+def _translated(topic: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        cause = error.args[0]
+        unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - librdkafka's local code
+        kind = NotFound if cause.code() in unknown else KafkaUnavailable
+        raise kind(
+            "cannot read a query topic", topic=topic, kafka=cause.name(), reason=cause.str()
+        ) from error

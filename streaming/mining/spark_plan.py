@@ -1,0 +1,283 @@
+"""The text of a Spark plan by its brackets: where a call ends, what its arguments are, which fields are taken behind it.
+
+A plan's literals have lost their quotes, so nothing but brackets and commas tells where one ends, and one that holds a bracket may
+be misread. What is misread ends with its line: brackets are paired line by line, as names and literals hold no line's end.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from streaming.mining.json_functions import read_path
+from streaming.mining.lineage import Lineage
+from streaming.mining.model import MinedKeys, Parser, Unresolved
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from streaming.mining.json_functions import Call
+    from streaming.mining.lineage import Schema, Value
+    from streaming.mining.model import RawTable
+    from streaming.mining.raw_tables import Tables
+
+
+_FIELD: Final = re.compile(r"\.(\w+)")
+_BRACKET: Final = re.compile(r"\['[^'\n]*'\]|[()\[\]\n]")
+
+
+@dataclass(slots=True)
+class PlanText:
+    """One plan's text; places are indices of characters."""
+
+    text: str
+    _closings: dict[int, int] = field(default_factory=dict)
+
+    def closing(self, opening: int) -> int:
+        """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
+        if not self._closings:
+            self._find_brackets()
+        return self._closings.get(opening, len(self.text))
+
+    def call_end(self, at: int) -> int:
+        """Return the place behind the call whose name begins at ``at``."""
+        return self.closing(self.text.index("(", at))
+
+    def arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
+        """Return where each argument begins and ends; they are separated by ``", "``."""
+        found, start, at, inner = [], opening + 1, opening + 1, end - 1
+        while at < inner:
+            if self.text[at] in "([":
+                at = self.closing(at)
+            elif self.text.startswith(", ", at):
+                found.append((start, at))
+                start = at = at + 2
+            else:
+                at += 1
+        return [*found, (start, inner)]
+
+    def fields(self, at: int) -> tuple[list[str], int]:
+        """Return the fields of ``.a.b`` at a place, none where there are none, and the place behind them."""
+        names = []
+        while (found := _FIELD.match(self.text, at)) is not None:
+            names.append(found[1])
+            at = found.end()
+        return names, at
+
+    def _find_brackets(self) -> None:
+        opened: list[int] = []
+        for found in _BRACKET.finditer(self.text):
+            mark = found[0]
+            if mark == "\n":
+                for opening in opened:
+                    self._closings[opening] = found.start()
+                opened.clear()
+            elif mark in "([":
+                opened.append(found.start())
+            elif mark in ")]" and opened:
+                self._closings[opened.pop()] = found.end()
+            elif len(mark) > 1:
+                self._closings[found.start()] = found.end()
+
+
+ATTRIBUTE: Final = re.compile(r"([\w`]+)#(\d+)")
+"""A column's name and its id, which is unique in the plan."""
+_SCAN: Final = re.compile(
+    r"^\(\d+\) (?:Batch)?Scan[ \w]*? (?P<table>[\w.`]*)(?: \(\d+\))? *\n(?P<section>(?:[^\n]+\n?)*)",
+    re.MULTILINE,
+)
+_TREE_SCAN: Final = re.compile(
+    r"(?:File|Batch)?Scan \w* ?(?P<table>[\w.`]*) ?\[(?P<output>[^\]\n]*)\](?P<section>[^\n]*)"
+)
+_OUTPUT: Final = re.compile(r"^Output \[\d+\]: \[(.*)\]$", re.MULTILINE)
+_LOCATION: Final = re.compile(r"Location: \w+ ?(?:\(\d+ paths\))? ?\[([^\],\s]+)")
+
+
+def raw_attributes(text: str, tables: Tables) -> dict[str, RawTable]:
+    """Return the ids of a plan's raw columns, with their tables."""
+    return {
+        number: table
+        for name, output, section in _scans(text)
+        if (table := _table(tables, name, section)) is not None
+        for column, number in ATTRIBUTE.findall(output)
+        if column.strip("`").lower() == table.json_column
+    }
+
+
+def _scans(text: str) -> Iterator[tuple[str, str, str]]:
+    """Give every scan's table, its columns, and all that the plan says of it."""
+    for found in _SCAN.finditer(text):
+        output = _OUTPUT.search(found["section"])
+        yield found["table"], output[1] if output else "", found["section"]
+    for found in _TREE_SCAN.finditer(text):
+        yield found["table"], found["output"], found["section"]
+
+
+def _table(tables: Tables, name: str, section: str) -> RawTable | None:
+    parts = name.replace("`", "").lower().split(".")
+    if len(parts) > 1:
+        found = tables.raw(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
+        if found is not None:
+            return found[0]
+    place = _LOCATION.search(section)
+    return tables.at(place[1]) if place else None
+
+
+_ALIAS: Final = re.compile(r" AS [^\n]*?#(\d+)L?")
+_AFTER_TUPLE: Final = re.compile(r", (?:true|false), \[([^\]\n]*)\]")
+_PARSE_JSON: Final = re.compile(r"static_?invoke\(VariantExpressionEvalUtils\.parseJson\(", re.IGNORECASE)
+_CAST: Final = re.compile(r"cast\(", re.IGNORECASE)
+_TYPE: Final = re.compile(r"\b(?:StructField|StructType|ArrayType|MapType)\(|\w+Type\b")
+_STRUCT_FIELD: Final = re.compile(r"StructField\(([^,()]+),")
+_DEPTH_MAX: Final = 64
+
+
+def plan_keys(text: str, tables: Tables, calls: Mapping[str, Call]) -> MinedKeys:
+    """Return the keys that a plan takes out of raw columns."""
+    raw = raw_attributes(text, tables)
+    return _Plan(text, raw, calls).run() if raw else MinedKeys(parser=Parser.PLAN)
+
+
+@dataclass(slots=True)
+class _Plan:
+    text: str
+    raw: Mapping[str, RawTable]
+    """Ids of raw columns."""
+    calls: Mapping[str, Call]
+    lineage: Lineage = field(default_factory=Lineage)
+    _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """For each id that a call defines: where the call begins, and which of its keys it is."""
+    _taken: dict[int, tuple[list[Value], int]] = field(default_factory=dict)
+    _brackets: PlanText = field(init=False)
+    _depth: int = 0
+
+    def __post_init__(self) -> None:
+        self._brackets = PlanText(self.text)
+
+    def run(self) -> MinedKeys:
+        """Read what is defined, then what is used."""
+        names = sorted((*map(re.escape, self.calls), _PARSE_JSON.pattern), key=len, reverse=True)
+        word = re.compile(rf"\b(?:{'|'.join(names)})(?:\(|(?<=\())", re.IGNORECASE)
+        places = [found.start() for found in word.finditer(self.text)]
+        outermost = self._outermost(places)
+        for at in outermost:
+            self._define(at)
+        for at in outermost:
+            self._at_call(at)
+        for found in ATTRIBUTE.finditer(self.text):
+            if found[2] in self._defined and self._brackets.fields(found.end())[0]:
+                self._fields(self._attribute(found[2]), found.end())
+        return self.lineage.result(Parser.PLAN)
+
+    def _outermost(self, places: list[int]) -> list[int]:
+        """Leave out what stands inside another call, and attributes that are named after one."""
+        found, reached = [], 0
+        for at in places:
+            if at < reached:
+                continue
+            end = self._brackets.call_end(at)
+            if self.text[end : end + 1] != "#":
+                found.append(at)
+                alias = _ALIAS.match(self.text, self._brackets.fields(end)[1])
+                reached = alias.end() if alias else end
+            else:
+                reached = end
+        return found
+
+    def _define(self, at: int) -> None:
+        end = self._brackets.call_end(at)
+        many = _AFTER_TUPLE.match(self.text, end)
+        if many is not None:
+            for which, (_, number) in enumerate(ATTRIBUTE.findall(many[1])):
+                self._defined.setdefault(number, (at, which))
+            return
+        alias = _ALIAS.match(self.text, self._brackets.fields(end)[1])
+        if alias is not None:
+            self._defined.setdefault(alias[1], (at, 0))
+
+    def _at_call(self, at: int) -> tuple[list[Value], int]:
+        """Return what the call at ``at`` takes out, and the place behind it."""
+        if at in self._taken:
+            return self._taken[at]
+        opening = self.text.index("(", at)
+        end = self._brackets.closing(opening)
+        self._taken[at] = ([()], end)
+        if _PARSE_JSON.match(self.text, at):
+            inner = self.text.index("parseJson(", at) + len("parseJson")
+            document = self._argument(*self._brackets.arguments(inner, self._brackets.closing(inner))[0])
+            values = [self.lineage.parsed(document, None)]
+        else:
+            values = self._of_call(
+                self.calls[self.text[at:opening].lower()], self._brackets.arguments(opening, end)
+            )
+        values = [self._fields(value, end)[0] for value in values]
+        self._taken[at] = (values, self._brackets.fields(end)[1])
+        return self._taken[at]
+
+    def _of_call(self, call: Call, arguments: list[tuple[int, int]]) -> list[Value]:
+        if call.style is None:
+            types = [each for each in arguments if _TYPE.match(self.text, each[0])]
+            rest = [each for each in arguments if each not in types]
+            document = self._argument(*rest[0]) if rest else ()
+            return [self.lineage.parsed(document, self._schema(types))]
+        if len(arguments) <= call.document + 1:
+            return [()]
+        document = self._argument(*arguments[call.document])
+        wanted = arguments[call.document + 1 :]
+        style = call.style
+        paths = [self.text[start:end] for start, end in (wanted if call.takes_many else wanted[:1])]
+        return [
+            self.lineage.below(
+                document, Unresolved.PATH if ATTRIBUTE.search(path) else read_path(path, style)
+            )
+            for path in paths
+        ]
+
+    def _argument(self, start: int, end: int) -> Value:
+        """Return what a document is: an attribute, a call, either with fields behind it, or a cast of one."""
+        if self._depth > _DEPTH_MAX:
+            return None
+        self._depth += 1
+        try:
+            return self._followed(start, end)
+        finally:
+            self._depth -= 1
+
+    def _followed(self, start: int, end: int) -> Value:
+        if _CAST.match(self.text, start):
+            inside = self.text.rfind(" as ", start, end)
+            return self._argument(start + len("cast("), inside) if inside > 0 else None
+        attribute = ATTRIBUTE.match(self.text, start)
+        if attribute is not None:
+            value, reached = self._fields(self._attribute(attribute[2]), attribute.end())
+            return value if reached == end else None
+        name = self.text[start:end].partition("(")[0].lower()
+        if name in self.calls or _PARSE_JSON.match(self.text, start):
+            values, reached = self._at_call(start)
+            return values[0] if reached == end and len(values) == 1 else None
+        # What broadcast and exchange arguments call input[0, …] stands in the plan once more, with its attribute.
+        return () if self.text.startswith("input[", start) else self._opaque(start, end)
+
+    def _opaque(self, start: int, end: int) -> Value:
+        """An expression over a raw column cannot be followed; any other is not ours."""
+        numbers = {number for _, number in ATTRIBUTE.findall(self.text, start, end)}
+        return None if numbers & (set(self.raw) | set(self._defined)) else ()
+
+    def _attribute(self, number: str) -> Value:
+        if number in self.raw:
+            return (self.lineage.root(self.raw[number]),)
+        if number not in self._defined:
+            return ()
+        at, which = self._defined[number]
+        values = self._at_call(at)[0]
+        return values[which] if which < len(values) else ()
+
+    def _fields(self, value: Value, at: int) -> tuple[Value, int]:
+        names, end = self._brackets.fields(at)
+        return self.lineage.fields(value, names), end
+
+    def _schema(self, types: list[tuple[int, int]]) -> Schema | None:
+        names = [_STRUCT_FIELD.match(self.text, start) for start, _ in types]
+        return {name[1]: None for name in names if name is not None} or None

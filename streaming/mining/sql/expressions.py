@@ -1,0 +1,147 @@
+"""Where the values of expressions come from: through names, casts, fields and calls, back to a raw column.
+
+A value is followed as far as it is still the event's own: renamed, cast, taken out by one of the configured calls, reached by a dot
+or a bracket. Behind any other expression it is lost, and what went into that expression counts as used. What a query inside an
+expression is, only ``queries`` knows, which hands in how one is walked.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from streaming.mining.json_functions import Path, read_path, schema_of
+from streaming.mining.model import Style, Unresolved
+from streaming.mining.sql.parser import OURS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from streaming.mining.json_functions import Call
+    from streaming.mining.lineage import Lineage, Value
+    from streaming.mining.sql.scopes import Scope
+
+
+class Expressions:
+    """The expressions of one script; ``visit_query`` walks a query inside one, all of whose columns are used."""
+
+    def __init__(
+        self, lineage: Lineage, calls: Mapping[str, Call], visit_query: Callable[[exp.Expr, Scope], None]
+    ) -> None:
+        self._lineage = lineage
+        self._calls = calls
+        self._visit_query = visit_query
+
+    def visit(self, node: exp.Expr, scope: Scope) -> None:
+        """Walk an expression whose value is used."""
+        self._lineage.use(self.value(node, scope))
+
+    def visit_children(self, node: exp.Expr, scope: Scope, skipped: Iterable[str] = ()) -> None:
+        """Walk all parts of a node but those ``skipped`` and its WITH, whose place is before all others."""
+        for name, part in node.args.items():
+            if name == "with_" or name in skipped:
+                continue
+            for each in part if isinstance(part, list) else (part,):
+                if isinstance(each, exp.Expr):
+                    self.visit(each, scope)
+
+    def value(self, node: exp.Expr, scope: Scope) -> Value:
+        """Return where an expression's value comes from, and see to everything inside it."""
+        reader = _READERS.get(type(node))
+        return reader(self, node, scope) if reader is not None else self._computed(node, scope)
+
+    def named(self, parts: Sequence[str], scope: Scope) -> Value:
+        """Return what a dotted name is: a column, or fields below one."""
+        value, used = scope.resolve(parts, self._lineage)
+        return self._lineage.fields(value, parts[used:])
+
+    def extracted(self, node: exp.Expr, scope: Scope) -> list[Value] | None:
+        """Return a value for each key that a call takes out; None where the node is no such call."""
+        if (
+            not isinstance(node, exp.Anonymous)
+            or not isinstance(node.this, str)
+            or not node.this.startswith(OURS)
+        ):
+            return None
+        call = self._calls[node.this.removeprefix(OURS)]
+        arguments = node.expressions
+        if len(arguments) <= call.document:
+            return [()]
+        document = self.value(arguments[call.document], scope)
+        rest = arguments[call.document + 1 :]
+        if call.style is None:
+            for each in rest:
+                self.visit(each, scope)
+            return [self._lineage.parsed(document, _schema(rest))]
+        wanted = rest if call.takes_many else rest[:1]
+        return [self._lineage.below(document, self._path(each, call.style, scope)) for each in wanted]
+
+    def _path(self, node: exp.Expr, style: Style, scope: Scope) -> Path | Unresolved:
+        if isinstance(node, exp.Literal) and node.is_string:
+            return read_path(node.this, style)
+        self.visit(node, scope)
+        return Unresolved.PATH
+
+    def _computed(self, node: exp.Expr, scope: Scope) -> Value:
+        """A function or an operator: one of ours, or its operands are used and its value is lost track of."""
+        if isinstance(node, exp.Query):
+            self._visit_query(node, scope)
+            return None
+        values = self.extracted(node, scope)
+        if values is None:
+            self.visit_children(node, scope)
+            return None
+        if any(value is None for value in values):
+            return None
+        return tuple(chain.from_iterable(value for value in values if value))
+
+    def _inner(self, node: exp.Expr, scope: Scope) -> Value:
+        return self.value(node.this, scope)
+
+    def _column(self, node: exp.Expr, scope: Scope) -> Value:
+        assert isinstance(node, exp.Column)
+        return self.named([part.name for part in node.parts], scope)
+
+    def _reached(self, node: exp.Expr, scope: Scope) -> Value:
+        """``value.field``, ``value['field']``, ``value[0]`` and ``value:path``."""
+        if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
+            return self.value(node.expression, scope)  # db.function(…)
+        value = self.value(node.this, scope)
+        if isinstance(node, exp.JSONExtract):
+            return self._lineage.below(value, _path_of(node.expression))
+        if isinstance(node, exp.Dot):
+            return self._lineage.fields(value, [node.expression.name])
+        index = node.expressions[0] if node.expressions else None
+        if isinstance(index, exp.Literal) and index.is_string:
+            return self._lineage.fields(value, [index.this])
+        self.visit_children(node, scope, skipped=("this",))
+        return value and tuple(self._lineage.element(each) for each in value)
+
+
+def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
+    first = arguments[0] if arguments else None
+    return schema_of(first.this) if isinstance(first, exp.Literal) and first.is_string else None
+
+
+def _path_of(node: exp.Expr) -> Path | Unresolved:
+    """Return the path of ``col:a.b[0]``, which sqlglot has taken apart."""
+    members: list[str] = []
+    for part in node.expressions if isinstance(node, exp.JSONPath) else ():
+        if isinstance(part, exp.JSONPathRoot):
+            continue
+        if not isinstance(part, exp.JSONPathKey) or not isinstance(part.this, str):
+            return Path(tuple(members), is_ended=True) if members else Unresolved.BAD_PATH
+        members.append(part.this)
+    return Path(tuple(members)) if members else Unresolved.BAD_PATH
+
+
+_READERS: Final[dict[type, Callable[[Expressions, exp.Expr, Scope], Value]]] = {
+    exp.Column: Expressions._column,  # noqa: SLF001 - the class's own table of its methods
+    exp.Literal: lambda _expressions, _node, _scope: (),
+    **dict.fromkeys((exp.Paren, exp.Alias, exp.Cast, exp.TryCast), Expressions._inner),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Dot, exp.Bracket, exp.JSONExtract), Expressions._reached),  # noqa: SLF001 - likewise
+}
+"""Expressions through which a value can be followed. By exact class: the walk meets thousands of nodes."""

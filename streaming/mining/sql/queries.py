@@ -1,0 +1,232 @@
+"""The columns of queries: what a SELECT, a UNION and everything in FROM brings into scope, with where each column comes from.
+
+Names are resolved here (``scopes``) and not by sqlglot, whose own qualification wants a schema, rewrites the tree and costs more
+than parsing. A query gives its columns as a ``Source``. Whether they are used is for whoever asked for them to say: a text out of
+which an outer query only takes keys is no key itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from streaming.mining.lineage import Lineage
+from streaming.mining.sql.expressions import Expressions
+from streaming.mining.sql.scopes import Derived, RawSource, Scope, Source, Union
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from streaming.mining.json_functions import Call
+    from streaming.mining.model import MinedKeys, Parser
+    from streaming.mining.raw_tables import Tables
+
+
+_LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
+"""Parts of a SELECT that are not simply visited."""
+
+
+class Queries:
+    """The queries of one script; ``database`` is that of table names without one, and USE changes it."""
+
+    def __init__(self, tables: Tables, calls: Mapping[str, Call], lineage: Lineage, database: str) -> None:
+        self.database = database
+        self.expressions = Expressions(lineage, calls, self.visit)
+        self._tables = tables
+        self._lineage = lineage
+
+    def visit(self, node: exp.Expr, scope: Scope) -> None:
+        """Walk a query whose columns are all used: a statement's own, or one inside an expression."""
+        for value in self.query(node, scope.queries, scope).everything(self._lineage):
+            self._lineage.use(value)
+
+    def query(self, node: exp.Expr, queries: dict[str, Source], parent: Scope | None) -> Source:
+        """Return a query's columns."""
+        if isinstance(node, exp.Subquery):
+            scope = Scope(dict(queries), parent)
+            self.add_with(node, scope)
+            return self.query(node.this, scope.queries, parent)
+        if isinstance(node, exp.SetOperation):
+            scope = Scope(dict(queries), parent)
+            self.add_with(node, scope)
+            return self._set_operation(node, scope.queries, parent)
+        if isinstance(node, exp.Select):
+            return self._select(node, Scope(dict(queries), parent))
+        scope = Scope(dict(queries), parent)
+        if isinstance(node, exp.Table):
+            self.add_from(node, scope)
+            return Derived(stars=scope.distinct())
+        self.expressions.visit_children(node, scope)
+        return Source()
+
+    def _set_operation(
+        self, node: exp.SetOperation, queries: dict[str, Source], parent: Scope | None
+    ) -> Source:
+        """Walk a chain of UNIONs without recursion: generated ones have hundreds of branches."""
+        branches: list[exp.Expr] = []
+        left: exp.Expr = node
+        while isinstance(left, exp.SetOperation) and (left is node or not left.args.get("with_")):
+            branches.append(left.expression)
+            left = left.this
+        found = self.query(left, queries, parent)
+        for branch in reversed(branches):
+            found = Union(found, self.query(branch, queries, parent))
+        return found
+
+    def _select(self, node: exp.Select, scope: Scope) -> Derived:
+        self.add_with(node, scope)
+        start = node.args.get("from_")
+        if start is not None:
+            self.add_from(start.this, scope)
+        joins = node.args.get("joins") or ()
+        for join in joins:
+            self.add_from(join.this, scope)
+        for lateral in node.args.get("laterals") or ():
+            self._lateral(lateral, scope)
+        columns = self._projections(node.expressions, scope)
+        for join in joins:
+            self.expressions.visit_children(join, scope, skipped=("this",))
+        self.expressions.visit_children(node, scope, skipped=_LATER)
+        return columns
+
+    def _projections(self, projections: Sequence[exp.Expr], scope: Scope) -> Derived:
+        found = Derived()
+        for each in projections:
+            if each.is_star:
+                found.stars.extend(self._starred(each, scope))
+                continue
+            inner = each.unalias()
+            if isinstance(each, exp.Aliases):
+                values = self.expressions.extracted(each.this, scope) or []
+                names = [name.name.lower() for name in each.args.get("expressions") or ()]
+                found.columns.extend(zip(names, values, strict=False))
+            else:
+                value = self.expressions.value(inner, scope)
+                name = each.alias_or_name.lower()
+                found.columns.append((name, value))
+                if isinstance(each, exp.Alias):
+                    scope.aliases.setdefault(name, value)
+        return found
+
+    def _starred(self, node: exp.Expr, scope: Scope) -> list[Source]:
+        """The sources that ``*`` or ``t.*`` stands for; ``struct.*`` is a use of the struct."""
+        if isinstance(node, exp.Column) and node.table:
+            parts = [part.name for part in node.parts[:-1]]
+            source = scope.sources.get(tuple(part.lower() for part in parts))
+            if source is not None:
+                return [source]
+            self._lineage.use(self.expressions.named(parts, scope))
+            return []
+        return scope.distinct() or (scope.parent.distinct() if scope.parent else [])
+
+    def add_with(self, node: exp.Expr, scope: Scope) -> None:
+        """Put the queries of WITH into scope; each may use those before it."""
+        clause = node.args.get("with_")
+        for each in clause.expressions if clause is not None else ():
+            columns = self.query(each.this, scope.queries, None)
+            scope.queries[each.alias.lower()] = _renamed(columns, each.args.get("alias"))
+
+    def add_from(self, node: exp.Expr, scope: Scope) -> None:
+        """Put a source of FROM into scope, with the joins and lateral views that hang on it."""
+        if isinstance(node, exp.Lateral):
+            self._lateral(node, scope)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            self._table(node, scope)
+        elif isinstance(node, (exp.Subquery, exp.Query)):
+            source = self.query(node, scope.queries, None)
+            scope.add(_renamed(source, node.args.get("alias")), *_names(node.alias))
+        elif isinstance(node, exp.Paren):
+            self.add_from(node.this, scope)
+        else:
+            self.expressions.visit_children(node, scope)
+            scope.add(Source(), *_names(node.alias))
+        for join in node.args.get("joins") or ():
+            self.add_from(join.this, scope)
+            self.expressions.visit_children(join, scope, skipped=("this",))
+        for lateral in node.args.get("laterals") or ():
+            self._lateral(lateral, scope)
+
+    def _table(self, node: exp.Table, scope: Scope) -> None:
+        name, db, catalog = node.name.lower(), node.db.lower(), node.catalog.lower()
+        query = None if db else scope.queries.get(name)
+        raw = self._tables.raw(catalog, db or self.database, name)
+        source = query or (Source() if raw is None else RawSource(*raw))
+        names = _names(node.alias) or [
+            (name,),
+            *([(db, name)] if db else []),
+            *([(catalog, db, name)] if catalog else []),
+        ]
+        scope.add(_renamed(source, node.args.get("alias")), *names)
+
+    def _lateral(self, node: exp.Expr, scope: Scope) -> None:
+        """``LATERAL VIEW f(…) t AS a, b``, and ``LATERAL (SELECT …)``."""
+        alias = node.args.get("alias")
+        if isinstance(node.this, exp.Query):
+            scope.add(_renamed(self.query(node.this, scope.queries, scope), alias), *_names(node.alias))
+            return
+        given = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
+        values = self.expressions.extracted(node.this, scope)
+        if values is None:
+            self.expressions.visit(node.this, scope)
+            source = Derived([(name, None) for name in given])
+        else:
+            source = Derived(
+                list(zip(given or (f"c{at}" for at in range(len(values))), values, strict=False))
+            )
+        scope.add(source, *_names(node.alias))
+
+
+def _names(alias: str) -> list[tuple[str, ...]]:
+    return [(alias.lower(),)] if alias else []
+
+
+def _renamed(source: Source, alias: exp.Expr | None) -> Source:
+    columns = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
+    return source.renamed(columns) if columns and isinstance(source, Derived) else source
+
+
+class Walk:
+    """One script's walk; ``run`` once."""
+
+    def __init__(self, tables: Tables, calls: Mapping[str, Call], database: str) -> None:
+        self._lineage = Lineage()
+        self._queries = Queries(tables, calls, self._lineage, database)
+        self._views: dict[str, Source] = {}
+
+    def run(self, statements: Iterable[exp.Expr], parser: Parser) -> MinedKeys:
+        """Return the keys of all statements."""
+        for statement in statements:
+            self._statement(statement)
+        return self._lineage.result(parser)
+
+    def _statement(self, node: exp.Expr) -> None:
+        if isinstance(node, exp.Use):
+            self._queries.database = node.this.name.lower() if node.this else self._queries.database
+            return
+        scope = Scope(dict(self._views))
+        if isinstance(node, exp.Query):
+            self._queries.visit(node, scope)
+            return
+        self._queries.add_with(node, scope)
+        if isinstance(node, exp.Create) and node.kind == "VIEW" and isinstance(node.expression, exp.Query):
+            # A view of this very script: what is taken out of it later is known.
+            self._views[node.this.name.lower()] = self._queries.query(node.expression, scope.queries, None)
+            return
+        self._queries.expressions.visit_children(node, scope, skipped=self._sources_of(node, scope))
+
+    def _sources_of(self, node: exp.Expr, scope: Scope) -> tuple[str, ...]:
+        """Put the tables of a statement that is no query into scope, and return under which of its parts they were."""
+        if isinstance(node, exp.MultitableInserts):
+            parts: tuple[str, ...] = ("source",)
+        elif isinstance(node, (exp.Merge, exp.Update, exp.Delete)):
+            parts = ("this", "using", "from_")
+        else:
+            return ()
+        for part in parts:
+            given = node.args.get(part)
+            for source in given if isinstance(given, list) else [given]:
+                if isinstance(source, exp.Expr):
+                    self._queries.add_from(source.this if isinstance(source, exp.From) else source, scope)
+        return parts

@@ -1,0 +1,181 @@
+"""What names mean inside a statement: tables, sub-queries and lateral views in scope, and their columns.
+
+Names of tables and columns are compared in lower case, as Hive and Spark do. A column that no source has is not ours; one that
+two sources have is ambiguous (the engine would refuse the statement).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from streaming.mining.model import Unresolved
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streaming.mining.lineage import Lineage, Value
+    from streaming.mining.model import RawTable
+
+
+class Source:
+    """Something in FROM whose columns are unknown, or not ours."""
+
+    def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:  # noqa: ARG002, PLR6301 - the shape of all sources
+        """Return whether it has the column as far as we know, and what it is."""
+        return False, ()
+
+    def everything(self, lineage: Lineage) -> Iterator[Value]:  # noqa: ARG002, PLR6301 - likewise
+        """Every column that ``*`` stands for and that may be ours."""
+        return iter(())
+
+
+@dataclass(slots=True)
+class RawSource(Source):
+    """A raw table, or a view over it."""
+
+    table: RawTable
+    is_view: bool = False
+
+    def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
+        """Its JSON column."""
+        if name != self.table.json_column:
+            return False, ()
+        return True, (lineage.root(self.table, is_view=self.is_view),)
+
+    def everything(self, lineage: Lineage) -> Iterator[Value]:
+        """Its JSON column."""
+        yield (lineage.root(self.table, is_view=self.is_view),)
+
+
+@dataclass(slots=True)
+class Derived(Source):
+    """A sub-query or a lateral view: named columns, and sources whose columns it passes on with ``*``."""
+
+    columns: list[tuple[str, Value]] = field(default_factory=list)
+    stars: list[Source] = field(default_factory=list)
+
+    def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
+        """A column by its name; a named one hides what a star brings."""
+        for known, value in self.columns:
+            if known == name:
+                return True, value
+        return _first(self.stars, name, lineage)
+
+    def everything(self, lineage: Lineage) -> Iterator[Value]:
+        """All columns."""
+        for _, value in self.columns:
+            yield value
+        for source in self.stars:
+            yield from source.everything(lineage)
+
+    def renamed(self, names: Sequence[str]) -> Derived:
+        """The same columns under the names of ``AS t (a, b)``."""
+        if not names or self.stars:
+            return self
+        return Derived([(new, value) for new, (_, value) in zip(names, self.columns, strict=False)])
+
+
+@dataclass(slots=True)
+class Union(Source):
+    """Both sides of a UNION: a column is what it is on either side."""
+
+    left: Source
+    right: Source
+
+    def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
+        """By name on each side; by place on the right, where the left has only named columns."""
+        has, value = self.left.column(name, lineage)
+        other = self._beside(name, lineage)
+        if value is None or other is None:
+            return True, None
+        return has or bool(other), (*value, *other)
+
+    def everything(self, lineage: Lineage) -> Iterator[Value]:
+        """The columns of both."""
+        yield from self.left.everything(lineage)
+        yield from self.right.everything(lineage)
+
+    def _beside(self, name: str, lineage: Lineage) -> Value:
+        left, right = _named(self.left), _named(self.right)
+        if left is not None and right is not None:
+            place = next((at for at, known in enumerate(left) if known == name), -1)
+            return right_value(self.right, place) if place >= 0 else ()
+        return self.right.column(name, lineage)[1]
+
+
+@dataclass(slots=True)
+class Scope:
+    """One SELECT's names; ``parent`` is the query around it, for correlated sub-queries and multi-inserts."""
+
+    queries: dict[str, Source]
+    """Common table expressions, and views made earlier in the script."""
+    parent: Scope | None = None
+    sources: dict[tuple[str, ...], Source] = field(default_factory=dict)
+    aliases: dict[str, Value] = field(default_factory=dict)
+    """The SELECT's own columns, which GROUP BY, ORDER BY and (in Spark) later columns may use."""
+
+    def add(self, source: Source, *names: tuple[str, ...]) -> None:
+        """Put a source into scope under all ``names``; without any, its columns are still visible."""
+        for name in names or ((f"#{len(self.sources)}",),):
+            self.sources[name] = source
+
+    def resolve(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int]:
+        """Return what a dotted name is, and how many of its parts named it; the rest are fields."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.here(parts, lineage)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return (), len(parts)
+
+    def distinct(self) -> list[Source]:
+        """Every source once."""
+        return list({id(source): source for source in self.sources.values()}.values())
+
+    def here(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int] | None:
+        """The same in this scope alone; None where nothing here has the name."""
+        for length in range(min(3, len(parts) - 1), 0, -1):
+            source = self.sources.get(tuple(part.lower() for part in parts[:length]))
+            if source is not None:
+                return source.column(parts[length].lower(), lineage)[1], length + 1
+        name = parts[0].lower()
+        found = [value for has, value in (each.column(name, lineage) for each in self.distinct()) if has]
+        if len(found) > 1:
+            lineage.unresolved[Unresolved.AMBIGUOUS] += 1
+            return AMBIGUOUS, 1
+        if found:
+            return found[0], 1
+        return (self.aliases[name], 1) if name in self.aliases else None
+
+
+AMBIGUOUS: Final[Value] = ()
+"""Counted where it was found, and nobody's from there on."""
+
+
+def right_value(source: Source, place: int) -> Value:
+    """The column at ``place`` of a source with named columns only."""
+    columns = source.columns if isinstance(source, Derived) else []
+    if isinstance(source, Union):
+        left, right = right_value(source.left, place), right_value(source.right, place)
+        return None if left is None or right is None else (*left, *right)
+    return columns[place][1] if place < len(columns) else ()
+
+
+def _named(source: Source) -> list[str] | None:
+    """The column names where all are known."""
+    if isinstance(source, Union):
+        return _named(source.left)
+    if isinstance(source, Derived) and not source.stars:
+        return [name for name, _ in source.columns]
+    return None
+
+
+def _first(sources: list[Source], name: str, lineage: Lineage) -> tuple[bool, Value]:
+    for source in sources:
+        has, value = source.column(name, lineage)
+        if has:
+            return True, value
+    return False, ()

@@ -1,0 +1,54 @@
+"""Which addresses a key log has, and that none is shown with its password."""
+
+from __future__ import annotations
+
+import pytest
+
+from state.errors import ConfigError, KeyLogUnavailable
+from streaming.keylog.database import read_address, shown
+from streaming.keylog.log import KeyLog
+
+
+@pytest.mark.parametrize(
+    ("given", "driver"),
+    [
+        ("sqlite:////var/lib/keylog.db", "sqlite+pysqlite"),
+        ("mysql://u@db/keys", "mysql+pymysql"),
+        ("mariadb+pymysql://u@db/keys", "mariadb+pymysql"),
+        ("postgresql://u@db:5433/keys", "postgresql+psycopg"),
+    ],
+)
+def test_each_database_has_the_driver_that_is_tested(given: str, driver: str) -> None:
+    assert read_address(given).drivername == driver
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "keylog.db",
+        "oracle://u:secret@db/keys",
+        "mysql+asyncmy://u:secret@db/keys",
+        "mysql://u:secret@db",
+        "sqlite://",
+    ],
+)
+def test_other_addresses_are_refused_without_showing_a_password(given: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read_address(given)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_password_given_apart_is_used_and_never_shown() -> None:
+    url = read_address("postgresql://u@db/keys?sslmode=require", "p@ss/word")
+    assert url.password == "p@ss/word"
+    assert url.query == {"sslmode": "require"}
+    assert shown(url) == "postgresql://u:***@db/keys"
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb", "postgresql"])
+def test_a_server_that_is_away_is_transient_and_the_password_stays_unseen(scheme: str) -> None:
+    with pytest.raises(KeyLogUnavailable) as raised:
+        KeyLog.open(f"{scheme}://u@127.0.0.1:1/keys", password="hunter2-hunter2")
+    assert "hunter2" not in str(raised.value)
+    assert "127.0.0.1:1" in str(raised.value)

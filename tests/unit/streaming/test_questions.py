@@ -1,0 +1,94 @@
+"""The stream's view of the key log: the last answer counts while there is no newer one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from state.columns.evolution import Change, ChangeKind
+from state.columns.paths import KeyPath
+from state.columns.types import ColumnType
+from streaming.batch.key_demand import REFRESH_S, KeyLogAsks, asking
+from streaming.keylog.key_rules import Rule, RuleKind, set_rule
+from streaming.keylog.log import KeyLog
+from streaming.keylog.table_snapshots import changes_of, flat_table
+from streaming.settings import DirectorySource, EventTime, FlatSettings
+from tests.builders.keylogs import RAW, ask
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+FLAT = "web.events_flat"
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FlatSettings:
+    return FlatSettings(
+        database="web",
+        table="events_flat",
+        location=str(tmp_path / "flat"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        source=DirectorySource(str(tmp_path / "raw")),
+        event_time=EventTime(KeyPath(("epoch",))),
+        raw_table=RAW,
+        keylog_url=f"sqlite:///{tmp_path}/keylog.db",
+    )
+
+
+@pytest.fixture
+def log(settings: FlatSettings) -> Iterator[KeyLog]:
+    with KeyLog.open(settings.keylog_url) as opened:
+        yield opened
+
+
+def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: KeyLog) -> None:
+    key, other = KeyPath(("a",)), KeyPath(("b",))
+    now_s = int(time.time())
+    asked = [replace(ask("a"), at_s=now_s), replace(ask("b", raw_table="another.raw"), at_s=now_s)]
+    log.record(asked, source="s", position="p")
+    set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT))
+    set_rule(log, Rule(FLAT, RuleKind.ALWAYS, other))
+    found = asking(settings).questions()
+    assert [each.key for each in found.asked] == [key]
+    assert found.rules.whitelist == {other}
+    assert found.rules.pins == {key: ColumnType.BIGINT}
+
+
+def test_without_a_key_log_only_the_rules_ask(settings: FlatSettings) -> None:
+    assert asking(replace(settings, keylog_url="")).questions().asked == ()
+
+
+def test_a_key_log_that_is_away_leaves_the_last_answer(
+    settings: FlatSettings, log: KeyLog, tmp_path: Path
+) -> None:
+    clock = Clock()
+    stream = KeyLogAsks(settings, clock)
+    set_rule(log, Rule(FLAT, RuleKind.SKIP, "$.x"))
+    assert stream.questions().rules.skip == ("$.x",)
+    (tmp_path / "keylog.db").write_bytes(b"gone" * 5_000)
+    clock.now_s += REFRESH_S
+    assert stream.questions().rules.skip == ("$.x",)
+    stream.tell(2, {}, [])
+
+
+def test_what_the_stream_tells_is_there_for_people(settings: FlatSettings, log: KeyLog) -> None:
+    change = Change(ChangeKind.APPEND, "asked for by 2 users", KeyPath(("a",)), 1, ColumnType.INT)
+    for _ in range(2):
+        asking(settings).tell(2, {"rows": 7}, [change])
+    told = flat_table(log, FLAT)
+    assert told is not None
+    assert (told.version, told.document) == (2, {"rows": 7})
+    assert [(each.kind, each.slot, each.key) for each in changes_of(log, FLAT)] == [("append", 1, "$.a")]
