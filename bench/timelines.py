@@ -14,12 +14,12 @@ from pyroaring import BitMap
 
 from bench.report import Row, main, median_s, row
 from state.timelines.cover import cover
-from state.timelines.forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form
-from state.timelines.levels import Storage
 from state.timelines.periods import UpdatePeriod, by_size
 from state.timelines.runs import Runs
+from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form
+from state.timelines.tiling import Storage
+from state.timelines.time_ranges import TimePartition, TimeRange
 from state.timelines.timeline import Timeline
-from state.timelines.values import TimePartition, TimeRange
 from tests.builders.timelines import seed_cover
 
 

@@ -22,7 +22,7 @@ from daemon.service.metrics import CatalogMeasures
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
 from daemon.timelines.answers import TimelineView
-from state.timelines.projection import each, run_total
+from state.timelines.tables.projection import each, run_total
 
 
 if TYPE_CHECKING:

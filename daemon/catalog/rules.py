@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.catalog.rules import Rule, Rules
-from state.timelines.facts import Fact, StorageTable
-from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
-from state.timelines.values import TimeRange
+from state.timelines.tables.facts import Fact, StorageTable
+from state.timelines.time_ranges import TimeRange
 
 
 if TYPE_CHECKING:

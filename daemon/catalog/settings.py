@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from daemon.config.fields import Name, as_list
 from daemon.config.section import Section, refused
 from state.errors import BadInput, ConfigError
-from state.timelines.forms import form_named
 from state.timelines.periods import UpdatePeriod
-from state.timelines.values import TimeRange
+from state.timelines.storage_forms import form_named
+from state.timelines.time_ranges import TimeRange
 
 
 _PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}")

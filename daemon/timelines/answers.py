@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.source_choice import only_one, state_of, views_of
 from daemon.timelines.values import cover_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
-from state.timelines.facts import Fact
 from state.timelines.periods import UpdatePeriod
-from state.timelines.projection import Timelines, run_total
-from state.timelines.values import TimeRange
-from state.timelines.where import Column, with_between, with_in, with_or
+from state.timelines.sql_conditions import Column, with_between, with_in, with_or
+from state.timelines.tables.facts import Fact
+from state.timelines.tables.projection import Timelines, run_total
+from state.timelines.time_ranges import TimeRange
 
 
 if TYPE_CHECKING:

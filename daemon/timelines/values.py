@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from state.timelines.picture import bar
+from state.timelines.runs import draw_bar
 
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def timeline_of(timeline: Timeline) -> dict[str, Any]:
         "latest": _text(timeline.latest()),
         "partitions": runs.count(),
         "run_count": len(runs),
-        "bar": bar(runs, BAR_CELLS),
+        "bar": draw_bar(runs, BAR_CELLS),
         "runs": [[text(first), text(end - 1)] for first, end in islice(runs.pairs(), RUNS_MAX)],
         "holes": [[text(first), text(end - 1)] for first, end in islice(runs.gaps(), RUNS_MAX)],
     }

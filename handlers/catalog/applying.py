@@ -26,7 +26,7 @@ from handlers.events import (
     Undecodable,
 )
 from state.errors import BadInput
-from state.timelines.properties import APPLIED_EVENT
+from state.timelines.table_properties import APPLIED_EVENT
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from handlers.catalog.loading import listed
 from handlers.catalog.seen import table_seen
 from handlers.catalog.timelines import period_of
 from state.store.memory import MemoryStore
-from state.timelines.projection import Timelines
+from state.timelines.tables.projection import Timelines
 
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from handlers.catalog.properties import write_properties
 from handlers.failpoints import failpoint
 from state.errors import NotFound
-from state.timelines.forms import form_named
-from state.timelines.migration import migrated
+from state.timelines.storage_forms import form_named
+from state.timelines.timeline import migrated
 
 
 if TYPE_CHECKING:

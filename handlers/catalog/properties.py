@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.generations import V4_0
 from state.errors import InvalidRequest
-from state.timelines.properties import APPLIED_EVENT
+from state.timelines.table_properties import APPLIED_EVENT
 
 
 if TYPE_CHECKING:

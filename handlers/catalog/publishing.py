@@ -15,7 +15,7 @@ from handlers.catalog.properties import write_properties
 from handlers.catalog.seen import table_name
 from handlers.failpoints import failpoint
 from state.errors import InvalidRequest, NotFound, Refused
-from state.timelines.migration import published
+from state.timelines.timeline import published
 
 
 if TYPE_CHECKING:

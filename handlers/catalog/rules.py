@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from state.timelines.forms import ENDS_AND_HOLES
-from state.timelines.tables import TableSettings, detected, named_by_lens
+from state.timelines.storage_forms import ENDS_AND_HOLES
+from state.timelines.tables.settings import TableSettings, detected, named_by_lens
 
 
 if TYPE_CHECKING:

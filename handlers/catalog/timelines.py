@@ -17,8 +17,8 @@ from handlers.catalog.seen import TableSeen
 from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end
 from state.timelines.periods import UpdatePeriod
-from state.timelines.projection import Timelines
-from state.timelines.properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
+from state.timelines.table_properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
+from state.timelines.tables.projection import Timelines
 
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from handlers.catalog.rules import Rules
     from handlers.catalog.seen import PartitionSeen, Spec
     from state.store import Reader, Store, Transaction
-    from state.timelines.tables import TableSettings
+    from state.timelines.tables.settings import TableSettings
 
 
 SAMPLE: Final = 1_000

@@ -29,7 +29,7 @@ from handlers.structs import (
     TxnState,
     TxnType,
 )
-from state.transactions.write_ids import NO_OPEN_WRITE_ID, ValidWriteIds
+from state.transactions.valid_write_ids import NO_OPEN_WRITE_ID, ValidWriteIds
 
 
 if TYPE_CHECKING:

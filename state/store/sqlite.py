@@ -21,8 +21,15 @@ from os import PathLike, fspath
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Transaction, refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
-from state.store.sqlite_errors import sqlite_errors, typed_error
-from state.store.sqlite_file import create_content, open_file, refuse_newer, set_version, stored_version
+from state.store.sqlite_file import (
+    create_content,
+    open_file,
+    refuse_newer,
+    set_version,
+    sqlite_errors,
+    stored_version,
+    typed_error,
+)
 
 
 Migration = Callable[[Transaction], None]

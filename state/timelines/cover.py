@@ -1,30 +1,65 @@
-"""Covering a range of time with partitions: the seed's ``cover``, in time proportional to the runs touched.
+"""Which storage tables answer: the fewest that together hold every stretch of a cover.
 
-The seed recurses partition by partition and asks for each whether it exists; a year without rollups takes 534,738 questions.
-Here the range is one open stretch. Each update period, from the longest to the shortest, takes out of every open stretch what
-exists of its aligned inside, run by run; what is open at the end is exactly what is missing. A parent that is missing is
-never reported beside its children, one missing hour does not cost its day, and neighbours that are missing together are tiled
-together (a week across two missing months is used).
-
-Where periods do not nest (weeks beside months) largest-first may leave open what another tiling covers: then, and where the
-caller asks for the fewest partitions, the tiling comes from ``fewest``.
+A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not stretch by
+stretch. It is a minimum hitting set over the few distinct sets of holders: exact up to a dozen storages, greedy beyond.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
 
 from state.errors import Uncoverable
-from state.timelines.choice import fewest_storages
-from state.timelines.fewest import fewest, nests, partitions
-from state.timelines.levels import Level, Segment, Slots, Storage, Stretch, joined, largest_first, levels_of
 from state.timelines.periods import UpdatePeriod
-from state.timelines.values import PartitionRange, TimePartition, TimeRange
+from state.timelines.tiling import (
+    Level,
+    Segment,
+    Slots,
+    Storage,
+    Stretch,
+    fewest,
+    joined,
+    largest_first,
+    levels_of,
+    nests,
+    partitions,
+)
+from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+
+EXACT_MAX: Final = 12
+
+
+def fewest_storages(holders: Collection[int], storages: int) -> int:
+    """Return the bit mask of the chosen storages: it meets every mask of ``holders``.
+
+    Where several choices are equally small, the one whose storages come first wins.
+    """
+    masks = set(holders)
+    if all(masks) and storages <= EXACT_MAX:
+        bits = [1 << number for number in range(storages)]
+        return next(
+            chosen
+            for size in range(storages + 1)
+            for chosen in map(sum, combinations(bits, size))
+            if all(mask & chosen for mask in masks)
+        )
+    return _greedy(masks, storages)
+
+
+def _greedy(masks: set[int], storages: int) -> int:
+    chosen = 0
+    left = {mask for mask in masks if mask}
+    while left:
+        best = max(range(storages), key=lambda number: (sum(mask >> number & 1 for mask in left), -number))
+        chosen |= 1 << best
+        left = {mask for mask in left if not mask & chosen}
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from state.errors import BadInput, BadPartitionValue
-from state.timelines import formats, grains
+from state.timelines import calendar_units
 
 
 if TYPE_CHECKING:
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 class UpdatePeriod(Enum):
     """One update period: rank, weight, arithmetic and text form."""
 
-    SECONDLY = (0, 1_000, grains.SECOND, formats.SECOND)
-    MINUTELY = (1, 60_000, grains.MINUTE, formats.MINUTE)
-    HOURLY = (2, 3_600_000, grains.HOUR, formats.HOUR)
-    DAILY = (3, 86_400_000, grains.DAY, formats.DAY)
-    WEEKLY = (4, 604_800_000, grains.SUNDAY_WEEK, formats.SUNDAY_WEEK_TEXT)
-    WEEKLY_ISO = (4, 604_800_000, grains.ISO_WEEK, formats.ISO_WEEK_TEXT)
-    MONTHLY = (5, 2_592_000_000, grains.MONTH, formats.MONTH)
-    QUARTERLY = (6, 7_776_000_000, grains.QUARTER, formats.QUARTER)
-    YEARLY = (7, 31_104_000_000, grains.YEAR, formats.YEAR)
-    CONTINUOUS = (8, 1, grains.SECOND, formats.SECOND)
+    SECONDLY = (0, 1_000, calendar_units.SECOND)
+    MINUTELY = (1, 60_000, calendar_units.MINUTE)
+    HOURLY = (2, 3_600_000, calendar_units.HOUR)
+    DAILY = (3, 86_400_000, calendar_units.DAY)
+    WEEKLY = (4, 604_800_000, calendar_units.SUNDAY_WEEK)
+    WEEKLY_ISO = (4, 604_800_000, calendar_units.ISO_WEEK)
+    MONTHLY = (5, 2_592_000_000, calendar_units.MONTH)
+    QUARTERLY = (6, 7_776_000_000, calendar_units.QUARTER)
+    YEARLY = (7, 31_104_000_000, calendar_units.YEAR)
+    CONTINUOUS = (8, 1, calendar_units.SECOND)
 
-    def __init__(self, rank: int, weight_ms: int, grain: grains.Grain, text: formats.Format) -> None:
+    def __init__(self, rank: int, weight_ms: int, unit: calendar_units.CalendarUnit) -> None:
         self.rank = rank
         self.weight_ms = weight_ms
-        self._unit_s = grain.unit_s
-        self._offset_s = grain.offset_s
-        self.text_length = text.length
-        self.floor: Callable[[int], int] = grain.floor
-        """Ordinal of the partition that holds a moment (seconds since the epoch, UTC)."""
-        self.start_s: Callable[[int], int] = grain.start_s
-        """First moment of a partition; that of its successor is its end."""
-        self._text = text
+        self._unit_s = unit.pieces.unit_s
+        self._offset_s = unit.pieces.offset_s
+        self.text_length = unit.text_length
+        self.floor: Callable[[int], int] = unit.pieces.floor
+        """Return the ordinal of the partition that contains a moment (seconds since the epoch, UTC)."""
+        self.start_s: Callable[[int], int] = unit.pieces.start_s
+        """Return the first moment of a partition; it ends where its successor starts."""
+        self._text = unit
 
     # Members are singletons: identity is enough, and Enum's own hash is the slowest part of a look-up by period.
     __hash__ = object.__hash__

@@ -15,11 +15,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import chain, pairwise, starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+FULL: Final = "\N{FULL BLOCK}"
+PARTLY: Final = "\N{MEDIUM SHADE}"
+NONE: Final = "\N{MIDDLE DOT}"
 
 
 class Runs:
@@ -182,6 +187,29 @@ class Runs:
         """Assert that edges are even in number and strictly increasing: runs are disjoint, not empty, not adjacent."""
         assert len(self._edges) % 2 == 0, self
         assert all(left < right for left, right in pairwise(self._edges)), self
+
+
+def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None = None) -> str:
+    """Draw [start, end), by default from the first to the last partition, in at most ``width`` cells.
+
+    A cell is full, partly filled or empty; it stands for one partition at least, so a short timeline gives a short line.
+    """
+    assert width > 0, width
+    first = runs.first if start is None else start
+    last = runs.last if end is None else end - 1
+    if first is None or last is None or last < first:
+        return ""
+    total = last + 1 - first
+    cells = min(width, total)
+    edges = [first + total * cell // cells for cell in range(cells + 1)]
+    return "".join(_cell(runs, low, high) for low, high in pairwise(edges))
+
+
+def _cell(runs: Runs, low: int, high: int) -> str:
+    inside = runs.between(low, high)
+    if not inside:
+        return NONE
+    return FULL if (inside[0], inside[1]) == (low, high) else PARTLY
 
 
 def _union(left: array[int], right: array[int]) -> array[int]:

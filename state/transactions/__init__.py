@@ -5,9 +5,9 @@ Rules only: nothing here calls a metastore or moves a file. ``TxnLedger`` and ``
 
 from __future__ import annotations
 
-from state.transactions.ledger import TxnLedger
-from state.transactions.source_txns import Allocation, SourceTxn, Touched
-from state.transactions.write_ids import Difference, ValidWriteIds, WriteIdState, compare
+from state.transactions.open_transactions import Allocation, SourceTxn, Touched
+from state.transactions.valid_write_ids import Difference, ValidWriteIds, WriteIdState, compare
+from state.transactions.write_id_mapping import TxnLedger
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from handlers.catalog.timelines import TimelineFollower
 from handlers.decoding import decode, encode
 from handlers.metastore import Metastore
 from state.store.memory import MemoryStore
-from state.timelines.projection import Timelines, each
+from state.timelines.tables.projection import Timelines, each
 from tests.builders.tideline_process import kafka_settings
 
 

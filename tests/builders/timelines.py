@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from state.timelines.levels import Storage
 from state.timelines.periods import UpdatePeriod, by_size
 from state.timelines.runs import Runs
-from state.timelines.values import PartitionRange, TimeRange
+from state.timelines.tiling import Storage
+from state.timelines.time_ranges import PartitionRange, TimeRange
 
 
 if TYPE_CHECKING:

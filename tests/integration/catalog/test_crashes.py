@@ -15,7 +15,7 @@ import pytest
 from handlers.catalog.rules import PartitionRules
 from handlers.failpoints import VARIABLE
 from handlers.metastore import Metastore
-from state.timelines.properties import PRESENT
+from state.timelines.table_properties import PRESENT
 from tests.builders.catalog import rebuilt, reindexed, rules_for
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from handlers.catalog.rules import Rules
 from handlers.metastore import Metastore
-from state.timelines.properties import PARTITION_PERIOD, TIME_COLUMNS
+from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 from tests.builders.catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
 from tests.builders.hive_tables import a_partition
 

@@ -16,7 +16,7 @@ from handlers.metastore import Metastore
 from handlers.structs import Database
 from state.errors import InvalidRequest
 from state.timelines.periods import UpdatePeriod
-from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
+from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import FollowedCatalog, followed_catalog, rules_for
 from tests.builders.hive_tables import a_table

@@ -13,7 +13,7 @@ from dev.stack.generations import OldMetastore
 from handlers.metastore import Generation, Metastore
 from handlers.structs import Database, InsertEventRequestData, SQLPrimaryKey, SQLUniqueConstraint
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
-from state.transactions.write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.components import or_skipped
 from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
 

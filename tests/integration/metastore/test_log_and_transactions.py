@@ -9,7 +9,7 @@ import pytest
 
 from handlers.structs import InsertEventRequestData, TxnState
 from state.errors import TxnNotOpen
-from state.transactions.write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_table
 
 

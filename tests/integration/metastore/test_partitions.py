@@ -8,7 +8,7 @@ import pytest
 
 from handlers.metastore.partition_lookups import BATCH
 from state.errors import AlreadyExists, InvalidRequest, NotFound
-from state.transactions.write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_partition, a_table
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from handlers.structs import TxnInfo, TxnState, WriteEventInfo
 from state.errors import ServerFault
-from state.transactions.write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_table
 
 

@@ -16,7 +16,7 @@ from handlers.structs import (
     SQLUniqueConstraint,
 )
 from state.errors import InvalidRequest, NotFound
-from state.transactions.write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_partition, a_table, whole_number_statistics
 
 

@@ -16,7 +16,7 @@ from state.errors import MalformedEvent, MetastoreUnavailable, NotFound
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
-from state.timelines.properties import PRESENT, TIME_COLUMNS
+from state.timelines.table_properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import Content, content
 from tests.builders.catalog_changes import DAYS, Change, Kind, changes, happen_meanwhile

@@ -15,8 +15,8 @@ from handlers.catalog.rules import Rule, Rules
 from handlers.catalog.seen import TableSeen, partition_named
 from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
-from state.timelines.properties import TIME_COLUMNS
-from state.timelines.values import TimeRange
+from state.timelines.table_properties import TIME_COLUMNS
+from state.timelines.time_ranges import TimeRange
 
 
 if TYPE_CHECKING:

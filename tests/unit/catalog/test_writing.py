@@ -18,7 +18,7 @@ from handlers.metastore.generations import V3_1, V4_0
 from state.errors import ConfigError, InvalidRequest, MetastoreUnavailable, NotFound, Refused
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
-from state.timelines.properties import APPLIED_EVENT, PRESENT
+from state.timelines.table_properties import APPLIED_EVENT, PRESENT
 from tests.builders.catalog_model import DB, ModelSource
 
 

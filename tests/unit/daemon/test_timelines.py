@@ -14,9 +14,9 @@ from daemon.timelines.client import RemoteTimelines
 from daemon.timelines.text import check_text, cover_text, latest_text, listing_text, show_text
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
 from state.store.memory import MemoryStore
-from state.timelines.facts import Fact, StorageTable
-from state.timelines.projection import Timelines
-from state.timelines.tables import TableSettings
+from state.timelines.tables.facts import Fact, StorageTable
+from state.timelines.tables.projection import Timelines
+from state.timelines.tables.settings import TableSettings
 from tests.builders.daemons import daemon_status
 from tests.builders.http_asking import served
 

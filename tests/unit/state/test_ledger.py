@@ -7,8 +7,8 @@ import pytest
 from state.errors import BadInput, Inconsistent, LimitExceeded, StateCorrupt, TargetDiverged
 from state.store.memory import MemoryStore
 from state.transactions import Allocation, SourceTxn, Touched, TxnLedger, ValidWriteIds
+from state.transactions.open_transactions import ABORTED_MAX
 from state.transactions.records import NAME_BYTES_MAX, TXN, txn_key
-from state.transactions.table_ids import ABORTED_MAX
 
 
 T, U = "sales.orders", "sales.lines"

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import Uncoverable
-from state.timelines.choice import fewest_storages
-from state.timelines.cover import Cover, CoverRun, cover
-from state.timelines.levels import Storage
+from state.timelines.cover import Cover, CoverRun, cover, fewest_storages
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
-from state.timelines.values import TimeRange
+from state.timelines.tiling import Storage
+from state.timelines.time_ranges import TimeRange
 from tests.builders.timelines import best_by_days, runs, seed_cover, sets_of, storage
 
 

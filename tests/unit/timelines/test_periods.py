@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import BadInput, BadPartitionValue, PeriodMismatch
-from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod, by_size, detect, largest_within
-from state.timelines.values import PartitionRange, TimePartition, TimeRange, moment_text
+from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange, moment_text
 
 
 P = UpdatePeriod

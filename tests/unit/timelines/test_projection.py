@@ -13,16 +13,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TimelineInconsistent
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
-from state.timelines.facts import Fact, StorageTable
-from state.timelines.followed import FollowedTable
-from state.timelines.forms import RANGES, STORE_ALL
-from state.timelines.migration import migrated, published
 from state.timelines.periods import UpdatePeriod
-from state.timelines.projection import Timelines, each, run_total
-from state.timelines.properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
 from state.timelines.runs import Runs
-from state.timelines.tables import TableSettings, detected, named_by_lens
-from state.timelines.values import TimeRange
+from state.timelines.storage_forms import RANGES, STORE_ALL
+from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
+from state.timelines.tables.facts import Fact, StorageTable
+from state.timelines.tables.followed import FollowedTable
+from state.timelines.tables.projection import Timelines, each, run_total
+from state.timelines.tables.settings import TableSettings, detected, named_by_lens
+from state.timelines.time_ranges import TimeRange
+from state.timelines.timeline import migrated, published
 
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from state.store import Store
-    from state.timelines.change import TimelineChange
+    from state.timelines.tables.change import TimelineChange
 
 
 P = UpdatePeriod

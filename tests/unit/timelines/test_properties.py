@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import ConfigError, TidelineError, TimelineInconsistent
-from state.timelines import forms
-from state.timelines.forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form, form_named, known, register
-from state.timelines.migration import migrated
+from state.timelines import storage_forms
 from state.timelines.periods import UpdatePeriod
-from state.timelines.properties import PRESENT, is_present, prefix, read_list, time_columns, write_list
 from state.timelines.runs import Runs
-from state.timelines.timeline import Timeline
+from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form, form_named, known, register
+from state.timelines.table_properties import PRESENT, is_present, prefix, read_list, time_columns, write_list
+from state.timelines.timeline import Timeline, migrated
 
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ class Bits:
 
 
 def test_a_third_party_registers_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "_known", dict(forms._known))
+    monkeypatch.setattr(storage_forms, "_known", dict(storage_forms._known))
     bits = register(Bits())
     assert bits in known()
     assert form_named("bits") is form_named("com.example.BitsPartitionTimeline") is bits

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from state.errors import LimitExceeded, PeriodMismatch
-from state.timelines.forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form
-from state.timelines.migration import migrated
 from state.timelines.periods import UpdatePeriod
-from state.timelines.properties import prefix
 from state.timelines.runs import Runs
-from state.timelines.timeline import Timeline
-from state.timelines.values import TimePartition
+from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form
+from state.timelines.table_properties import prefix
+from state.timelines.time_ranges import TimePartition
+from state.timelines.timeline import Timeline, migrated
 
 
 P = UpdatePeriod

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.cover import Cover, cover
-from state.timelines.grains import TIME_END_S, TIME_START_S
-from state.timelines.values import TimePartition, TimeRange
+from state.timelines.time_ranges import TimePartition, TimeRange
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from state.timelines.levels import Storage
     from state.timelines.periods import UpdatePeriod
-    from state.timelines.projection import Timelines
+    from state.timelines.tables.projection import Timelines
+    from state.timelines.tiling import Storage
 
 
 @dataclass(frozen=True, slots=True)

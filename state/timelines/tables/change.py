@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound
-from state.timelines import ledger
-from state.timelines.followed import FollowedTable, TimelineKey
-from state.timelines.forms import form_named
-from state.timelines.ledger import Entry
-from state.timelines.loading import Listing, from_properties
+from state.timelines.storage_forms import form_named
+from state.timelines.tables import records
+from state.timelines.tables.followed import FollowedTable, Listing, TimelineKey, from_properties
+from state.timelines.tables.records import Entry
 
 
 if TYPE_CHECKING:
     from state.store import Transaction
     from state.timelines.periods import UpdatePeriod
     from state.timelines.runs import Runs
-    from state.timelines.tables import TableSettings
+    from state.timelines.tables.settings import TableSettings
 
 
 Spec = Mapping[str, str]
@@ -63,14 +62,14 @@ class TimelineChange:
         if current is not None and current.settings == settings:
             return
         self.forget(name)
-        self._save(name, FollowedTable(ledger.next_number(self._txn), settings))
+        self._save(name, FollowedTable(records.draw_number(self._txn), settings))
 
     def forget(self, name: str) -> None:
         """Forget a table and its timelines; an unknown one is no error."""
         current = self._current(name)
         if current is not None:
-            ledger.clear(self._txn, current.number)
-            ledger.forget_table(self._txn, name)
+            records.clear_table(self._txn, current.number)
+            records.delete_table(self._txn, name)
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
@@ -78,7 +77,7 @@ class TimelineChange:
         current = self._current(old)
         if current is not None and old != new:
             self.forget(new)
-            ledger.forget_table(self._txn, old)
+            records.delete_table(self._txn, old)
             self._touched[old] = None
             self._save(new, current.copy())
 
@@ -103,7 +102,7 @@ class TimelineChange:
     def load(self, name: str, partitions: Iterable[tuple[Spec, UpdatePeriod | None]]) -> None:
         """Replace what is known of a table by a listing of all its partitions, in one pass."""
         table = self._writable(name)
-        ledger.clear(self._txn, table.number)
+        records.clear_table(self._txn, table.number)
         table.timelines = {}
         listing = Listing(table.settings)
         for spec, period in partitions:
@@ -118,11 +117,11 @@ class TimelineChange:
         """
         loaded = from_properties(self._writable(name).settings, properties)
         table = self._writable(name)
-        ledger.clear(self._txn, table.number)
+        records.clear_table(self._txn, table.number)
         table.timelines = loaded
         for key, timeline in loaded.items():
             table.set_form(key, timeline.form.name)
-            ledger.put_runs(self._txn, table.number, key, timeline.runs.pairs())
+            records.put_runs(self._txn, table.number, key, timeline.runs.pairs())
         self._loaded(name, table, counted=table.settings.is_sole)
 
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
@@ -141,19 +140,19 @@ class TimelineChange:
         """Make what a partition adds ``after``, or forget it where that is None."""
         values = _values(table, spec)
         sole = table.settings.is_sole
-        before = _held(table, values[0]) if sole else ledger.entries(self._txn, table.number, values)
+        before = _held(table, values[0]) if sole else records.read_entries(self._txn, table.number, values)
         for entry in before or ():
             if entry not in (after or ()):
-                ledger.drop(self._txn, table.number, entry, self._runs(table, entry.timeline))
+                records.drop_entry(self._txn, table.number, entry, self._runs(table, entry.timeline))
         fresh = [entry for entry in after or () if entry not in (before or ())]
         for entry in fresh:
-            ledger.add(self._txn, table.number, entry, self._runs(table, entry.timeline))
+            records.add_entry(self._txn, table.number, entry, self._runs(table, entry.timeline))
         if sole:
             return
         if after is None:
-            ledger.forget_entries(self._txn, table.number, values)
+            records.delete_entries(self._txn, table.number, values)
         elif before != after:
-            ledger.put_entries(self._txn, table.number, values, after)
+            records.put_entries(self._txn, table.number, values, after)
 
     def _read(self, table: FollowedTable, spec: Spec, period: UpdatePeriod | None) -> tuple[Entry, ...]:
         found = []
@@ -198,7 +197,7 @@ class TimelineChange:
 
     def _save(self, name: str, table: FollowedTable) -> None:
         self._touched[name] = table
-        ledger.put_table(self._txn, name, table.record())
+        records.put_table(self._txn, name, table.record())
 
 
 def _values(table: FollowedTable, spec: Spec) -> Sequence[str]:

@@ -17,15 +17,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from state.errors import Inconsistent, StateCorrupt, TargetDiverged
-from state.transactions.book import Book, touched_of
-from state.transactions.source_txns import Allocation, OpenTxn, SourceTxn, Touched
+from state.transactions.mapping_entries import Book, touched_of
+from state.transactions.open_transactions import Allocation, OpenTxn, SourceTxn, Touched
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from state.store import Reader, Transaction
-    from state.transactions.write_ids import ValidWriteIds
+    from state.transactions.valid_write_ids import ValidWriteIds
 
 
 class TxnLedger:

@@ -5,23 +5,26 @@ Published instances are never changed; a change works on ``copy()`` and on copie
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from state.errors import NotFound
-from state.timelines import ledger
-from state.timelines.forms import form_named
+from state.errors import NotFound, TimelineInconsistent
 from state.timelines.periods import UpdatePeriod
-from state.timelines.tables import TableSettings
+from state.timelines.storage_forms import form_named
+from state.timelines.table_properties import section
+from state.timelines.tables import records
+from state.timelines.tables.settings import TableSettings
 from state.timelines.timeline import Timeline
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from state.store import Reader
+    from state.store import Reader, Transaction
     from state.timelines.runs import Runs
+    from state.timelines.tables.records import Entry
 
 
 TimelineKey = tuple[UpdatePeriod, int]
@@ -52,7 +55,7 @@ class FollowedTable:
             counted=record["counted"],
             stale=record["stale"],
         )
-        for key, runs in ledger.runs(reader, table.number).items():
+        for key, runs in records.read_runs(reader, table.number).items():
             table.timelines[key] = table.new_timeline(key, runs)
         return table
 
@@ -96,8 +99,70 @@ class FollowedTable:
         for timeline in self.timelines.values():
             timeline.check()
         if self.counted and not self.settings.is_sole:
-            expected = Counter(ledger.all_entries(reader, self.number))
-            counts = dict(ledger.counts(reader, self.number))
+            expected = Counter(records.read_all_entries(reader, self.number))
+            counts = dict(records.read_counts(reader, self.number))
             assert counts == {entry: count for entry, count in expected.items() if count > 1}, self.number
             members = {(key, ordinal) for key, runs in mine.items() for ordinal in runs}
             assert members == {(entry.timeline, entry.ordinal) for entry in expected}, self.number
+
+
+class Listing:
+    """Partitions of one table, collected before they are stored."""
+
+    def __init__(self, settings: TableSettings) -> None:
+        self._ordinals: dict[TimelineKey, array[int]] = {}
+        self._partitions: dict[tuple[str, ...], tuple[Entry, ...]] = {}
+        self._remembers = not settings.is_sole
+
+    def take(self, values: Sequence[str], entries: tuple[Entry, ...]) -> None:
+        """Take one partition; a repeated one counts once."""
+        if self._remembers:
+            self._partitions[tuple(values)] = entries
+            return
+        for entry in entries:
+            self._ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
+
+    def store(self, txn: Transaction, table: FollowedTable) -> int:
+        """Give the table its timelines, write them, and return how many values were refused as strays."""
+        for entries in self._partitions.values():
+            for entry in entries:
+                self._ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
+        strays = 0
+        for key, ordinals in self._ordinals.items():
+            timeline = table.timelines[key] = table.new_timeline(key)
+            strays += timeline.load(ordinals)
+            records.put_runs(txn, table.number, key, timeline.runs.pairs())
+        self._store_partitions(txn, table)
+        return strays
+
+    def _store_partitions(self, txn: Transaction, table: FollowedTable) -> None:
+        counts: Counter[Entry] = Counter()
+        for values, entries in self._partitions.items():
+            kept = tuple(entry for entry in entries if entry.ordinal in table.timelines[entry.timeline].runs)
+            counts.update(kept)
+            records.put_entries(txn, table.number, values, kept)
+        for entry, count in counts.items():
+            if count > 1:
+                records.put_count(txn, table.number, entry, count)
+
+
+def from_properties(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:
+    """Return the timelines that a table's properties hold.
+
+    Raises TimelineInconsistent where one contradicts itself, where one that the settings ask for is not there (one flag
+    stands for all, so a period added later has no keys), or where there is none at all; ConfigError for an unknown form.
+    """
+    loaded = {}
+    for number, column in enumerate(settings.time_columns):
+        for period in _periods(settings):
+            if settings.periods or section(properties, period, column):
+                timeline = Timeline.from_properties(properties, period, column, jump_max=settings.jump_max)
+                loaded[period, number] = timeline
+    if not loaded:
+        raise TimelineInconsistent("the properties hold no timeline", columns=settings.time_columns)
+    return loaded
+
+
+def _periods(settings: TableSettings) -> tuple[UpdatePeriod, ...]:
+    weeks = UpdatePeriod.WEEKLY if settings.iso_weeks else UpdatePeriod.WEEKLY_ISO
+    return settings.periods or tuple(period for period in UpdatePeriod if period is not weeks)

@@ -19,12 +19,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound
-from state.timelines import ledger
-from state.timelines.change import TimelineChange
-from state.timelines.followed import FollowedTable
-from state.timelines.grains import TIME_END_S, TIME_START_S
-from state.timelines.levels import Storage
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.runs import Runs
+from state.timelines.tables import records
+from state.timelines.tables.change import TimelineChange
+from state.timelines.tables.followed import FollowedTable
+from state.timelines.tiling import Storage
 
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from state.store import Reader, Transaction
     from state.timelines.periods import UpdatePeriod
-    from state.timelines.tables import TableSettings
+    from state.timelines.tables.settings import TableSettings
     from state.timelines.timeline import Timeline
 
 
@@ -47,7 +47,9 @@ class Timelines:
     @staticmethod
     def open(reader: Reader) -> Timelines:
         """Read what the store holds: cost goes with runs, not with partitions. Raises StateCorrupt."""
-        return Timelines({name: FollowedTable.read(reader, record) for name, record in ledger.tables(reader)})
+        return Timelines(
+            {name: FollowedTable.read(reader, record) for name, record in records.read_tables(reader)}
+        )
 
     def change(self, txn: Transaction) -> TimelineChange:
         """Start a change within a store transaction; only one may be under way."""
@@ -92,7 +94,7 @@ class Timelines:
 
     def check(self, reader: Reader) -> None:
         """Assert that the store holds the same, and that counts and runs follow from the partitions remembered."""
-        stored = {name: FollowedTable.read(reader, record) for name, record in ledger.tables(reader)}
+        stored = {name: FollowedTable.read(reader, record) for name, record in records.read_tables(reader)}
         assert sorted(stored) == self.tables(), (sorted(stored), self.tables())
         for name, table in self._tables.items():
             table.check(reader, stored[name])

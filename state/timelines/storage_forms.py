@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 from state.errors import BadInput, BadPartitionValue, ConfigError, TimelineInconsistent
-from state.timelines.properties import blank, read_list, write_list
 from state.timelines.runs import Runs
-from state.timelines.values import PartitionRange
+from state.timelines.table_properties import blank, read_list, write_list
+from state.timelines.time_ranges import PartitionRange
 
 
 if TYPE_CHECKING:

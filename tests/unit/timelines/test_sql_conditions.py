@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import BadInput, LimitExceeded
-from state.timelines import where
+from state.timelines import sql_conditions
 from state.timelines.cover import CoverRun
 from state.timelines.periods import UpdatePeriod
-from state.timelines.values import PartitionRange
-from state.timelines.where import Column, with_between, with_in, with_or
+from state.timelines.sql_conditions import Column, with_between, with_in, with_or
+from state.timelines.time_ranges import PartitionRange
 
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_a_name_that_is_no_plain_word_is_quoted() -> None:
 
 
 def test_a_condition_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(where, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(sql_conditions, "PARTITIONS_MAX", 2)
     assert with_in(DT, [ONE_AND_TWO])
     with pytest.raises(LimitExceeded):
         with_in(DT, [FIRST_TO_THIRD])

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.timelines.picture import FULL, NONE, PARTLY, bar
-from state.timelines.runs import Runs
+from state.timelines.runs import FULL, NONE, PARTLY, Runs, draw_bar
 
 
 @pytest.mark.parametrize(
@@ -21,17 +20,17 @@ from state.timelines.runs import Runs
     ],
 )
 def test_cells_are_full_partly_filled_or_empty(members: list[int], width: int, expected: str) -> None:
-    assert bar(Runs.of(members), width) == expected
+    assert draw_bar(Runs.of(members), width) == expected
 
 
 def test_a_window_can_be_wider_than_what_exists() -> None:
-    assert bar(Runs.of([5, 6]), 80, 4, 8) == "·██·"
-    assert not bar(Runs.of([5]), 80, 4, 4)
+    assert draw_bar(Runs.of([5, 6]), 80, 4, 8) == "·██·"
+    assert not draw_bar(Runs.of([5]), 80, 4, 4)
 
 
 @given(members=st.sets(st.integers(0, 200), min_size=1), width=st.integers(1, 50))
 def test_no_partition_is_in_an_empty_cell_and_no_hole_in_a_full_one(members: set[int], width: int) -> None:
-    drawn = bar(Runs.of(members), width)
+    drawn = draw_bar(Runs.of(members), width)
     total = max(members) + 1 - min(members)
     assert len(drawn) == min(width, total)
     for cell, sign in enumerate(drawn):

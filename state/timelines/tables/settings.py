@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from state.errors import BadInput, StateCorrupt
-from state.timelines.forms import ENDS_AND_HOLES
 from state.timelines.periods import UpdatePeriod, detect
-from state.timelines.properties import time_columns
+from state.timelines.storage_forms import ENDS_AND_HOLES
+from state.timelines.table_properties import time_columns
 
 
 if TYPE_CHECKING:

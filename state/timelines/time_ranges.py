@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, PeriodMismatch
-from state.timelines.grains import TIME_END_S, TIME_START_S
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
 
 

@@ -57,7 +57,7 @@ class Entry:
         return self.period, self.column
 
 
-def tables(reader: Reader) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_tables(reader: Reader) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, record) of every table."""
     for key, value in reader.scan(_TABLES, prefix_end(_TABLES)):
         yield key[len(_TABLES) :].decode(), _decoded(value)
@@ -68,26 +68,26 @@ def put_table(txn: Transaction, name: str, record: Mapping[str, object]) -> None
     txn.put(_TABLES + name.encode(), json.dumps(record).encode())
 
 
-def forget_table(txn: Transaction, name: str) -> None:
-    """Remove a table's record; what is stored under its number stays (``clear``)."""
+def delete_table(txn: Transaction, name: str) -> None:
+    """Remove a table's record; what is stored under its number stays (``clear_table``)."""
     txn.delete(_TABLES + name.encode())
 
 
-def next_number(txn: Transaction) -> int:
+def draw_number(txn: Transaction) -> int:
     """Draw a table number that was never used."""
     number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
     txn.put(_NUMBER, number.to_bytes(8))
     return number
 
 
-def clear(txn: Transaction, table: int) -> None:
+def clear_table(txn: Transaction, table: int) -> None:
     """Remove runs, partitions and counts of a table."""
     for group in _GROUPS:
         start = group + table.to_bytes(8)
         txn.delete_range(start, prefix_end(start))
 
 
-def runs(reader: Reader, table: int) -> dict[tuple[UpdatePeriod, int], Runs]:
+def read_runs(reader: Reader, table: int) -> dict[tuple[UpdatePeriod, int], Runs]:
     """Read the runs of a table; raise StateCorrupt where they are none."""
     edges: dict[tuple[UpdatePeriod, int], array[int]] = {}
     start = _RUNS + table.to_bytes(8)
@@ -107,7 +107,7 @@ def put_runs(
         txn.put(start + _ordinal(first), _ordinal(end))
 
 
-def add(txn: Transaction, table: int, entry: Entry, into: Runs) -> None:
+def add_entry(txn: Transaction, table: int, entry: Entry, into: Runs) -> None:
     """Count one more partition with this value, and extend the runs in memory and in the store where it is the first."""
     if not into.add(entry.ordinal):
         count = _count(txn, table, entry)
@@ -121,7 +121,7 @@ def add(txn: Transaction, table: int, entry: Entry, into: Runs) -> None:
     txn.put(start + _ordinal(run[0]), _ordinal(run[1]))
 
 
-def drop(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
+def drop_entry(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
     """Count one partition less with this value, and cut the runs in memory and in the store where it was the last."""
     count = _count(txn, table, entry)
     if count > 2:
@@ -137,7 +137,7 @@ def put_count(txn: Transaction, table: int, entry: Entry, count: int) -> None:
     txn.put(_key(_COUNTS, table, entry), count.to_bytes(8))
 
 
-def counts(reader: Reader, table: int) -> Iterator[tuple[Entry, int]]:
+def read_counts(reader: Reader, table: int) -> Iterator[tuple[Entry, int]]:
     """Yield every stored count."""
     start = _COUNTS + table.to_bytes(8)
     for key, value in reader.scan(start, prefix_end(start)):
@@ -148,7 +148,7 @@ def counts(reader: Reader, table: int) -> Iterator[tuple[Entry, int]]:
         )
 
 
-def entries(reader: Reader, table: int, values: Sequence[str]) -> tuple[Entry, ...] | None:
+def read_entries(reader: Reader, table: int, values: Sequence[str]) -> tuple[Entry, ...] | None:
     """Return what a partition adds, or None where it is not known."""
     value = reader.get(_partition_key(table, values))
     return None if value is None else tuple(_entries(value))
@@ -160,12 +160,12 @@ def put_entries(txn: Transaction, table: int, values: Sequence[str], added: Iter
     txn.put(_partition_key(table, values), json.dumps(plain, separators=(",", ":")).encode())
 
 
-def forget_entries(txn: Transaction, table: int, values: Sequence[str]) -> None:
+def delete_entries(txn: Transaction, table: int, values: Sequence[str]) -> None:
     """Forget a partition."""
     txn.delete(_partition_key(table, values))
 
 
-def all_entries(reader: Reader, table: int) -> Iterator[Entry]:
+def read_all_entries(reader: Reader, table: int) -> Iterator[Entry]:
     """Yield what every partition of a table adds."""
     start = _PARTITIONS + table.to_bytes(8)
     for _, value in reader.scan(start, prefix_end(start)):

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
 from state.transactions import records
-from state.transactions.source_txns import Allocation, OpenTxn, Touched
-from state.transactions.table_ids import ABORTED_MAX, TableWriteIds
-from state.transactions.unsaved import Unsaved
+from state.transactions.open_transactions import ABORTED_MAX, Allocation, OpenTxn, TableWriteIds, Touched
+from state.transactions.records import Unsaved
 
 
 if TYPE_CHECKING:
-    from state.transactions.write_ids import ValidWriteIds
+    from state.transactions.valid_write_ids import ValidWriteIds
 
 
 @dataclass(slots=True)
