@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.report import Row, main, row
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import Rule, Rules
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.rules import Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.sqlite import SqliteStore
 from state.timelines.periods import UpdatePeriod
 from tests.builders.catalog_model import DB, ModelSource

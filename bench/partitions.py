@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from bench import partitions_hbase
 from bench.partitions_metastore import beside_a_metastore
 from bench.report import Row, main, median_s, row
-from state.partitions.index import PartitionIndex
+from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 

@@ -22,7 +22,7 @@ from handlers.hbase.store import HBaseStore, open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from state.partitions.index import PartitionIndex
+    from state.partitions.index.partition_index import PartitionIndex
     from state.store import Store
 
 

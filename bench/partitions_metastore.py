@@ -23,9 +23,9 @@ from bench.report import median_s, row
 from dev.stack.generations import OldMetastore
 from handlers.metastore import Metastore
 from handlers.structs import Database, FieldSchema, Partition, Table
-from state.partitions.calls import PartitionCalls
-from state.partitions.dialect import HIVE_2
-from state.partitions.index import PartitionIndex
+from state.partitions.filters.dialect import HIVE_2
+from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from tests.builders.hive_tables import a_partition, a_table
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
-from streaming.table.storage import has_renames
 
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[a-z0-9_]{1,128}", re.ASCII)
 _PARTITION_TYPES: Final = {"string", "int"}
 DAY_S: Final = 86_400
+_RENAMING_SCHEMES: Final = {"file", "hdfs", "viewfs"}
 
 
 class EpochUnit(StrEnum):
@@ -216,6 +216,12 @@ class FlatSettings:
             raise ConfigError("a time span is negative", setting="event_time")
         if self.event_time.grace_s < self.event_time.lateness_s:
             raise ConfigError("the grace for late events is shorter than the lateness that sealing waits for")
+
+
+def has_renames(location: str) -> bool:
+    """Whether the file system of an absolute path or a URI renames in one atomic step, judged by its scheme."""
+    scheme, colon, _ = location.partition(":/")
+    return not colon or scheme in _RENAMING_SCHEMES
 
 
 def _file_system(place: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings, outbox_of
-from handlers.decoding import decode
+from handlers.decoding.decoder import decode
 from handlers.metastore import Metastore
 from state.positions import Position
 from state.store.memory import MemoryStore

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from bench.events.running import say, unique
 from bench.events.writer import Writer
 from bench.report import Row, row
-from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.context import Context
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dev.stack.endpoints import Endpoints
-    from handlers.files import CopyHandle, CopyTask
-    from handlers.files.copies import Copied
+    from handlers.files.copies import Copied, CopyTask
+    from handlers.files.pool import CopyHandle
     from handlers.metastore.calls import AnyCall
 
 

@@ -21,7 +21,7 @@ from bench.events.running import following, say, unique, wait_for
 from bench.report import Row, row
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
-from handlers.decoding import encode
+from handlers.decoding.encoder import encode
 from handlers.metastore import Metastore
 from tests.builders.events import notification
 

@@ -18,8 +18,8 @@ from daemon.sources.metastore import measured_metastore
 from daemon.timelines.actions import Desk
 from daemon.timelines.answers import Known
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.publishing import Publisher
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.publisher import Publisher
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.sqlite import SqliteStore
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.timelines.rules import Rule, Rules
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
 from state.timelines.tables.facts import Fact, StorageTable

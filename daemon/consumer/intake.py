@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.decoding import Arrival, decode
+from handlers.decoding.decoder import decode
+from handlers.decoding.header import Arrival
 from handlers.events import Event, Undecodable, Unhandled
 from state.errors import BadInput, MalformedEvent
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import structlog
 
 from daemon.kafka.offset_search import Probe, find, is_at, next_record
-from handlers.decoding import Format, recognise
+from handlers.decoding.decoder import Format, recognise
 from handlers.decoding.messages import read_object
 from state.errors import BadInput, GapDetected, KafkaUnavailable, NotFound
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from handlers.decoding import DEFAULT_LIMITS, Format, Limits
+from handlers.decoding.limits import DEFAULT_LIMITS, Limits
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.decoding import Record
+    from handlers.decoding.decoder import Format
+    from handlers.decoding.encoder import Record
     from state.errors import BadInput
     from state.positions import Position
 

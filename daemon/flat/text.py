@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from state.columns.changes import Change
-    from streaming.batch.evolving import Outlook
+    from streaming.batch.schema_evolution import Outlook
     from streaming.upkeep.backfill import Backfilled
     from streaming.upkeep.maintenance import Upkeep
 

@@ -39,9 +39,9 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
             table=settings.name,
         )
     from handlers.metastore import Metastore
-    from streaming.table.hive import HiveCatalog
-    from streaming.table.objects import state_of
-    from streaming.table.views import CompatibilityView
+    from streaming.table.catalog import HiveCatalog
+    from streaming.table.compatibility_view import CompatibilityView
+    from streaming.table.flat_table import state_of
 
     with closing(Metastore(settings.metastores)) as metastore:
         catalog = HiveCatalog(metastore)

@@ -18,7 +18,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from daemon.kafka.broker import BrokerSettings, kafka_failure, translated
 from daemon.kafka.dead_letters import PREFIX
 from daemon.kafka.topic import PARTITION
-from handlers.decoding import Arrival, decode
+from handlers.decoding.decoder import decode
+from handlers.decoding.header import Arrival
 from handlers.events import Event, Undecodable
 from state.errors import BadInput, KafkaUnavailable, LimitExceeded, NotFound
 

@@ -19,7 +19,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from daemon.kafka.broker import BrokerSettings, kafka_failure, translated
 from daemon.kafka.topic import PARTITION, Watermarks
-from handlers.decoding import decode, peek
+from handlers.decoding.decoder import decode
+from handlers.decoding.header import peek_position
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 
@@ -228,7 +229,7 @@ def _located(offset: int, value: bytes) -> Located | None:
 def _place(value: bytes) -> tuple[int, int, int]:
     """Return event id, part and parts, of our own records from their first bytes; raise BadInput."""
     try:
-        return peek(value)
+        return peek_position(value)
     except BadInput:
         event = decode(value)
         return event.event_id, event.part, event.parts

@@ -113,7 +113,7 @@ def _mined(source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[
 def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     if source.kind == "trino":
         return _topic_source(config, name, source)
-    from handlers.files import open_file_systems
+    from handlers.files.schemes import open_file_systems
     from streaming.mining.sources.directory import Tree
     from streaming.mining.sources.job_history import HistorySource
     from streaming.mining.sources.spark_event_log import SparkLogSource

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.partitions.answers import KnownPartitions
-from handlers.catalog.partition_drift import compare_partitions
-from handlers.catalog.partitions import PartitionFollower
-from handlers.catalog.rules import PartitionRules
+from handlers.catalog.index.partition_drift import compare_partitions
+from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.timelines.rules import PartitionRules
 from state.errors import BadInput, NotFound
 
 

@@ -11,19 +11,19 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.source_choice import only_one, state_of, views_of
-from handlers.catalog.serving import ServedPartitions
+from handlers.catalog.index.partition_queries import ServedPartitions
 from handlers.structs.struct import Struct
 from state.errors import BadInput, NotFound
-from state.partitions.dialect import HIVE_2, HIVE_4, Dialect
+from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handlers.catalog.partitions import PartitionFollower
-    from handlers.catalog.serving import ServingObserver
-    from handlers.catalog.watching import Begun
-    from state.partitions.calls import ExpressionReader
+    from handlers.catalog.following.table_states import Begun
+    from handlers.catalog.index.partition_follower import PartitionFollower
+    from handlers.catalog.index.partition_queries import ServingObserver
+    from state.partitions.index.metastore_calls import ExpressionReader
 
 
 TABLES_MAX: Final = 1_000

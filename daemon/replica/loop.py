@@ -16,7 +16,10 @@ from daemon.sources.metastore import measured_metastore
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
 from daemon.status.model import CopyStatus
-from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import Bootstrapped, bootstrap
 from handlers.replication.context import Context

@@ -194,7 +194,7 @@ class ReplicationMeasures:
 
 
 class CatalogMeasures:
-    """What the catalog of one source tells (``handlers.catalog.observer.Observer``)."""
+    """What the catalog of one source tells (``handlers.catalog.following.ports.Observer``)."""
 
     def __init__(self, metrics: Metrics, projection: str) -> None:
         self._metrics = metrics

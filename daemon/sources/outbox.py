@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.sources.commits import WriteEvents, commit_of
-from handlers.decoding import Record, encode
+from handlers.decoding.encoder import Record, encode
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, Inconsistent, Unsupported
 

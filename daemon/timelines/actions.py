@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from handlers.catalog.drift import compare
-from handlers.catalog.migrating import TimelineName, migrate
+from handlers.catalog.timelines.drift import compare
+from handlers.catalog.timelines.publisher import TimelineName, migrate
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handlers.catalog.projection import CatalogProjection
-    from handlers.catalog.publishing import Publisher
-    from handlers.catalog.timelines import TimelineFollower
+    from handlers.catalog.timelines.publisher import Publisher
+    from handlers.catalog.timelines.timeline_follower import TimelineFollower
     from handlers.metastore import Metastore
     from state.store import Store
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.applying import Batch
-from handlers.catalog.follower import changing
-from handlers.catalog.loading import Loader
-from handlers.catalog.observer import Observer, Silent
-from handlers.catalog.watching import WatchList
+from handlers.catalog.following.event_batch import Batch
+from handlers.catalog.following.loader import Loader
+from handlers.catalog.following.ports import Observer, Silent, changing
+from handlers.catalog.following.table_states import WatchList
 from handlers.failpoints import failpoint
 from state.errors import NotFound, Transient
 from state.positions import POSITION_KEY, Position, Step
@@ -23,8 +22,8 @@ from state.positions import POSITION_KEY, Position, Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.catalog.follower import Follower
-    from handlers.catalog.publishing import Publisher
+    from handlers.catalog.following.ports import Follower
+    from handlers.catalog.timelines.publisher import Publisher
     from handlers.events import Event
     from handlers.metastore import Metastore
     from state.store import Store

@@ -1,26 +1,19 @@
-"""The Apiary listeners' formats: Kafka (``ON_*`` types, whole objects by field name) and SNS (names and locations only).
-
-Source: ``KafkaMetaStoreEventListener`` and ``ApiarySnsListener`` of apiary-extensions (reference: peers §6.1, §6.2). Both are
-published after the metastore's commit, without an event id in the order of the log, without a time (the SNS envelope has
-one), and without transactions, statistics and constraints. So the place comes from the Kafka offset (``Arrival``), ACID
-tables cannot be followed, and an insert does not say whether it replaced (``replace`` is None).
-
-The SNS format names columns and files but no schema: its tables and partitions are built from what it has (names, location,
-parameters, partition keys), so a projection that needs more has to ask the metastore.
-"""
+"""Objects by field names, as the Apiary formats have them, made into the same lazily decoded structs as all others."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from handlers.decoding.fields import Fields
-from handlers.decoding.filelists import files_with_checksums
-from handlers.decoding.messages import JsonObject, read_object
-from handlers.decoding.named import embedded_partition, embedded_table, sns_partition, sns_table, spec_of
+import orjson
+
+from handlers.decoding.fields import Fields, files_with_checksums
+from handlers.decoding.header import Arrival, EventHeader
+from handlers.decoding.messages import JsonObject, read_object, write
 from handlers.decoding.notifications import unhandled
-from handlers.decoding.origin import Arrival, Origin
 from handlers.events import (
+    Embedded,
     Event,
     Inserted,
     PartitionsAdded,
@@ -30,6 +23,7 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
+from handlers.structs import Partition, Struct, Table, tjson
 from state.errors import BadInput, MalformedEvent
 
 
@@ -38,31 +32,100 @@ if TYPE_CHECKING:
 
     from handlers.decoding.limits import Limits
 
+
+S = TypeVar("S", bound=Struct)
+
+
+def _from_names(cls: type[S], text: str) -> S:
+    return tjson.from_names(cls, orjson.loads(text))
+
+
+_TABLE: Final = partial(_from_names, Table)
+_PARTITION: Final = partial(_from_names, Partition)
+
+
+def embedded_table(record: Fields, name: str) -> Embedded[Table]:
+    """Return the table in field ``name``; raise MalformedEvent where there is no object."""
+    return Embedded(_text(record.raw.get(name), name), _TABLE)
+
+
+def embedded_partition(value: object) -> Embedded[Partition]:
+    """Return the partition that ``value`` is; raise MalformedEvent where it is no object."""
+    return Embedded(_text(value, "partition"), _PARTITION)
+
+
+def spec_of(record: Fields, value: object) -> dict[str, str]:
+    """Return the columns and values of a partition, by the partition keys of ``record``'s table."""
+    table, partition = record.raw.get("table"), value
+    if type(table) is not dict or type(partition) is not dict:
+        raise MalformedEvent("a dropped partition has no object or no table")
+    columns = [
+        Fields(key, record.limits).name("name") if type(key) is dict else None
+        for key in Fields(table, record.limits).items("partitionKeys", "partitions")
+    ]
+    values = Fields(partition, record.limits).texts("values", "partitions")
+    if None in columns or len(columns) != len(values):
+        raise MalformedEvent(
+            "partition keys and values differ in number", keys=len(columns), values=len(values)
+        )
+    return {str(column): text for column, text in zip(columns, values, strict=True)}
+
+
+def sns_table(common: dict[str, Any], record: Fields, *, location: str = "tableLocation") -> Embedded[Table]:
+    """Build a table from what the SNS format has: names, location, parameters, partition keys."""
+    columns = (record.spec("partitionKeys") if record.raw.get("partitionKeys") else None) or {}
+    fields: JsonObject = {
+        "tableName": common["table"],
+        "dbName": common["db"],
+        "sd": {"location": record.text(location)},
+        "partitionKeys": [{"name": name, "type": kind} for name, kind in columns.items()],
+        "parameters": record.raw.get("tableParameters"),
+    }
+    return Embedded(write(fields).decode(), _TABLE)
+
+
+def sns_partition(common: dict[str, Any], record: Fields, values: str, location: str) -> Embedded[Partition]:
+    """Build a partition from its values and location."""
+    fields: JsonObject = {
+        "values": record.texts(values, "partitions"),
+        "dbName": common["db"],
+        "tableName": common["table"],
+        "sd": {"location": record.text(location)},
+    }
+    return Embedded(write(fields).decode(), _PARTITION)
+
+
+def _text(value: object, name: str) -> str:
+    if type(value) is not dict:
+        raise MalformedEvent(f"the field {name} is not an object", value=repr(value)[:100])
+    return write(value).decode()
+
+
 _Builder: TypeAlias = "Callable[[dict[str, Any], Fields], Event]"
 
 
 def listener_event(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
     """Decode a record of the Kafka listener; raise MalformedEvent where ``arrival`` does not place it."""
-    origin = _origin(record, limits, arrival, db="databaseName")
-    return _built(_LISTENER, origin._replace(kind=origin.kind.removeprefix("ON_")), record, limits)
+    header = _header(record, limits, arrival, db="databaseName")
+    return _built(_LISTENER, header._replace(kind=header.kind.removeprefix("ON_")), record, limits)
 
 
 def sns_event(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
     """Decode an SNS message, bare or in its envelope; raise MalformedEvent where ``arrival`` does not place it."""
     if "eventType" in record:
-        return _built(_SNS, _origin(record, limits, arrival, db="dbName"), record, limits)
-    placed = _origin({}, limits, arrival, db="dbName")
+        return _built(_SNS, _header(record, limits, arrival, db="dbName"), record, limits)
+    placed = _header({}, limits, arrival, db="dbName")
     try:
         fields = Fields(record, limits)
         message = read_object(fields.required_text("Message").encode(errors="replace"), limits.json_depth)
         time_s = _seconds(fields.text("Timestamp"))
     except BadInput as error:
         return placed.undecodable(error)
-    origin = _origin(message, limits, arrival, db="dbName")
-    return _built(_SNS, origin if time_s is None else origin._replace(time_s=time_s), message, limits)
+    header = _header(message, limits, arrival, db="dbName")
+    return _built(_SNS, header if time_s is None else header._replace(time_s=time_s), message, limits)
 
 
-def _origin(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: str) -> Origin:
+def _header(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: str) -> EventHeader:
     if arrival is None:
         raise MalformedEvent("the format has no event ids, and the record's offset was not given")
     kind = record.get("eventType")
@@ -71,21 +134,23 @@ def _origin(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: 
         names = (fields.name(db), fields.name("tableName"))
     except BadInput:
         names = (None, None)
-    return Origin(
+    return EventHeader(
         arrival.event_id, 0, 1, arrival.time_s, kind[:100] if type(kind) is str else "", None, *names
     )
 
 
-def _built(builders: Mapping[str, _Builder], origin: Origin, record: JsonObject, limits: Limits) -> Event:
-    build = builders.get(origin.kind)
+def _built(
+    builders: Mapping[str, _Builder], header: EventHeader, record: JsonObject, limits: Limits
+) -> Event:
+    build = builders.get(header.kind)
     if build is None:
-        return unhandled(origin)
+        return unhandled(header)
     try:
-        if origin.db is None or origin.table is None:
+        if header.db is None or header.table is None:
             raise MalformedEvent("the record does not name a database and a table that can be used")
-        return build(origin.fields(), Fields(record, limits))
+        return build(header.fields(), Fields(record, limits))
     except BadInput as error:
-        return origin.undecodable(error)
+        return header.undecodable(error)
 
 
 def _seconds(timestamp: str | None) -> int | None:

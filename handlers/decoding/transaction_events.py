@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from handlers.decoding.fields import about
-from handlers.decoding.filelists import source_files
+from handlers.decoding.fields import about, source_files
 from handlers.events import (
     CompactionCommitted,
     FilesWritten,

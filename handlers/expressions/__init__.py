@@ -1,6 +1,6 @@
 """Reading the expressions that Hive's clients send to ``getPartitionsByExpr``. See DESIGN.md."""
 
-from handlers.expressions.reader import ExpressionJvm
+from handlers.expressions.expression_reader import ExpressionJvm
 
 
 __all__ = ["ExpressionJvm"]

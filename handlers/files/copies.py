@@ -1,11 +1,9 @@
-"""One verified copy of one source file.
+"""Where the content of a source file may be found.
 
-Where from is told by ``origins``: the recorded path and the change manager, tried in turn, five attempts in all (Hive's
-MAX_IO_RETRY; reference: hive-replication §3.8).
-
-What it promises: the target file has the recorded content, or the state in which it stood at the source before and after the copy;
-it appears whole or not at all; copying again changes nothing and writes nothing; a target that stands is never deleted first. A
-crash leaves hidden files at most, which the next copy into the directory sweeps away.
+At the path that the event recorded, or, when that is missing, unreadable or has other content, at the change manager's copy
+``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication §1.6). Where the recorded checksum cannot be
+recomputed here (``checksums``), the order is the other way round: a file of that name in the change manager *is* the recorded
+content, while the source path could hold a successor of the same size.
 """
 
 from __future__ import annotations
@@ -15,11 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.checksums import expected_md5, new_digest
-from handlers.files.flow import Flow, Reserve, SourceFailed, reading
-from handlers.files.leftovers import SweptDirectories, sweep
-from handlers.files.origins import Origin, origins_of
-from handlers.files.paths import AllowedRoots, Location, parse, shown, target_subdir
+from handlers.files.filesystems import SweptDirectories, sweep
+from handlers.files.paths import AllowedRoots, Location, cm_path, parse, shown, target_subdir
+from handlers.files.transfer import Flow, Reserve, SourceFailed, expected_md5, new_digest, reading
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
 
@@ -28,13 +24,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from handlers.events import SourceFile
-    from handlers.files.filesystems import (
-        FileState,
-        FileSystem,
-        FileSystems,
-        ReadStream,
-        WriteStream,
-    )
+    from handlers.files.filesystems import FileState, FileSystem, FileSystems, ReadStream, WriteStream
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One place to read from."""
+
+    location: Location
+    from_change_manager: bool
+    md5: str | None
+    """What its bytes must hash to; None where that cannot be told."""
+
+
+def origins_of(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
+    """Return where the content of ``source`` may be, in the order to try: one or two places.
+
+    Raises UnsafePath where a place lies outside ``allowed``.
+    """
+    recorded = allowed.require(parse(source.uri))
+    md5 = expected_md5(recorded, source.checksum)
+    original = Origin(recorded, from_change_manager=False, md5=md5)
+    if source.checksum is None or source.cm_root is None:
+        return [original]
+    kept = allowed.require(cm_path(parse(source.cm_root), recorded.name, source.checksum))
+    recycled = Origin(kept, from_change_manager=True, md5=expected_md5(kept, source.checksum))
+    return [original, recycled] if md5 is not None else [recycled, original]
 
 
 ATTEMPTS_MAX: Final = 5  # Hive's MAX_IO_RETRY

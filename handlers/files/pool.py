@@ -1,12 +1,6 @@
-"""Copies in parallel and ahead of need.
+"""How many bytes may move at one time.
 
-The replay submits a copy as soon as it meets the file's name and waits for it only before the commit that makes it visible. So the
-pool promises: ``submit`` blocks when the queue is full (the reader of events is slowed down, memory is not filled); the
-sizes of the files that move at one time stay below ``bytes_in_flight_max`` (one larger file moves alone); an error waits in its handle until
-somebody asks; ``close`` returns within its bound whatever a file system does.
-
-Threads, because copies wait for disks and networks, and hashing and system calls release the interpreter's lock. They are daemon
-threads: a hanging mount must not keep the process from ending.
+A bound on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks in quite different ways.
 """
 
 from __future__ import annotations
@@ -14,16 +8,54 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.budget import ByteBudget
 from handlers.files.copies import Copied, Copier, CopyTask
 from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+
+class ByteBudget:
+    """At most ``size_bytes_max`` bytes at one time; a larger request waits until it is alone."""
+
+    def __init__(self, size_bytes_max: int) -> None:
+        assert size_bytes_max > 0, size_bytes_max
+        self._max = size_bytes_max
+        self._used = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserved(self, size_bytes: int) -> Iterator[None]:
+        """Hold ``size_bytes`` during the block; waits for them, and raises FilesUnavailable once the budget is closed."""
+        share = min(size_bytes, self._max)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._used + share <= self._max)
+            if self._closed:
+                raise FilesUnavailable("the copy pool was closed")
+            self._used += share
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= share
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wake all who wait and refuse all who come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        """Assert the invariant."""
+        with self._changed:
+            assert 0 <= self._used <= self._max
 
 
 WORKERS_DEFAULT: Final = 8

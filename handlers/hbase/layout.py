@@ -8,7 +8,7 @@ row key and because the room's own two rows stand before all others::
     01 <key>      p:v           the value
                   p:0 .. p:n-1  of a partition's row only: its fields, for HBase's filters
 
-Keys are those of ``state.partitions.records``, with a table number where the issue of the seed had database and table: one
+Keys are those of ``state.partitions.index.records``, with a table number where the issue of the seed had database and table: one
 layout for every store, so that the same plan runs on all of them, and a renamed table costs one entry and not all of its rows.
 
 Cells carry versions that the room draws itself and not the server's clock. With clocks a deletion and a new value of the same
@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from state.partitions import keys
-from state.partitions.records import Kind, kind_of
+from state.partitions.index.records import Kind, kind_of
+from state.partitions.keys import partition_key
 
 
 FAMILY: Final = b"p"
@@ -63,7 +63,7 @@ def cells(key: bytes, value: bytes) -> Cells:
     """Return the cells of an entry."""
     if kind_of(key) is not Kind.ROW:
         return {VALUE: value}
-    fields = {numbered_cell(column): keys.field(key, column) for column in range(key[-1])}
+    fields = {numbered_cell(column): partition_key.field(key, column) for column in range(key[-1])}
     return {VALUE: value, **fields}
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.hbase import applying, filters, layout
+from handlers.hbase import layout, redo_log, server_filters
 from handlers.hbase.gateway import Gateway, connector
 from handlers.hbase.transaction import HBaseTransaction
 from state.store import Transaction, pages
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from handlers.hbase.gateway import Found
     from handlers.hbase.transaction import Entry
-    from state.partitions.bound import Bound
+    from state.partitions.filters.conditions import Bound
 
 
 TIMEOUT_S: Final = 30.0
@@ -85,13 +85,13 @@ class HBaseStore:
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""
-        found = self._scanned(start, end, [layout.VALUE], filters.KEYS_ONLY)
+        found = self._scanned(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
         return (layout.entry_key(each.row) for each in found)
 
     def scan_matching(self, start: bytes, end: bytes | None, bound: Bound) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end``, without some that ``bound`` excludes."""
-        cells = [layout.numbered_cell(column) for column in sorted(filters.columns_of(bound))]
-        found = self._scanned(start, end, cells, filters.keys_matching(bound))
+        cells = [layout.numbered_cell(column) for column in sorted(server_filters.columns_of(bound))]
+        found = self._scanned(start, end, cells, server_filters.keys_matching(bound))
         return (layout.entry_key(each.row) for each in found)
 
     @contextmanager
@@ -115,7 +115,7 @@ class HBaseStore:
     def check(self) -> None:
         """Assert that every entry has the cells that its key asks for; raise StateCorrupt for an unreadable transaction."""
         with self._reading():
-            applying.logged(self.gateway)
+            redo_log.logged(self.gateway)
             for found in self._pages(b"", None, [layout.FAMILY], None, self.gateway.scan):
                 key = layout.entry_key(found.row)
                 assert found.cells == layout.cells(key, found.cells[layout.VALUE]), key
@@ -131,7 +131,7 @@ class HBaseStore:
 
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
         """Yield what is stored, in order (for the transaction's use)."""
-        filter_text = filters.KEYS_ONLY if keys_only else None
+        filter_text = server_filters.KEYS_ONLY if keys_only else None
         return map(_entry, self._pages(start, end, [layout.VALUE], filter_text, self._counted_scan))
 
     def draw_versions(self, count: int) -> int:
@@ -143,20 +143,20 @@ class HBaseStore:
         if not writes:
             return
         self._is_clean = False
-        applying.log(self.gateway, writes)
+        redo_log.log(self.gateway, writes)
         failpoint("hbase-logged")
-        applying.apply(self.gateway, writes)
-        applying.forget(self.gateway, writes)
+        redo_log.apply(self.gateway, writes)
+        redo_log.forget(self.gateway, writes)
         self._is_clean = True
 
     def _end_what_was_cut_off(self) -> None:
         """Do what the last writer has promised and not done."""
         if self._is_clean:
             return
-        writes = applying.logged(self.gateway)
+        writes = redo_log.logged(self.gateway)
         if writes is not None:
-            applying.apply(self.gateway, writes)
-            applying.forget(self.gateway, writes)
+            redo_log.apply(self.gateway, writes)
+            redo_log.forget(self.gateway, writes)
             self.counts["ended"] += 1
         self._is_clean = True
 

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sortedcontainers import SortedDict
 
 from handlers.failpoints import failpoint
-from handlers.hbase.applying import delete_kind, put_kind
-from handlers.hbase.writes import Cleared, Writes
+from handlers.hbase.redo_log import Cleared, Writes, delete_kind, put_kind
 from state.errors import LimitExceeded
-from state.partitions.records import Kind, kind_of
+from state.partitions.index.records import Kind, kind_of
 from state.store import refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
 

@@ -12,7 +12,8 @@ from state.transactions import TxnLedger
 
 
 if TYPE_CHECKING:
-    from handlers.files import CopyPool, FileSystems
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.pool import CopyPool
     from handlers.metastore import Metastore
     from handlers.replication.observer import Observer
     from handlers.replication.policy import Policy

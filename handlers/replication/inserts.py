@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
-from handlers.files import CopyHandle, copy_task, list_plain_files, parse
+from handlers.files.copies import copy_task
+from handlers.files.listing import list_plain_files
+from handlers.files.paths import parse
 from handlers.replication.shaping import is_external, is_transactional, partition_keys, partition_name
 from state.errors import FileLost, NotFound
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.events import Inserted, SourceFile
+    from handlers.files.pool import CopyHandle
     from handlers.replication.context import Context
     from handlers.structs import Table
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
-from handlers.files import CopyHandle, CopyTask, copy_task, list_write_directories
+from handlers.files.copies import CopyTask, copy_task
+from handlers.files.listing import list_write_directories
 from handlers.replication.inserts import remove_file
 from handlers.replication.lookahead import copies_ahead
 from handlers.replication.partitions import add_one
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from handlers.events import Event, SourceFile, TxnCommitted
+    from handlers.files.pool import CopyHandle
     from handlers.replication.context import Context
     from state.transactions import SourceTxn, Touched
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from streaming.table.fill_rates import added, counts_of, text_of
 from streaming.table.hours import version_of
-from streaming.table.parameters import BATCHES, ROWS, SEALED
-from streaming.table.stream_parameters import RAW_BYTES, TOUCHED, VALUES
+from streaming.table.parameters import BATCHES, RAW_BYTES, ROWS, SEALED, TOUCHED, VALUES
+from streaming.table.value_counts import added, counts_of, text_of
 
 
 if TYPE_CHECKING:
     from streaming.batch.records import HourCounts, StagedBatch
-    from streaming.table.port import FlatTable, HourPartition
+    from streaming.table.flat_table import FlatTable, HourPartition
     from streaming.table.storage import Storage
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from state.columns.observations import HourBook, book_of_text, book_text
 from state.columns.slot_codec import columns_of, layout_of, parameters_of
+from state.columns.slots import HOUR_S
 from state.errors import StateCorrupt
 from streaming.batch.watermark import Watermark
 
@@ -46,7 +47,7 @@ class BatchPlan:
     """Before this batch."""
     now_s: int
     textual: frozenset[int] = frozenset()
-    """Slots on their way to STRING: their files hold texts already (``streaming.batch.promotion``)."""
+    """Slots on their way to STRING: their files hold texts already (``streaming.upkeep.promotion``)."""
     sampled: HourBook = field(default_factory=HourBook)
     """What a sample of the batch held of keys without a column."""
 
@@ -219,3 +220,29 @@ def layout_form(layout: Layout) -> dict[str, object]:
 def layout_of_form(form: Mapping[str, Any]) -> Layout:
     """Read what ``layout_form`` made; TableAltered where it was changed."""
     return layout_of([tuple(column) for column in form["columns"]], form["parameters"])
+
+
+FINE_HOURS: Final = 48
+"""Older hours are kept by the day."""
+
+
+class BookFile:
+    """The file of one stream's book."""
+
+    def __init__(self, storage: Storage, path: str, retention_s: int) -> None:
+        self._storage = storage
+        self._path = path
+        self._retention_s = retention_s
+
+    def load(self) -> HourBook:
+        """Return the book, an empty one at first. StateCorrupt where it cannot be read: moving it away begins a new one."""
+        text = self._storage.read(self._path)
+        if text is None:
+            return HourBook()
+        return book_of_text(text)
+
+    def save(self, book: HourBook, now_hour: int) -> HourBook:
+        """Write the book without what is older than partitions are kept, and return it."""
+        kept = book.since(now_hour - self._retention_s).coarse(now_hour - FINE_HOURS * HOUR_S)
+        self._storage.write(self._path, book_text(kept))
+        return kept

@@ -17,30 +17,28 @@ from typing import TYPE_CHECKING, Any
 from handlers.failpoints import failpoint
 from state.columns.observations import HourBook
 from state.errors import Inconsistent
-from streaming.batch.evolving import evolve, now_hour, outlook, proven, unsettled
-from streaming.batch.observing import folded, observed, sampled
-from streaming.batch.promotion import begin
+from streaming.batch.observations import folded, observed, sampled
 from streaming.batch.records import BatchPlan, HourCounts, Move, StagedBatch, same_columns
 from streaming.batch.routing import Reason
+from streaming.batch.schema_evolution import begin_promotion, evolve, now_hour, outlook, proven, unsettled
 from streaming.batch.watermark import Watermark
-from streaming.table.file_columns import textual_slots
+from streaming.split.file_columns import textual_slots
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from state.columns.observations import Observations
-    from streaming.batch.hour_counts import BookFile
     from streaming.batch.key_demand import Asking, Questions
-    from streaming.batch.observing import FileCounts
+    from streaming.batch.observations import FileCounts
     from streaming.batch.publishing import Publisher
-    from streaming.batch.records import BatchRecords
+    from streaming.batch.records import BatchRecords, BookFile
     from streaming.batch.sampling import Looking
     from streaming.batch.staging import Stager, Written
     from streaming.settings import FlatSettings
-    from streaming.table.held import HeldTable
+    from streaming.table.flat_table import TableState
     from streaming.table.lease import WriterLease
-    from streaming.table.port import TableState
+    from streaming.table.partition_cache import CachedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Stream:
     settings: FlatSettings
     query: str
     """Short for the id of the checkpoint; in every file name."""
-    table: HeldTable
+    table: CachedTable
     lease: WriterLease
     records: BatchRecords
     book: BookFile
@@ -140,7 +138,7 @@ class BatchRunner:
         hour = now_hour(book, watermark.reached_s)
         found = proven(lambda held: outlook(state, questions, book, held, hour), partitions, stream.looking)
         altered = evolve(stream.table, state, found.evolution)
-        altered = begin(stream.table, altered, found.evolution)
+        altered = begin_promotion(stream.table, altered, found.evolution)
         document = found.document(altered, book, partitions)
         stream.asking.tell(altered.version, document, found.made if altered is not state else ())
         live = set(altered.layout.by_key)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.slots import RESCUED, Layout
 from streaming.batch.footers import FooterReader, Kind
-from streaming.batch.observing import FileCounts, Misfits
+from streaming.batch.observations import FileCounts, Misfits
 from streaming.batch.routing import hour_of_destination
 from streaming.batch.staging import TO, routed
-from streaming.split.schema import quoted
+from streaming.split.parse_schema import quoted
 from streaming.split.splitter import MALFORMED, split
-from streaming.table.nonnull import retained_nonnull
+from streaming.table.value_counts import retained_nonnull
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streaming.batch.footers import Footer
     from streaming.batch.records import BatchPlan
     from streaming.settings import FlatSettings
-    from streaming.table.port import HourPartition
+    from streaming.table.flat_table import HourPartition
     from streaming.table.storage import Storage
 
 

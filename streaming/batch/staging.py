@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED
 from streaming.batch.routing import destination, event_seconds, hour_of_destination
-from streaming.split.schema import quoted
+from streaming.split.file_columns import slot_columns
+from streaming.split.parse_schema import quoted
 from streaming.split.splitter import MALFORMED, SHORT_LIVED, counts, split
-from streaming.table.file_columns import slot_columns
 
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Written:
 
 
 def routed(settings: FlatSettings, plan: BatchPlan, raw: Any) -> Any:
-    """Return the split rows of ``raw`` (``streaming.source.reading``) with the columns ``to``, ``_tideline_when`` and all slots."""
+    """Return the split rows of ``raw`` (``streaming.source.raw_events``) with the columns ``to``, ``_tideline_when`` and all slots."""
     from pyspark.sql import functions
 
     rows = split(

@@ -22,22 +22,22 @@ from typing import TYPE_CHECKING, Any
 from handlers.files.paths import parse
 from state.columns.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
-from streaming.batch.hour_counts import BookFile
 from streaming.batch.key_demand import asking
 from streaming.batch.publishing import Publisher
-from streaming.batch.records import BatchRecords
+from streaming.batch.records import BatchRecords, BookFile
 from streaming.batch.runner import BatchRunner, Origin, Stream
 from streaming.batch.sampling import Looking
 from streaming.batch.staging import Stager
 from streaming.settings import KafkaSource, Publishing
-from streaming.source.reading import offsets_of, open_source
+from streaming.source.raw_events import offsets_of, open_source
 from streaming.source.topic_identity import SparkTopics, Topic, TopicGuard
-from streaming.table.deletions import Deletions
-from streaming.table.held import HeldTable
-from streaming.table.hive import hive_table
+from streaming.table.catalog import HiveCatalog
 from streaming.table.hours import HourColumns
 from streaming.table.lease import WriterLease
-from streaming.table.spark import spark_table
+from streaming.table.metastore_table import MetastoreTable
+from streaming.table.partition_cache import CachedTable
+from streaming.table.retention import Deletions
+from streaming.table.spark_catalog import SparkCatalog
 from streaming.table.storage import HadoopStorage
 from streaming.upkeep.maintenance import Maintenance
 from streaming.upkeep.rewriting import Rewriter
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streaming.settings import FlatSettings
-    from streaming.table.port import FlatTable, TableState
+    from streaming.table.flat_table import FlatTable, TableState
     from streaming.table.storage import Storage
 
 
@@ -103,7 +103,7 @@ def assembled(
     storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
     query = _stream_id(storage, f"{own}/stream.json")
-    table = HeldTable(_table(settings, spark, storage))
+    table = CachedTable(_table(settings, spark, storage))
     state = _opened(table, settings)
     looking = Looking(spark, settings, storage)
     stream = Stream(
@@ -134,10 +134,12 @@ def assembled(
 
 def _table(settings: FlatSettings, spark: Any, storage: Storage) -> FlatTable:
     if not settings.metastores:
-        return spark_table(spark, settings.database, settings.table, storage)
+        return MetastoreTable(SparkCatalog(spark), settings.database, settings.table, storage)
     from handlers.metastore import Metastore
 
-    return hive_table(Metastore(settings.metastores), settings.database, settings.table, storage)
+    return MetastoreTable(
+        HiveCatalog(Metastore(settings.metastores)), settings.database, settings.table, storage
+    )
 
 
 def _opened(table: FlatTable, settings: FlatSettings) -> TableState:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from state.columns.observations import HourBook
-    from streaming.batch.evolving import Outlook
+    from streaming.batch.schema_evolution import Outlook
     from streaming.driver.assembly import Assembly
     from streaming.driver.progress import Progressing
     from streaming.driver.run import Driver
     from streaming.settings import FlatSettings
-    from streaming.table.port import HourPartition, TableState
+    from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.backfill import Backfilled
     from streaming.upkeep.maintenance import Upkeep
 
@@ -90,7 +90,7 @@ def _tell(parts: Assembly) -> None:
 
 
 def _seen(parts: Assembly) -> tuple[Outlook, TableState, HourBook, list[HourPartition]]:
-    from streaming.batch.evolving import now_hour, outlook, retained
+    from streaming.batch.schema_evolution import now_hour, outlook, retained
 
     stream = parts.stream
     book, last = stream.book.load(), stream.records.last()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.failpoints import failpoint
 from state.errors import TidelineError, Transient
 from streaming.driver.progress import batch_event, idle_event, upkeep_event
-from streaming.source.reading import offsets_of
+from streaming.source.raw_events import offsets_of
 
 
 if TYPE_CHECKING:

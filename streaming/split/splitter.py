@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from state.columns.slots import RESCUED, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
-from streaming.split.schema import Parse, parses, quoted, reached
+from streaming.split.parse_schema import Parse, parses, quoted, reached
 
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from streaming.table.parameters import WRITER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streaming.table.port import FlatTable, TableState
+    from streaming.table.flat_table import FlatTable, TableState
 
 
 DURATION_S: Final = 900.0

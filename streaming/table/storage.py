@@ -16,22 +16,14 @@ from __future__ import annotations
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable, NotFound
+from streaming.settings import has_renames
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-
-_RENAMES: Final = {"file", "hdfs", "viewfs"}
-
-
-def has_renames(place: str) -> bool:
-    """Whether a rename is one atomic step on the file system of an absolute path or a URI, as far as its scheme tells."""
-    scheme, colon, _ = place.partition(":/")
-    return not colon or scheme in _RENAMES
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.slots import HOUR_S, RESCUED, Layout, SlotState
 from state.errors import ConfigError
-from streaming.batch.observing import folded
+from streaming.batch.observations import folded
 from streaming.batch.routing import event_seconds
 from streaming.batch.staging import WHEN
-from streaming.source.reading import with_columns
-from streaming.split.schema import quoted
+from streaming.source.raw_events import with_columns
+from streaming.split.parse_schema import quoted
 from streaming.split.splitter import MALFORMED, split
-from streaming.upkeep.sealing import is_sealed
 
 
 if TYPE_CHECKING:
     from streaming.settings import FlatSettings
-    from streaming.table.port import HourPartition, TableState
+    from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
 
 
@@ -50,7 +49,7 @@ def backfill(
     """
     raw = _raw(rewriter)
     asked = [each for each in rewriter.table.partitions() if hours is None or each.hour in hours]
-    return [_hour(rewriter, state, raw, each, any_number=any_number) for each in asked if is_sealed(each)]
+    return [_hour(rewriter, state, raw, each, any_number=any_number) for each in asked if each.is_sealed]
 
 
 def _hour(

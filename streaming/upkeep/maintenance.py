@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from streaming.batch.promotion import advance
-from streaming.table.file_columns import textual_slots
+from streaming.split.file_columns import textual_slots
+from streaming.upkeep.promotion import advance
 
 
 if TYPE_CHECKING:

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED, SlotState
 from state.errors import Inconsistent
-from streaming.batch.observing import folded
-from streaming.split.schema import quoted
+from streaming.batch.observations import folded
+from streaming.split.file_columns import slot_columns, textual_slots
+from streaming.split.parse_schema import quoted
 from streaming.split.splitter import split
-from streaming.table.file_columns import slot_columns, textual_slots
-from streaming.table.fill_rates import text_of
 from streaming.table.hours import version_directory, version_of
-from streaming.table.nonnull import counted, data_files
-from streaming.table.parameters import LAYOUT_VERSION, ROWS, SEALED
-from streaming.table.stream_parameters import FLAT_BYTES, REPLACED, VALUES
+from streaming.table.parameters import FLAT_BYTES, LAYOUT_VERSION, REPLACED, ROWS, SEALED, VALUES
+from streaming.table.value_counts import counted, data_files, text_of
 
 
 if TYPE_CHECKING:
@@ -32,12 +30,12 @@ if TYPE_CHECKING:
     from handlers.files.paths import Location
     from state.columns.paths import KeyPath
     from state.columns.slots import Layout
-    from streaming.batch.observing import FileCounts
+    from streaming.batch.observations import FileCounts
     from streaming.batch.sampling import Looking
     from streaming.settings import FlatSettings
-    from streaming.table.deletions import Deletions
+    from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.lease import WriterLease
-    from streaming.table.port import FlatTable, HourPartition, TableState
+    from streaming.table.retention import Deletions
     from streaming.table.storage import Storage
 
 

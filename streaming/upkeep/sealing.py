@@ -11,30 +11,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S
-from streaming.table.fill_rates import counts_of
-from streaming.table.parameters import LAYOUT_VERSION, SEALED
+from streaming.table.parameters import HARDENED, LAYOUT_VERSION, TOUCHED, VALUES
 from streaming.table.retention import Expiry, RetentionRules, drop, expired
-from streaming.table.stream_parameters import HARDENED, TOUCHED, VALUES
+from streaming.table.value_counts import counts_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from streaming.settings import FlatSettings
-    from streaming.table.port import HourPartition, TableState
+    from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
-
-
-def is_sealed(partition: HourPartition) -> bool:
-    """Whether the hour is complete, as far as anybody knows."""
-    return partition.parameters.get(SEALED) == "true"
 
 
 def due(partitions: Sequence[HourPartition], reached_s: int | None, lateness_s: int) -> list[HourPartition]:
     """Return the hours that are to be sealed, the oldest first."""
     if reached_s is None:
         return []
-    return [each for each in partitions if not is_sealed(each) and reached_s >= _last_s(each) + lateness_s]
+    return [each for each in partitions if not each.is_sealed and reached_s >= _last_s(each) + lateness_s]
 
 
 def outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
@@ -43,7 +37,7 @@ def outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[Hou
     return [
         each
         for each in partitions
-        if is_sealed(each)
+        if each.is_sealed
         and int(each.parameters.get(LAYOUT_VERSION, 0)) < since
         and any(counts_of(each.parameters.get(VALUES, ""))[:1])
     ]
@@ -77,7 +71,7 @@ class Sealer:
         table = self.rewriter.table
         partitions = table.partitions()
         rules = RetentionRules(keep_s=self.settings.retention_s)
-        sealed = [each.hour for each in partitions if is_sealed(each)]
+        sealed = [each.hour for each in partitions if each.is_sealed]
         expiry = expired([each.hour for each in partitions], sealed, self.clock(), rules)
         old = [each for each in partitions if each.hour in set(expiry.hours)]
         if old:

@@ -15,8 +15,8 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from handlers.metastore import Metastore
 from handlers.structs import Database
-from state.partitions.calls import PartitionCalls
-from state.partitions.dialect import HIVE_4, Dialect
+from state.partitions.filters.dialect import HIVE_4, Dialect
+from state.partitions.index.metastore_calls import PartitionCalls
 from tests.builders.hive_tables import a_partition, a_table
 from tests.builders.partitions import DEFAULT, an_index
 

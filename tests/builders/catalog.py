@@ -6,11 +6,12 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from handlers.catalog.partitions import PartitionFollower
+from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import PartitionRules, Rule, Rules
-from handlers.catalog.timelines import TimelineFollower
-from handlers.decoding import decode, encode
+from handlers.catalog.timelines.rules import PartitionRules, Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import encode
 from handlers.metastore import Metastore
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines, each
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dev.stack.endpoints import Endpoints
-    from handlers.catalog.publishing import Publisher
+    from handlers.catalog.timelines.publisher import Publisher
     from handlers.events import Event
     from state.positions import Position
     from state.store import Store
@@ -97,7 +98,7 @@ def followed_catalog(
     partitions: PartitionRules | None = None,
 ) -> FollowedCatalog:
     """Return a catalog of the metastore at ``uri``; with ``publisher`` it writes into the source's tables."""
-    from handlers.catalog.observer import Silent
+    from handlers.catalog.following.ports import Silent
 
     source = Metastore([uri])
     follower = TimelineFollower(rules, publishes=publisher is not None)

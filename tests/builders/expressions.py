@@ -12,7 +12,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from dev.stack.jars import class_path, read_lock
 from dev.stack.java import java
-from state.partitions.expressions import Call, ColumnRead, Constant, Expression
+from state.partitions.filters.hive_expressions import Call, ColumnRead, Constant, Expression
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from handlers.events import SourceFile
-from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
 from handlers.replication.context import Context
 from handlers.replication.lastid import LastId
 from handlers.replication.observer import Silent

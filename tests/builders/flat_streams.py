@@ -12,7 +12,7 @@ from state.columns.rules import FlatRules
 from streaming.driver.assembly import assembled
 from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
-from streaming.split.schema import quoted
+from streaming.split.parse_schema import quoted
 from tests.builders.object_stores import orc_files
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from state.columns.names import column_name
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout, Slot, SlotState
+from streaming.table.compatibility_view import CompatibilityView
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from state.columns.types import ColumnType
+    from streaming.table.metastore_table import MetastoreTable
 
 
 HOUR = 1_461_013_200
@@ -56,3 +58,8 @@ def rekeyed(layout: Layout, index: int, text: str, kind: ColumnType | None = Non
             former_name=old.name,
         )
     )
+
+
+def compatibility_view(table: MetastoreTable, name: str) -> CompatibilityView:
+    """The view ``name`` beside the table."""
+    return CompatibilityView(table._catalog, table.database, table.name, name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from handlers.catalog.partitions import PartitionFollower
-from handlers.catalog.payloads import settled
+from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.index.payloads import settled
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import PartitionRules, Rule, Rules
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.rules import PartitionRules, Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.memory import MemoryStore
 from tests.builders.catalog_changes import Kind
 from tests.builders.catalog_model import DB, ModelSource
@@ -18,7 +18,7 @@ from tests.builders.catalog_model import DB, ModelSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.catalog.follower import Follower
+    from handlers.catalog.following.ports import Follower
     from handlers.structs import Partition
     from state.store import Store
 

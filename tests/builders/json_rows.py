@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
-from streaming.split.schema import quoted
+from streaming.split.parse_schema import quoted
 from streaming.split.splitter import MALFORMED, split
 
 

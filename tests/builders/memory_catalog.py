@@ -1,4 +1,4 @@
-"""A metastore of one process: the calls of ``streaming.table.stored.Catalog`` on dictionaries, and flat tables on it."""
+"""A metastore of one process: the calls of ``streaming.table.metastore_table.Catalog`` on dictionaries, and flat tables on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from handlers.files.paths import Location, parse
 from state.errors import AlreadyExists, Conflict, NotFound
 from streaming.table.hours import HourColumns
-from streaming.table.stored import StoredTable
+from streaming.table.metastore_table import MetastoreTable
 from tests.builders.local_storage import LocalStorage
 
 
@@ -76,14 +76,14 @@ class MemoryCatalog:
         return "/".join(f"{key.name}={value}" for key, value in pairs)
 
 
-def a_flat_table(directory: Path, layout: Layout, columns: HourColumns | None = None) -> StoredTable:
+def a_flat_table(directory: Path, layout: Layout, columns: HourColumns | None = None) -> MetastoreTable:
     """A flat table ``db.flat`` below ``directory``, created."""
-    table = StoredTable(MemoryCatalog(), "db", "flat", LocalStorage())
+    table = MetastoreTable(MemoryCatalog(), "db", "flat", LocalStorage())
     table.create(layout, location=parse(str(directory / "flat")), columns=columns or HourColumns())
     return table
 
 
-def an_hour_with_files(table: StoredTable, hour: int, *names: str, version: int = 1) -> Location:
+def an_hour_with_files(table: MetastoreTable, hour: int, *names: str, version: int = 1) -> Location:
     """The directory of a version of an hour, with files of one byte."""
     from pathlib import Path
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from state.partitions.index import PartitionIndex
+from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 
 

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from dev.demo.compare import Side, compare_databases
-from handlers.decoding import decode, encode
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import encode
 from handlers.events import TxnCommitted
-from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
 from handlers.metastore import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.context import Context

@@ -10,7 +10,8 @@ from daemon.consumer.settings import Fetched
 from daemon.kafka.offset_search import Located, find, next_record
 from daemon.kafka.topic import Watermarks
 from daemon.relay import Outbox, RelaySettings
-from handlers.decoding import Record, peek
+from handlers.decoding.encoder import Record
+from handlers.decoding.header import peek_position
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 
@@ -63,7 +64,7 @@ class ListedTopic:
     def first_from(self, offset: int, end: int) -> Located | None:
         for at in range(offset, end):
             try:
-                place = peek(self.values.get(at, b""))
+                place = peek_position(self.values.get(at, b""))
             except BadInput:
                 continue
             return Located(at, Position(*place), self.values[at])
@@ -87,7 +88,7 @@ class ListedSeeker:
         return None if self.offsets_are_ids else next_record(self.topic, position)
 
     def remember(self, position: Position, offset: int) -> None:
-        assert self.offsets_are_ids or peek(self.topic.values[offset])[:2] == (
+        assert self.offsets_are_ids or peek_position(self.topic.values[offset])[:2] == (
             position.event_id,
             position.part,
         )

@@ -5,9 +5,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from handlers.events import SourceFile
-from handlers.files import AllowedRoots, Copier, CopyTask, FileSystems, copy_task, open_file_systems
+from handlers.files.copies import Copier, CopyTask, copy_task
+from handlers.files.paths import AllowedRoots
+from handlers.files.schemes import open_file_systems
+
+
+if TYPE_CHECKING:
+    from handlers.files.filesystems import FileSystems
 
 
 DELTA = "delta_0000005_0000005_0000"

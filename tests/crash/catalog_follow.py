@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import sys
 
-from handlers.catalog import loading
-from handlers.catalog.publishing import Publisher
-from handlers.catalog.rules import PartitionRules
+from handlers.catalog.following import loader
+from handlers.catalog.timelines.publisher import Publisher
+from handlers.catalog.timelines.rules import PartitionRules
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog import followed_catalog, indexed_content, rules_for
 
 
 BATCH = 2
-loading.PIECE = 1  # type: ignore[misc]  # so that every table of two partitions is loaded in pieces
+loader.PIECE = 1  # type: ignore[misc]  # so that every table of two partitions is loaded in pieces
 
 
 def main(uri: str, database: str, path: str, *options: str) -> None:

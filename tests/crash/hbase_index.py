@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from handlers import failpoints
 from handlers.hbase import transaction
 from handlers.hbase.store import open_store
-from state.partitions.index import PartitionIndex
+from state.partitions.index.partition_index import PartitionIndex
 
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.files import open_file_systems
+from handlers.files.schemes import open_file_systems
 from tests.builders.components import program_or_skipped
 from tests.builders.warehouse import DELTA, Warehouse
 

@@ -19,20 +19,20 @@ import atheris
 
 
 with atheris.instrument_imports(include=["state.partitions"]):
-    from state.partitions.binding import bind
-    from state.partitions.dialect import Dialect, Generation
-    from state.partitions.keys import checked, name
-    from state.partitions.parsing import parse
-    from state.partitions.residual import check_of
-    from state.partitions.sortable import ASCENDING, Order, decode, encode
-    from state.partitions.types import INTEGER_BYTES, ColumnType, Kind
+    from state.partitions.filters.binder import bind
+    from state.partitions.filters.conditions import check_of
+    from state.partitions.filters.dialect import Dialect, Generation
+    from state.partitions.filters.parser import parse
+    from state.partitions.keys.binary_sortable import ASCENDING, Order, decode, encode
+    from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, Kind
+    from state.partitions.keys.partition_key import checked, name
 
 from state.errors import BadFilter, LimitExceeded, StateCorrupt
 from tests.builders.partitions import TABLE, an_index
 
 
 if TYPE_CHECKING:
-    from state.partitions.bound import Bound
+    from state.partitions.filters.conditions import Bound
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("n", "decimal(10,2)"), ("t", "timestamp")]

@@ -11,14 +11,15 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from handlers.files import parse
+from handlers.files.paths import parse
 from state.errors import BadInput, LimitExceeded, NotFound, Refused, StateCorrupt
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.files import FileSystems, Location
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import Location
 
 
 FILES_MAX: Final = 200_000

@@ -23,7 +23,7 @@ from streaming.mining.sources.source import Dead, QueryBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.files import Location
+    from handlers.files.paths import Location
 
 
 FILES_PER_BATCH: Final = 500

@@ -27,7 +27,7 @@ from streaming.mining.tokens import tokens
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from handlers.files import Location
+    from handlers.files.paths import Location
 
 
 BATCH_CHARS: Final = 16 * 1024 * 1024

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.catalog import loading
-from handlers.catalog.rules import PartitionRules, Rules
-from handlers.catalog.serving import ServedPartitions
+from handlers.catalog.following import loader
+from handlers.catalog.index.partition_queries import ServedPartitions
+from handlers.catalog.timelines.rules import PartitionRules, Rules
 from handlers.metastore.calls import DECLARED, Call
 from handlers.structs import MetaException, NoSuchObjectException, Partition, binary
 from handlers.structs.wire import i16
@@ -132,7 +132,7 @@ def test_tables_that_are_dropped_and_made_again_with_other_types(
 def test_random_changes_through_the_metastore_client(
     hive: Session, database: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "PIECE", 7)
+    monkeypatch.setattr(loader, "PIECE", 7)
     drawn = random.Random(5)  # noqa: S311 - a test's history, no secret
     catalog = make()
     client = catalog.source

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.catalog.migrating import TimelineName, migrate
-from handlers.catalog.observer import Silent
+from handlers.catalog.following.ports import Silent
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.properties import write_properties
-from handlers.catalog.publishing import Publisher
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.property_writer import write_properties
+from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore import Metastore
 from handlers.structs import Database
 from state.errors import InvalidRequest

@@ -10,7 +10,8 @@ from urllib.parse import urlparse
 import orjson
 import pytest
 
-from handlers.decoding import decode, encode
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import encode
 from handlers.events import Embedded, Event, FilesWritten, Inserted, TxnCommitted, Undecodable, Unhandled
 from handlers.metastore import Metastore
 

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.decoding.filelists import source_files
+from handlers.decoding.fields import source_files
 from handlers.decoding.limits import Limits
-from handlers.files import (
-    AllowedRoots,
-    Copier,
-    FileSystems,
-    copy_task,
-    list_write_directories,
-    open_file_systems,
-    parse,
-)
+from handlers.files.copies import Copier, copy_task
+from handlers.files.listing import list_write_directories
+from handlers.files.paths import AllowedRoots, parse
+from handlers.files.schemes import open_file_systems
 from handlers.metastore import Metastore
 
 
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.sql import Session
     from handlers.events import SourceFile
+    from handlers.files.filesystems import FileSystems
 
 
 @pytest.fixture

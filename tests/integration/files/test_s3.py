@@ -14,23 +14,18 @@ import pyarrow.fs
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files import (
-    AllowedRoots,
-    Copier,
-    CopyTask,
-    list_plain_files,
-    list_write_directories,
-    open_file_systems,
-    parse,
-)
 from handlers.files.arrow import HELD_BYTES_MAX
+from handlers.files.copies import Copier, CopyTask
+from handlers.files.listing import list_plain_files, list_write_directories
+from handlers.files.paths import AllowedRoots, parse
+from handlers.files.schemes import open_file_systems
 from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from handlers.files import FileSystems
+    from handlers.files.filesystems import FileSystems
     from tests.builders.object_stores import TestStore
 
 

@@ -12,10 +12,10 @@ import pytest
 from dev.stack.jars import class_path, read_lock
 from handlers.files.paths import Location, parse
 from handlers.metastore import Metastore
-from streaming.table.hive import hive_table
-from streaming.table.spark import SparkCatalog
+from streaming.table.catalog import HiveCatalog
+from streaming.table.metastore_table import MetastoreTable
+from streaming.table.spark_catalog import SparkCatalog
 from streaming.table.storage import HadoopStorage
-from streaming.table.stored import StoredTable
 from tests.builders.object_stores import TestStore, hadoop_jars
 from tests.builders.spark_sessions import spark_with_metastore
 
@@ -82,15 +82,15 @@ def external(source: ClusterEndpoints, database: str) -> Location:
 
 
 @pytest.fixture
-def hive_flat(metastore: Metastore, database: str, spark: Any) -> StoredTable:
+def hive_flat(metastore: Metastore, database: str, spark: Any) -> MetastoreTable:
     """A flat table, not yet created, on Hive 4."""
-    return hive_table(metastore, database, "events_flat", HadoopStorage(spark))
+    return MetastoreTable(HiveCatalog(metastore), database, "events_flat", HadoopStorage(spark))
 
 
 @pytest.fixture
-def spark_flat(spark: Any, database: str) -> Iterator[StoredTable]:
+def spark_flat(spark: Any, database: str) -> Iterator[MetastoreTable]:
     """A flat table, not yet created, on Spark's own metastore."""
     spark.sql(f"CREATE DATABASE {database}")
     catalog = SparkCatalog(spark)
-    yield StoredTable(catalog, database, "events_flat", HadoopStorage(spark))
+    yield MetastoreTable(catalog, database, "events_flat", HadoopStorage(spark))
     catalog.close()

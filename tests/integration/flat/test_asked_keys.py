@@ -53,7 +53,7 @@ def stream(tmp_path: Path, database: str, spark: Any) -> Stream:
 def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
     stream: Stream, log: KeyLog, spark: Any, tmp_path: Path
 ) -> None:
-    from handlers.files import open_file_systems
+    from handlers.files.schemes import open_file_systems
 
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "names.sql").write_text(QUERY)

@@ -15,11 +15,19 @@ import pytest
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
+from streaming.table.compatibility_view import OldName, collapsed
 from streaming.table.hours import HOUR_S, HourColumns
-from streaming.table.nonnull import counted, data_files, retained_nonnull
-from streaming.table.oldnames import OldName, collapsed
 from streaming.table.storage import HadoopStorage
-from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
+from streaming.table.value_counts import counted, data_files, retained_nonnull
+from tests.builders.flat_tables import (
+    HOUR,
+    a_layout,
+    compatibility_view,
+    next_version,
+    rekeyed,
+    retyped,
+    with_keys,
+)
 
 
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
     from dev.stack.sql import Session
     from handlers.files.paths import Location
     from state.columns.slots import Layout
-    from streaming.table.stored import StoredTable
+    from streaming.table.metastore_table import MetastoreTable
 
 
 Rows = list[tuple[str, ...]]
@@ -39,7 +47,7 @@ OPTIONS = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.orc.filterPushdown")
 class Mutating:
     """One directory, two metastores: every change is made in both."""
 
-    def __init__(self, spark: Any, tables: Sequence[StoredTable], location: Location) -> None:
+    def __init__(self, spark: Any, tables: Sequence[MetastoreTable], location: Location) -> None:
         self._spark = spark
         self._tables = tables
         layout = a_layout(
@@ -87,7 +95,7 @@ class Mutating:
 
 
 @pytest.fixture
-def table(spark: Any, hive_flat: StoredTable, spark_flat: StoredTable, external: Location) -> Mutating:
+def table(spark: Any, hive_flat: MetastoreTable, spark_flat: MetastoreTable, external: Location) -> Mutating:
     return Mutating(spark, [hive_flat, spark_flat], external.child("events_flat"))
 
 
@@ -129,7 +137,7 @@ ALL = "SELECT hh, `action/name`, `user/id`, price FROM {t}.events_flat"
 
 
 def test_all_readers_see_the_same_through_every_change(
-    table: Mutating, readers: Callable[[str], dict[str, Rows]], spark: Any, hive_flat: StoredTable
+    table: Mutating, readers: Callable[[str], dict[str, Rows]], spark: Any, hive_flat: MetastoreTable
 ) -> None:
     def agree(query: str, expected: Rows) -> None:
         assert readers(query) == alike(expected), query
@@ -179,8 +187,8 @@ def test_all_readers_see_the_same_through_every_change(
 def test_a_view_gives_old_names_to_all_readers(
     table: Mutating,
     readers: Callable[[str], dict[str, Rows]],
-    hive_flat: StoredTable,
-    spark_flat: StoredTable,
+    hive_flat: MetastoreTable,
+    spark_flat: MetastoreTable,
     database: str,
 ) -> None:
     table.alter(with_keys(next_version(table.layout), {"foo.bar": ColumnType.STRING}))
@@ -191,7 +199,7 @@ def test_a_view_gives_old_names_to_all_readers(
         "cost": OldName("price"),
         "gone": OldName("no/such/column"),
     }
-    views = [flat.compatibility_view("events_flat_compat") for flat in (hive_flat, spark_flat)]
+    views = [compatibility_view(flat, "events_flat_compat") for flat in (hive_flat, spark_flat)]
     for view, state in zip(views, table.states, strict=True):
         assert view.old_names() == {}
         assert view.write(state, old)
@@ -213,8 +221,8 @@ def test_a_view_gives_old_names_to_all_readers(
 def test_a_collapsed_key_keeps_its_values_under_its_old_name(
     table: Mutating,
     readers: Callable[[str], dict[str, Rows]],
-    hive_flat: StoredTable,
-    spark_flat: StoredTable,
+    hive_flat: MetastoreTable,
+    spark_flat: MetastoreTable,
     database: str,
 ) -> None:
     table.alter(with_keys(next_version(table.layout), {"foo.bar.baz": ColumnType.INT}))
@@ -223,13 +231,13 @@ def test_a_collapsed_key_keeps_its_values_under_its_old_name(
     table.alter(layout.with_slot(replace(layout.slots[5], state=SlotState.EMPTY)))
     table.write(HOUR + HOUR_S, [{"foo/bar": '{"baz":6}'}])
     for flat, state in zip((hive_flat, spark_flat), table.states, strict=True):
-        assert flat.compatibility_view("events_flat_compat").refresh(state)
+        assert compatibility_view(flat, "events_flat_compat").refresh(state)
     query = "SELECT hh, `foo/bar/baz` FROM {t}.events_flat_compat WHERE `foo/bar/baz` > 4"
     assert readers(query) == alike([("21", "5"), ("22", "6")])
 
 
 def test_counts_are_believed_only_for_the_files_that_were_counted(
-    table: Mutating, hive_flat: StoredTable, spark: Any
+    table: Mutating, hive_flat: MetastoreTable, spark: Any
 ) -> None:
     storage, asked = HadoopStorage(spark), []
 

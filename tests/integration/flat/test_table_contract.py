@@ -12,11 +12,11 @@ import pytest
 
 from state.columns.types import ColumnType
 from state.errors import AlreadyExists, Conflict, InvalidRequest, LimitExceeded, NotFound, StateLocked
-from streaming.table.hive import HiveCatalog
+from streaming.table.catalog import HiveCatalog
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import SKEW_S, WriterLease
+from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import LAYOUT_VERSION, STATISTICS, VERSION
-from streaming.table.stored import StoredTable
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
 from tests.builders.hive_tables import whole_number_statistics
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from handlers.metastore import Metastore
-    from streaming.table.port import TableState
+    from streaming.table.flat_table import TableState
 
 
 COLUMNS = {
@@ -40,14 +40,14 @@ STALE = '{"type":"struct","fields":[]}'
 
 
 @pytest.fixture(params=["hive", "spark"])
-def flat(request: pytest.FixtureRequest) -> StoredTable:
+def flat(request: pytest.FixtureRequest) -> MetastoreTable:
     """A table that does not exist yet."""
-    found: StoredTable = request.getfixturevalue(f"{request.param}_flat")
+    found: MetastoreTable = request.getfixturevalue(f"{request.param}_flat")
     return found
 
 
 @pytest.fixture
-def state(flat: StoredTable, external: Location) -> TableState:
+def state(flat: MetastoreTable, external: Location) -> TableState:
     """The table with four keys, created."""
     return flat.create(a_layout(COLUMNS), location=external.child("events_flat"), columns=HourColumns())
 
@@ -62,7 +62,7 @@ def a_directory(state: TableState, hour: int, version: int, *files: str) -> Loca
 
 
 def test_a_created_table_reads_as_the_layout_it_was_created_with(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     assert flat.read() == state
     assert state.layout == a_layout(COLUMNS)
@@ -71,17 +71,17 @@ def test_a_created_table_reads_as_the_layout_it_was_created_with(
     assert state.columns == HourColumns()
 
 
-def test_a_table_is_not_created_over_another(state: TableState, flat: StoredTable) -> None:
+def test_a_table_is_not_created_over_another(state: TableState, flat: MetastoreTable) -> None:
     with pytest.raises(AlreadyExists):
         flat.create(state.layout, location=state.location, columns=state.columns)
 
 
-def test_a_missing_table_is_not_found(flat: StoredTable) -> None:
+def test_a_missing_table_is_not_found(flat: MetastoreTable) -> None:
     with pytest.raises(NotFound):
         flat.read()
 
 
-def test_slots_are_appended_and_widened_in_place(state: TableState, flat: StoredTable) -> None:
+def test_slots_are_appended_and_widened_in_place(state: TableState, flat: MetastoreTable) -> None:
     layout = with_keys(next_version(state.layout), {"foo.bar": ColumnType.DOUBLE})
     layout = retyped(layout, 2, ColumnType.BIGINT)
     assert flat.alter(state, layout).layout == layout
@@ -89,7 +89,7 @@ def test_slots_are_appended_and_widened_in_place(state: TableState, flat: Stored
 
 
 def test_a_slot_takes_another_key_only_when_its_files_were_looked_at(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     layout = rekeyed(next_version(state.layout), 4, "brand.new")
     with pytest.raises(InvalidRequest, match="another key"):
@@ -99,7 +99,7 @@ def test_a_slot_takes_another_key_only_when_its_files_were_looked_at(
 
 
 def test_a_number_becomes_text_only_when_its_files_were_rewritten(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     layout = retyped(next_version(state.layout), 3, ColumnType.STRING)
     with pytest.raises(InvalidRequest, match="rewritten"):
@@ -109,7 +109,7 @@ def test_a_number_becomes_text_only_when_its_files_were_rewritten(
 
 
 def test_of_two_writers_with_one_version_the_second_gets_a_conflict(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     flat.alter(state, with_keys(next_version(state.layout), {"first": ColumnType.STRING}))
     with pytest.raises(Conflict):
@@ -118,7 +118,7 @@ def test_of_two_writers_with_one_version_the_second_gets_a_conflict(
 
 
 def test_a_copy_that_is_stale_at_the_metastore_itself_is_refused(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     catalog = flat._catalog
     stale = catalog.get_table(flat.database, flat.name)
@@ -129,7 +129,7 @@ def test_a_copy_that_is_stale_at_the_metastore_itself_is_refused(
     assert flat.read().parameters["tideline.note"] == "won"
 
 
-def test_an_hour_is_added_once_with_the_columns_of_now(state: TableState, flat: StoredTable) -> None:
+def test_an_hour_is_added_once_with_the_columns_of_now(state: TableState, flat: MetastoreTable) -> None:
     first = flat.add_hour(HOUR)
     flat.alter(state, with_keys(next_version(state.layout), {"later": ColumnType.STRING}))
     assert flat.add_hour(HOUR, version=7).location == first.location
@@ -143,7 +143,7 @@ def test_an_hour_is_added_once_with_the_columns_of_now(state: TableState, flat: 
 
 
 def test_an_hour_with_new_files_carries_no_statistics_that_they_would_belie(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     a_directory(state, HOUR, 1, "a.orc")
     flat.add_hour(HOUR, parameters={"tideline.rows": "5"})
@@ -153,7 +153,9 @@ def test_an_hour_with_new_files_carries_no_statistics_that_they_would_belie(
     assert set(found).isdisjoint(STATISTICS)
 
 
-def test_a_switch_changes_place_parameters_and_columns_at_once(state: TableState, flat: StoredTable) -> None:
+def test_a_switch_changes_place_parameters_and_columns_at_once(
+    state: TableState, flat: MetastoreTable
+) -> None:
     flat.add_hour(HOUR, parameters={"tideline.rows": "1", "tideline.batches": "3"})
     flat.alter(state, with_keys(next_version(state.layout), {"later": ColumnType.STRING}))
     place = a_directory(state, HOUR, 2, "s-0.orc")
@@ -169,14 +171,14 @@ def test_a_switch_changes_place_parameters_and_columns_at_once(state: TableState
 
 @pytest.mark.parametrize("files", [(), ("_SUCCESS",)])
 def test_a_switch_to_a_directory_without_files_is_refused(
-    state: TableState, flat: StoredTable, files: tuple[str, ...]
+    state: TableState, flat: MetastoreTable, files: tuple[str, ...]
 ) -> None:
     flat.add_hour(HOUR)
     with pytest.raises(InvalidRequest):
         flat.switch_hour(HOUR, a_directory(state, HOUR, 2, *files), {})
 
 
-def test_a_switch_to_files_that_lie_deeper_is_refused(state: TableState, flat: StoredTable) -> None:
+def test_a_switch_to_files_that_lie_deeper_is_refused(state: TableState, flat: MetastoreTable) -> None:
     flat.add_hour(HOUR)
     place = a_directory(state, HOUR, 2, "s-0.orc")
     Path(place.path, "part=1").mkdir()
@@ -184,14 +186,16 @@ def test_a_switch_to_files_that_lie_deeper_is_refused(state: TableState, flat: S
         flat.switch_hour(HOUR, place, {})
 
 
-def test_an_hour_is_never_pointed_to_the_directory_of_another(state: TableState, flat: StoredTable) -> None:
+def test_an_hour_is_never_pointed_to_the_directory_of_another(
+    state: TableState, flat: MetastoreTable
+) -> None:
     flat.add_hour(HOUR)
     flat.add_hour(HOUR + HOUR_S)
     with pytest.raises(InvalidRequest, match="its own directory"):
         flat.switch_hour(HOUR, a_directory(state, HOUR + HOUR_S, 1, "a.orc"), {})
 
 
-def test_hours_are_dropped_without_their_files(state: TableState, flat: StoredTable) -> None:
+def test_hours_are_dropped_without_their_files(state: TableState, flat: MetastoreTable) -> None:
     place = a_directory(state, HOUR, 1, "a.orc")
     flat.add_hour(HOUR)
     flat.add_hour(HOUR + HOUR_S)
@@ -200,7 +204,9 @@ def test_hours_are_dropped_without_their_files(state: TableState, flat: StoredTa
     assert Path(place.path, "a.orc").exists()
 
 
-def test_texts_that_no_metastore_has_room_for_are_refused_here(state: TableState, flat: StoredTable) -> None:
+def test_texts_that_no_metastore_has_room_for_are_refused_here(
+    state: TableState, flat: MetastoreTable
+) -> None:
     with pytest.raises(LimitExceeded):
         flat.alter(state, parameters={"tideline.x": "v" * 4_001})
     with pytest.raises(LimitExceeded):
@@ -210,7 +216,7 @@ def test_texts_that_no_metastore_has_room_for_are_refused_here(state: TableState
 
 
 def test_a_lease_is_taken_by_one_and_by_another_after_it_expired(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     now_s = [1_000.0]
     one = WriterLease(flat, "one", duration_s=200, clock=lambda: now_s[0])
@@ -231,7 +237,7 @@ def test_a_lease_is_taken_by_one_and_by_another_after_it_expired(
 
 
 def test_parameters_of_others_stay_and_stale_copies_of_the_schema_go(
-    state: TableState, flat: StoredTable
+    state: TableState, flat: MetastoreTable
 ) -> None:
     catalog = flat._catalog
     table = catalog.get_table(flat.database, flat.name)
@@ -245,7 +251,7 @@ def test_parameters_of_others_stay_and_stale_copies_of_the_schema_go(
     assert "spark.sql.sources.schema" not in found
 
 
-def test_of_many_writers_exactly_one_wins_each_version(state: TableState, flat: StoredTable) -> None:
+def test_of_many_writers_exactly_one_wins_each_version(state: TableState, flat: MetastoreTable) -> None:
     won: list[str] = []
 
     def work(name: str) -> None:
@@ -269,19 +275,19 @@ def test_of_many_writers_exactly_one_wins_each_version(state: TableState, flat: 
 
 
 @contextmanager
-def _rival(flat: StoredTable) -> Iterator[StoredTable]:
+def _rival(flat: MetastoreTable) -> Iterator[MetastoreTable]:
     """The same table for another thread: over a connection of its own, where there are connections."""
     catalog = flat._catalog
     if not isinstance(catalog, HiveCatalog):
         yield flat
         return
     client = catalog._metastore.clone()
-    yield StoredTable(HiveCatalog(client), flat.database, flat.name, flat._storage)
+    yield MetastoreTable(HiveCatalog(client), flat.database, flat.name, flat._storage)
     client.close()
 
 
 def test_a_switch_forgets_what_was_computed_about_the_columns_of_the_old_files(
-    metastore: Metastore, hive_flat: StoredTable, external: Location, database: str
+    metastore: Metastore, hive_flat: MetastoreTable, external: Location, database: str
 ) -> None:
     state = hive_flat.create(a_layout(COLUMNS), location=external.child("t"), columns=HourColumns())
     hive_flat.add_hour(HOUR)

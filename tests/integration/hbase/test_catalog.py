@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.catalog import loading, projection
+from handlers.catalog import projection
+from handlers.catalog.following import loader
 from tests.builders.catalog_changes import drawn_change
 from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.indexed import KINDS, Indexed, expected
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of a few partitions are loaded in pieces, and one piece at a time."""
-    monkeypatch.setattr(loading, "PIECE", 3)
+    monkeypatch.setattr(loader, "PIECE", 3)
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state.partitions.bound import AllOf, AnyOf, Bound, Leaf
-from state.partitions.dialect import Dialect
-from state.partitions.intervals import Interval
-from state.partitions.residual import check_of
+from state.partitions.filters.conditions import AllOf, AnyOf, Bound, Leaf, check_of
+from state.partitions.filters.dialect import Dialect
+from state.partitions.filters.intervals import Interval
 from state.store import prefix_end
 from tests.builders.partitions import NAIVE_COLUMNS, TABLE, an_index, conditions, rows_of
 
 
 if TYPE_CHECKING:
     from handlers.hbase.store import HBaseStore
-    from state.partitions.index import PartitionIndex
+    from state.partitions.index.partition_index import PartitionIndex
     from tests.builders.partitions import NaiveColumn
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.hbase.store import HBaseStore, open_store
-from state.partitions import records
-from state.partitions.index import PartitionIndex
-from state.partitions.repair import Repaired, repair
+from state.partitions.index import records
+from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.repair import Repaired, repair
 from tests.crash.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dev.stack.generations import OldMetastore
-from state.partitions.dialect import HIVE_2
+from state.partitions.filters.dialect import HIVE_2
 from tests.builders.both_sides import both_sides, sixty_rows
 from tests.builders.both_sides_contract import DAYS, NUMBERS, BothSidesContract, any_filters
 from tests.builders.components import or_skipped

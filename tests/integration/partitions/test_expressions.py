@@ -9,7 +9,7 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import PartitionsByExprRequest
 
 from handlers.expressions import ExpressionJvm
-from state.partitions.calls import PartitionCalls
+from state.partitions.index.metastore_calls import PartitionCalls
 from tests.builders.both_sides import COLUMNS, filled_table
 from tests.builders.expressions import HiveWriter, call, column, constant
 from tests.builders.partitions import DEFAULT, an_index
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
-    from state.partitions.expressions import Expression
+    from state.partitions.filters.hive_expressions import Expression
 
 
 ROWS = [

@@ -14,9 +14,9 @@ import pytest
 
 from dev.stack.jars import class_path, read_lock
 from dev.stack.java import FRUGAL, OPENS, java
-from state.partitions.sortable import Order, decode, encode
-from state.partitions.types import ColumnType, Kind
-from state.partitions.values import typed
+from state.partitions.keys.binary_sortable import Order, decode, encode
+from state.partitions.keys.column_types import ColumnType, Kind
+from state.partitions.keys.values import typed
 from tests.builders.components import or_skipped
 
 

@@ -18,7 +18,8 @@ from daemon.kafka.dead_letter_reader import LetterBox
 from daemon.kafka.dead_letters import DeadLetters
 from daemon.kafka.topic import Topic, TopicSettings
 from dev.stack.sql import Session
-from handlers.decoding import decode, encode
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import encode
 from handlers.events import TxnCommitted
 from handlers.metastore import Metastore
 from state.errors import MalformedEvent
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.projection import ProjectionStatus
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.decoding import Record
+    from handlers.decoding.encoder import Record
 
 
 Message = dict[str, Any]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from bench.events.mix import SHARES, RecordedLog
-from handlers.decoding import decode, encode
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import encode
 from handlers.events import Undecodable, Unhandled
 
 

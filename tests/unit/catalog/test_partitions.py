@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.catalog import loading, projection
-from handlers.catalog.rules import PartitionRules
+from handlers.catalog import projection
+from handlers.catalog.following import loader
+from handlers.catalog.timelines.rules import PartitionRules
 from handlers.events import Embedded, PartitionsAdded
 from handlers.structs import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
-from state.partitions.calls import PartitionCalls
+from state.partitions.index.metastore_calls import PartitionCalls
 from state.store.memory import MemoryStore
 from tests.builders.catalog import content
 from tests.builders.catalog_changes import DAYS, Change, changes, happen_meanwhile
@@ -24,7 +25,7 @@ from tests.builders.indexed import KINDS, Indexed, expected, rebuilt
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of a few partitions are loaded in pieces, and one piece at a time."""
-    monkeypatch.setattr(loading, "PIECE", 2)
+    monkeypatch.setattr(loader, "PIECE", 2)
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 

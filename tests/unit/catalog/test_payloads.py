@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from handlers.catalog.payloads import Packer, dictionary_of, keep_dictionary, settled
+from handlers.catalog.index.payloads import Packer, dictionary_of, keep_dictionary, settled
 from handlers.structs import FieldSchema, Partition, Table, binary
 from state.errors import MalformedEvent, StateCorrupt
 from state.store.memory import MemoryStore

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import Rule, Rules
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.rules import Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import Embedded, PartitionsAdded, Undecodable
 from state.errors import MalformedEvent, MetastoreUnavailable, NotFound
 from state.positions import POSITION_KEY, Position

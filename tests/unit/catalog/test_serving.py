@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.catalog import loading
-from handlers.catalog.partitions import PartitionFollower
+from handlers.catalog.following import loader
+from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.index.partition_queries import ServedPartitions
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import PartitionRules
-from handlers.catalog.serving import ServedPartitions
+from handlers.catalog.timelines.rules import PartitionRules
 from state.errors import InvalidRequest, NotFound
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog_model import DB, ModelSource
@@ -28,7 +28,7 @@ ROWS = 40
 def test_answers_from_other_threads_are_never_half_of_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "PIECE", 7)
+    monkeypatch.setattr(loader, "PIECE", 7)
     model = ModelSource()
     model.create("a")
     for number in range(ROWS):

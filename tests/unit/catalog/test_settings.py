@@ -11,8 +11,8 @@ import pytest
 from daemon.catalog.rules import facts_of, rules_of
 from daemon.config import Config, read_config
 from daemon.partitions.actions import partition_follower
-from handlers.catalog.rules import Rule, Rules
-from handlers.catalog.seen import TableSeen, partition_named
+from handlers.catalog.following.table_info import TableSeen, partition_named
+from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import TIME_COLUMNS

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.catalog.drift import compare
-from handlers.catalog.migrating import TimelineName, migrate
-from handlers.catalog.observer import Silent
+from handlers.catalog.following.ports import Silent
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.publishing import Publisher
-from handlers.catalog.rules import Rule, Rules
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.drift import compare
+from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
+from handlers.catalog.timelines.rules import Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.generations import V3_1, V4_0
 from state.errors import ConfigError, InvalidRequest, MetastoreUnavailable, NotFound, Refused
 from state.store.memory import MemoryStore

@@ -17,7 +17,7 @@ from tests.builders.topics import ListedLetters, ListedTopic, outbox, records_of
 
 if TYPE_CHECKING:
     from daemon.consumer import TopicReader
-    from handlers.decoding import Record
+    from handlers.decoding.encoder import Record
     from handlers.events import Event
     from tests.unit.consumer.conftest import ReaderOf
 

@@ -20,7 +20,7 @@ from state.columns.demand import Demand
 from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
-from streaming.batch.evolving import Outlook
+from streaming.batch.schema_evolution import Outlook
 from streaming.driver.progress import lines_to
 from streaming.upkeep.backfill import Backfilled
 from streaming.upkeep.maintenance import Upkeep

@@ -13,13 +13,13 @@ from daemon.partitions.metrics import PartitionMeasures
 from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.service.metrics import Metrics
 from daemon.status.client import fetch
-from handlers.catalog.partitions import PartitionFollower
+from handlers.catalog.following.table_states import Begun
+from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.rules import PartitionRules
-from handlers.catalog.watching import Begun
+from handlers.catalog.timelines.rules import PartitionRules
 from handlers.structs import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
-from state.partitions.expressions import Call, ColumnRead, Constant
+from state.partitions.filters.hive_expressions import Call, ColumnRead, Constant
 from state.store.memory import MemoryStore
 from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.daemons import daemon_status
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.http.server import HttpServer
-    from state.partitions.expressions import Expression
+    from state.partitions.filters.hive_expressions import Expression
 
 
 TABLE = f"{DB}.a"
@@ -198,7 +198,7 @@ def test_the_texts_tell_what_the_answers_hold(answers: PartitionAnswers) -> None
 def test_a_check_tells_the_differences(follower: PartitionFollower) -> None:
     from dataclasses import asdict
 
-    from handlers.catalog.partition_drift import compare_partitions
+    from handlers.catalog.index.partition_drift import compare_partitions
 
     source: Any = ModelSource()
     source.create("a")

@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from handlers.decoding import Arrival, decode
+from handlers.decoding.decoder import decode
+from handlers.decoding.header import Arrival
 from handlers.events import (
     Event,
     Inserted,

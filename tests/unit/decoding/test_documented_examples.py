@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from handlers.decoding import FORMATS, Arrival, decode, recognise
+from handlers.decoding.decoder import FORMATS, decode, recognise
+from handlers.decoding.header import Arrival
 from handlers.decoding.messages import read_object
 from handlers.events import Undecodable
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handlers.decoding import Arrival, Record, decode, encode, peek
+from handlers.decoding.decoder import decode
+from handlers.decoding.encoder import Record, encode
+from handlers.decoding.header import Arrival, peek_position
 from handlers.events import Embedded, Event, Undecodable
 from state.errors import BadInput, MalformedEvent
 from tests.builders.events import KINDS, gzipped, notification, write_events
@@ -143,7 +145,7 @@ def test_arbitrary_bytes(value: bytes) -> None:
     survives(value)
     survives(value, RECORDS[0].headers)
     with suppress(MalformedEvent):
-        peek(value)
+        peek_position(value)
 
 
 @pytest.mark.parametrize("kind", ["ALTER_TABLE", "COMMIT_TXN", "OPEN_TXN"])

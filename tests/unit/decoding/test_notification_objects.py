@@ -6,7 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from handlers.decoding import Arrival, Limits, carries_transactions, decode, encode
+from handlers.decoding.decoder import carries_transactions, decode
+from handlers.decoding.encoder import encode
+from handlers.decoding.header import Arrival
+from handlers.decoding.limits import Limits
 from handlers.events import (
     Event,
     FilesWritten,

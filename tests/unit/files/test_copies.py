@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import SourceFile
-from handlers.files import AllowedRoots, Copier, CopyTask, FileSystems, copy_task
-from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX
+from handlers.files.copies import Copier, CopyTask, copy_task
+from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems
 from handlers.files.local import LocalFiles, LocalReader, LocalWriter
+from handlers.files.paths import AllowedRoots
 from state.errors import FileLost, FilesUnavailable, Refused, UnsafePath
 from tests.builders.warehouse import DELTA, Warehouse, path_of
 

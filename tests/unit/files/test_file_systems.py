@@ -8,19 +8,13 @@ import pyarrow.fs as pafs
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files import (
-    AllowedRoots,
-    Copier,
-    CopyTask,
-    FileSystems,
-    list_plain_files,
-    open_file_systems,
-    parse,
-)
 from handlers.files.arrow import HELD_BYTES_MAX, ArrowFiles
-from handlers.files.filesystems import TEMPORARY_PREFIX, FileSystem
+from handlers.files.copies import Copier, CopyTask
+from handlers.files.filesystems import TEMPORARY_PREFIX, FileSystem, FileSystems
+from handlers.files.listing import list_plain_files
 from handlers.files.local import LocalFiles
-from handlers.files.schemes import bucket_path, own_path
+from handlers.files.paths import AllowedRoots, parse
+from handlers.files.schemes import bucket_path, open_file_systems, own_path
 from state.errors import (
     ConfigError,
     FilesUnavailable,

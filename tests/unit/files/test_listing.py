@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files import list_plain_files, list_write_directories, open_file_systems
+from handlers.files.listing import list_plain_files, list_write_directories
+from handlers.files.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
 
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files import Copied, Copier, CopyPool, CopyTask
+from handlers.files.copies import Copied, Copier, CopyTask
+from handlers.files.pool import CopyPool
 from state.errors import FileLost, FilesUnavailable
 from tests.builders.warehouse import Warehouse, path_of
 
 
 if TYPE_CHECKING:
-    from handlers.files.flow import Reserve
+    from handlers.files.transfer import Reserve
 
 
 DEADLINE_S = 120.0

@@ -9,19 +9,19 @@ import pytest
 
 from handlers.files.paths import parse
 from state.errors import UnsafePath
-from streaming.table.deletions import Deletions
 from streaming.table.hours import HOUR_S
+from streaming.table.retention import Deletions
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
 
 
 if TYPE_CHECKING:
-    from streaming.table.stored import StoredTable
+    from streaming.table.metastore_table import MetastoreTable
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> StoredTable:
+def table(tmp_path: Path) -> MetastoreTable:
     return a_flat_table(tmp_path, a_layout({}))
 
 
@@ -30,7 +30,7 @@ def deletions(tmp_path: Path) -> Deletions:
     return Deletions(parse(str(tmp_path / "flat")), LocalStorage())
 
 
-def test_a_replaced_directory_goes_when_it_is_due(table: StoredTable, deletions: Deletions) -> None:
+def test_a_replaced_directory_goes_when_it_is_due(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "b-0.orc")
     table.add_hour(HOUR)
     new = an_hour_with_files(table, HOUR, "s-0.orc", version=2)
@@ -43,14 +43,14 @@ def test_a_replaced_directory_goes_when_it_is_due(table: StoredTable, deletions:
     assert Path(new.path, "s-0.orc").exists()
 
 
-def test_noting_again_changes_nothing(table: StoredTable, deletions: Deletions) -> None:
+def test_noting_again_changes_nothing(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "a.orc")
     deletions.note(old, 50, "sealed")
     deletions.note(old, 90, "again")
     assert [(note.due_s, note.reason) for note in deletions.notes()] == [(50, "sealed")]
 
 
-def test_a_directory_that_a_partition_points_to_stays(table: StoredTable, deletions: Deletions) -> None:
+def test_a_directory_that_a_partition_points_to_stays(table: MetastoreTable, deletions: Deletions) -> None:
     used = an_hour_with_files(table, HOUR, "a.orc")
     table.add_hour(HOUR)
     deletions.note(used, 0, "a mistake")
@@ -58,7 +58,9 @@ def test_a_directory_that_a_partition_points_to_stays(table: StoredTable, deleti
     assert Path(used.path, "a.orc").exists()
 
 
-def test_a_directory_above_a_partition_or_of_no_hour_stays(table: StoredTable, deletions: Deletions) -> None:
+def test_a_directory_above_a_partition_or_of_no_hour_stays(
+    table: MetastoreTable, deletions: Deletions
+) -> None:
     used = an_hour_with_files(table, HOUR, "a.orc")
     table.add_hour(HOUR)
     other = an_hour_with_files(table, HOUR + HOUR_S, "a.orc").parent
@@ -71,13 +73,15 @@ def test_a_directory_above_a_partition_or_of_no_hour_stays(table: StoredTable, d
 
 @pytest.mark.parametrize("text", ["/", "/elsewhere/v1", "{root}", "{root}x/v1"])
 def test_nothing_outside_the_table_is_noted(
-    table: StoredTable, deletions: Deletions, tmp_path: Path, text: str
+    table: MetastoreTable, deletions: Deletions, tmp_path: Path, text: str
 ) -> None:
     with pytest.raises(UnsafePath):
         deletions.note(parse(text.format(root=tmp_path / "flat")), 0, "no")
 
 
-def test_a_note_that_cannot_be_read_stays_and_harms_nothing(table: StoredTable, deletions: Deletions) -> None:
+def test_a_note_that_cannot_be_read_stays_and_harms_nothing(
+    table: MetastoreTable, deletions: Deletions
+) -> None:
     old = an_hour_with_files(table, HOUR, "a.orc")
     deletions.note(old, 0, "sealed")
     place = Path(table.read().location.path, ".tideline/deletions")
@@ -87,7 +91,7 @@ def test_a_note_that_cannot_be_read_stays_and_harms_nothing(table: StoredTable, 
     assert len(list(place.iterdir())) == 2
 
 
-def test_a_pass_that_was_cut_short_is_ended_by_the_next(table: StoredTable, deletions: Deletions) -> None:
+def test_a_pass_that_was_cut_short_is_ended_by_the_next(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "a.orc")
     deletions.note(old, 0, "sealed")
     LocalStorage().remove(str(old))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.table.nonnull import believed, counted, retained_nonnull
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 from streaming.table.storage import Found
+from streaming.table.value_counts import believed, counted, retained_nonnull
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table, an_hour_with_files

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.files.paths import parse
-from streaming.table.deletions import Deletions
 from streaming.table.hours import HOUR_S
-from streaming.table.retention import DISTANCE_MAX_S, RetentionRules, drop, expired
+from streaming.table.retention import DISTANCE_MAX_S, Deletions, RetentionRules, drop, expired
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table, an_hour_with_files

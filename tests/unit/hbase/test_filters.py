@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from handlers.hbase.filters import INTERVALS_MAX, KEYS_ONLY, columns_of, keys_matching
-from state.partitions.bound import AllOf, AnyOf, Leaf
-from state.partitions.intervals import VALUES, Interval
-from state.partitions.like import Like
+from handlers.hbase.server_filters import INTERVALS_MAX, KEYS_ONLY, columns_of, keys_matching
+from state.partitions.filters.conditions import AllOf, AnyOf, Leaf
+from state.partitions.filters.intervals import VALUES, Interval
+from state.partitions.filters.like_pattern import Like
 
 
 LEAF = Leaf(1, (Interval(b"\x01a", b"\x01b"),))

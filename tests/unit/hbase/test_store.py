@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from handlers.hbase import layout
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
-from state.partitions.index import PartitionIndex
-from state.partitions.repair import Repaired, repair
+from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.repair import Repaired, repair
 from state.store.memory import MemoryStore
 from tests.builders.fake_hbase import FakeHBase
 from tests.builders.partitions import TABLE, an_index
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from handlers.hbase.store import HBaseStore
-    from state.partitions.change import IndexChange
+    from state.partitions.index.index_change import IndexChange
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.hbase.writes import Cleared, Writes
+from handlers.hbase.redo_log import Cleared, Writes
 from state.errors import StateCorrupt
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 import pyarrow as pa
 import pytest
 
-from handlers.files import open_file_systems
+from handlers.files.schemes import open_file_systems
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
 from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.model import CustomFunction, MiningRules, RawTable

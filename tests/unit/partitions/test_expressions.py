@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from state.partitions.calls import PartitionCalls
-from state.partitions.expressions import UNKNOWN, Call, Expression, filter_of
+from state.partitions.filters.hive_expressions import UNKNOWN, Call, Expression, filter_of
+from state.partitions.index.metastore_calls import PartitionCalls
 from tests.builders.expressions import call, column, constant
 from tests.builders.partitions import DEFAULT, an_index
 

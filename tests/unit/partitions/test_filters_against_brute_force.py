@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.partitions.dialect import Dialect
-from state.partitions.lowering import lower
-from state.partitions.names import partition_name
-from state.partitions.plans import plan_of
-from state.partitions.residual import check_of
+from state.partitions.filters.conditions import check_of
+from state.partitions.filters.dialect import Dialect
+from state.partitions.index.key_ranges import lower
+from state.partitions.index.scan_plans import plan_of
+from state.partitions.keys.partition_key import partition_name
 from tests.builders.partitions import DATE, INT, NAIVE_COLUMNS, STRING, TABLE, an_index, conditions, rows_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from state.partitions.index import PartitionIndex, Prepared
+    from state.partitions.index.partition_index import PartitionIndex, Prepared
     from tests.builders.partitions import Condition, NaiveColumn
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from state.errors import BadFilter, InvalidRequest, NotFound
-from state.partitions.calls import PartitionCalls
-from state.partitions.dialect import HIVE_2, HIVE_4
+from state.partitions.filters.dialect import HIVE_2, HIVE_4
+from state.partitions.index.metastore_calls import PartitionCalls
 from tests.builders.partitions import an_index
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import BadPartitionValue, NotFound, StateCorrupt
-from state.partitions.index import PartitionIndex
+from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 from tests.builders.fake_hbase import FakeHBase
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from state.partitions.change import IndexChange
+    from state.partitions.index.index_change import IndexChange
     from state.store import Store
 
 

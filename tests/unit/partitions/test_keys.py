@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
-from state.partitions import keys
-from state.partitions.intervals import after
-from state.partitions.keys import ROW_BYTES_MAX, RowForm, table_prefix
-from state.partitions.names import partition_name
-from state.partitions.types import columns_of
+from state.partitions.filters.intervals import after
+from state.partitions.keys import partition_key
+from state.partitions.keys.column_types import columns_of
+from state.partitions.keys.partition_key import ROW_BYTES_MAX, RowForm, partition_name, table_prefix
 from tests.builders.partitions import NAIVE_COLUMNS
 
 
@@ -26,9 +25,12 @@ def test_a_key_is_the_tables_name_the_fields_the_partitions_name_and_where_each_
     name = b"ds=2020-01-01/hr=5\x00".hex()
     starts = "0024" + "0018" + "0013" + "02"
     assert key.hex() == "0164656661756c7400" + "016576656e747300" + fields + name + starts
-    assert keys.name(key) == b"ds=2020-01-01/hr=5"
-    assert [keys.field(key, 0).hex(), keys.field(key, 1).hex()] == ["01323032302d30312d303100", "0180000005"]
-    assert keys.row_of(key) == FORM.row(["2020-01-01", "5"])
+    assert partition_key.name(key) == b"ds=2020-01-01/hr=5"
+    assert [partition_key.field(key, 0).hex(), partition_key.field(key, 1).hex()] == [
+        "01323032302d30312d303100",
+        "0180000005",
+    ]
+    assert partition_key.row_of(key) == FORM.row(["2020-01-01", "5"])
 
 
 @given(st.lists(ROWS, min_size=2, max_size=30), st.binary(max_size=20))
@@ -40,9 +42,9 @@ def test_order_of_keys_is_order_of_fields_then_names_and_every_field_is_found_fr
     by_fields = sorted(made, key=lambda key: (WIDE.fields(made[key]), WIDE.name(made[key]).encode()))
     assert sorted(made) == by_fields
     for key, values in made.items():
-        assert [keys.field(key, at) for at in range(4)] == WIDE.fields(values)
-        assert keys.name(key).decode() == WIDE.name(values)
-        assert prefix + keys.row_of(key) == key
+        assert [partition_key.field(key, at) for at in range(4)] == WIDE.fields(values)
+        assert partition_key.name(key).decode() == WIDE.name(values)
+        assert prefix + partition_key.row_of(key) == key
         for count in range(1, 5):
             start = prefix + b"".join(WIDE.fields(values)[:count])
             assert start <= key < after(start)
@@ -51,7 +53,7 @@ def test_order_of_keys_is_order_of_fields_then_names_and_every_field_is_found_fr
 def test_two_partitions_of_one_typed_value_have_two_keys_with_equal_fields() -> None:
     one, other = FORM.row(["a", "5"]), FORM.row(["a", "05"])
     assert one != other
-    assert keys.field(one, 1) == keys.field(other, 1)
+    assert partition_key.field(one, 1) == partition_key.field(other, 1)
 
 
 def test_a_partition_with_another_number_of_values_is_refused() -> None:
@@ -74,11 +76,11 @@ def test_a_table_has_one_column_at_least_and_not_too_many() -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_are_a_key_or_refused_with_a_name(data: bytes, columns: int) -> None:
     try:
-        key = keys.checked(data, columns)
+        key = partition_key.checked(data, columns)
     except StateCorrupt:
         return
-    assert keys.name(key) in key
-    assert keys.row_of(key) in key
+    assert partition_key.name(key) in key
+    assert partition_key.row_of(key) in key
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from state.errors import BadFilter, LimitExceeded
-from state.partitions.dialect import (
+from state.partitions.filters.dialect import (
     CONDITIONS_MAX,
     DEPTH_MAX,
     FILTER_CHARS_MAX,
@@ -19,9 +19,9 @@ from state.partitions.dialect import (
     Generation,
     LikeDialect,
 )
-from state.partitions.like import like
-from state.partitions.parsing import parse
-from state.partitions.tree import And, Comparison, Literal, Membership, Operator, Or
+from state.partitions.filters.like_pattern import like
+from state.partitions.filters.parser import parse
+from state.partitions.filters.syntax_tree import And, Comparison, Literal, Membership, Operator, Or
 from tests.builders.partitions import TABLE, an_index, like_sql
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.partitions.dialect import HIVE_4
-from state.partitions.intervals import Interval, check, contains, meet_all, union
-from state.partitions.lowering import RANGES_MAX, choose
-from state.partitions.plans import (
+from state.partitions.filters.dialect import HIVE_4
+from state.partitions.filters.intervals import Interval, check, contains, meet_all, union
+from state.partitions.index.key_ranges import RANGES_MAX, choose
+from state.partitions.index.scan_plans import (
     BOXES_MAX,
     EVERYTHING,
     NOWHERE,
@@ -25,7 +25,7 @@ from tests.builders.partitions import TABLE, an_index
 
 
 if TYPE_CHECKING:
-    from state.partitions.intervals import Intervals
+    from state.partitions.filters.intervals import Intervals
 
 
 NUMBERS = range(40)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.partitions import records
-from state.partitions.repair import Repaired, repair
+from state.partitions.index import records
+from state.partitions.index.repair import Repaired, repair
 from state.store.memory import MemoryStore
 from tests.builders.partitions import TABLE, an_index
 

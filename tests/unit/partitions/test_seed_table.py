@@ -10,7 +10,7 @@ from tests.builders.partitions import TABLE, an_index
 
 
 if TYPE_CHECKING:
-    from state.partitions.index import PartitionIndex, Prepared
+    from state.partitions.index.partition_index import PartitionIndex, Prepared
 
 
 ONE, TWO, NULLS_END, VALUES_END = "018000000a", "0180000014", "01", "02"

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import StateCorrupt
-from state.partitions.sortable import Instant, Order, Unconvertible, Value, decode, encode
-from state.partitions.types import ColumnType, Kind
-from state.partitions.values import DEFAULT_PARTITION, field_of, read
+from state.partitions.keys.binary_sortable import Instant, Order, Unconvertible, Value, decode, encode
+from state.partitions.keys.column_types import ColumnType, Kind
+from state.partitions.keys.values import DEFAULT_PARTITION, field_of, read
 
 
 GOLDEN = [

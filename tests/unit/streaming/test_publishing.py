@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from state.columns.types import ColumnType
-from streaming.batch.promotion import begin, pending
 from streaming.batch.publishing import Publisher
 from streaming.batch.records import HourCounts, Move, StagedBatch
+from streaming.batch.schema_evolution import begin_promotion
 from streaming.batch.watermark import Watermark
-from streaming.table.fill_rates import counts_of
-from streaming.table.held import HeldTable
-from streaming.table.parameters import LAYOUT_VERSION, SEALED
-from streaming.table.stream_parameters import HARDENED, TOUCHED, VALUES
+from streaming.table.parameters import HARDENED, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
+from streaming.table.partition_cache import CachedTable
+from streaming.table.value_counts import counts_of
+from streaming.upkeep.promotion import pending
 from streaming.upkeep.sealing import due, outgrown
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
@@ -25,14 +25,14 @@ LAYOUT = a_layout({"n": ColumnType.INT})
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> HeldTable:
-    held = HeldTable(a_flat_table(tmp_path / "table", LAYOUT))
+def table(tmp_path: Path) -> CachedTable:
+    held = CachedTable(a_flat_table(tmp_path / "table", LAYOUT))
     held.read()
     return held
 
 
 @pytest.fixture
-def publisher(table: HeldTable) -> Publisher:
+def publisher(table: CachedTable) -> Publisher:
     return Publisher(table, LocalStorage(), "q")
 
 
@@ -51,7 +51,7 @@ def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, i
 
 
 def test_a_batch_is_published_once_however_often_it_is_carried_on_with(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_a_batch_is_published_once_however_often_it_is_carried_on_with(
 
 
 def test_a_batch_cut_off_between_moves_is_carried_on_with(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
     LocalStorage().move(staged.moves[0].source, staged.moves[0].target)
@@ -77,7 +77,7 @@ def test_a_batch_cut_off_between_moves_is_carried_on_with(
 
 
 def test_an_hour_that_comes_back_does_not_find_the_files_of_its_former_life(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     table.drop_hours([HOUR])
@@ -85,7 +85,7 @@ def test_an_hour_that_comes_back_does_not_find_the_files_of_its_former_life(
 
 
 def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     end = HOUR + HOUR_S
@@ -99,7 +99,7 @@ def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
 
 
 def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_again(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.alter(table.read(), parameters={HARDENED: "9"})
@@ -112,7 +112,7 @@ def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_
 
 
 def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     from state.columns.evolution import Change, ChangeKind, Evolution
 
@@ -120,17 +120,17 @@ def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
     state = table.read()
     assert pending(state, table.partitions()) == []
     harden = Change(ChangeKind.HARDEN, "misfits", index=1, type=ColumnType.STRING)
-    state = begin(table, state, Evolution(state.layout, (harden,)))
+    state = begin_promotion(table, state, Evolution(state.layout, (harden,)))
     publisher.publish(a_batch(publisher, tmp_path, 1, {HOUR + HOUR_S: 3}))
     assert [each.hour for each in pending(state, table.partitions())] == [HOUR]
-    assert begin(table, state, Evolution(state.layout, (harden,))) == state
+    assert begin_promotion(table, state, Evolution(state.layout, (harden,))) == state
 
 
 def test_partitions_are_forgotten_when_somebody_else_changed_the_table(
-    publisher: Publisher, table: HeldTable, tmp_path: Path
+    publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
-    other = HeldTable(table._inner)
+    other = CachedTable(table._inner)
     other.set_hour_parameters(HOUR, {SEALED: "true"})
     assert table.partitions()[0].parameters.get(SEALED) is None
     state = other.read()

@@ -1,0 +1,93 @@
+"""Comparing a table of the partition index with the partitions that the source has now: names, values and every field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from handlers.catalog.following.loader import PIECE
+from handlers.catalog.index.payloads import settled
+from handlers.structs.struct import Struct
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from handlers.catalog.index.partition_follower import PartitionFollower
+    from handlers.metastore import Metastore
+    from handlers.structs import Partition
+
+
+SHOWN_MAX: Final = 100
+"""Differences of each kind that are named; the rest is counted."""
+
+
+@dataclass(slots=True)
+class PartitionComparison:
+    """What a check found; where ``moving``, the source changed meanwhile and differences may only be that."""
+
+    compared: int = 0
+    missing_count: int = 0
+    """In the source, not in the index."""
+    surplus_count: int = 0
+    """In the index, not in the source."""
+    differing_count: int = 0
+    missing: list[str] = field(default_factory=list)
+    surplus: list[str] = field(default_factory=list)
+    differing: dict[str, list[str]] = field(default_factory=dict)
+    """Name to the fields that differ, such as ``sd.location``."""
+    source_event_id: int = 0
+    moving: bool = False
+
+    @property
+    def drift(self) -> int:
+        """How many partitions differ."""
+        return self.missing_count + self.surplus_count + self.differing_count
+
+
+def compare_partitions(
+    source: Metastore, follower: PartitionFollower, name: str, event_id: int
+) -> PartitionComparison:
+    """Compare a table of the index, which reflects ``event_id``, with the source. Raises NotFound, Transient.
+
+    Names are held in memory, partitions a few hundred at a time.
+    """
+    found = PartitionComparison()
+    db, _, table = name.partition(".")
+    there = source.partition_names(db, table)
+    here = set(follower.index.names(follower.index.prepare(name, "")))
+    missing, surplus = [one for one in there if one not in here], sorted(here.difference(there))
+    found.missing_count, found.surplus_count = len(missing), len(surplus)
+    found.missing, found.surplus = missing[:SHOWN_MAX], surplus[:SHOWN_MAX]
+    both = [one for one in there if one in here]
+    for start in range(0, len(both), PIECE):
+        partitions = source.get_partitions(db, table, both[start : start + PIECE])
+        _compare_piece(partitions, follower, name, found)
+    found.source_event_id = source.current_event_id()
+    found.moving = found.source_event_id != event_id
+    return found
+
+
+def _compare_piece(
+    partitions: list[Partition], follower: PartitionFollower, name: str, found: PartitionComparison
+) -> None:
+    indexed = follower.index.get_each(name, [partition.values for partition in partitions])
+    for partition, known in zip(partitions, indexed, strict=True):
+        found.compared += 1
+        there = dict(_fields(settled(partition)))
+        here = {} if known is None else dict(_fields(follower.whole(name, known)))
+        fields = sorted(one for one in there.keys() | here.keys() if there.get(one) != here.get(one))
+        if fields:
+            found.differing_count += 1
+            if len(found.differing) < SHOWN_MAX:
+                found.differing[known.name if known else str(partition.values)] = fields
+
+
+def _fields(value: Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) of every field that is set."""
+    fields: Mapping[str, Any] = value.set_fields()
+    for name, one in fields.items():
+        if isinstance(one, Struct):
+            yield from _fields(one, f"{prefix}{name}.")
+        else:
+            yield prefix + name, one

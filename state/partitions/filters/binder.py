@@ -1,0 +1,247 @@
+"""Binding a filter to a table's partition columns, by the metastore's rules of which constant a column may be compared with.
+
+============================ ======================================== ==============================================
+column                       generation 2                             generation 4
+============================ ======================================== ==============================================
+string                       text, date (as its text)                 text, date, timestamp (as their texts)
+varchar, char                none                                     as string
+tinyint, smallint, int, …    integer                                  integer
+date                         date, text that is one                   date, text that is one
+timestamp                    none                                     timestamp, date, text that is one of them
+others                       none                                     none
+============================ ======================================== ==============================================
+
+With ``all_types`` every other type takes its text in quotes. In generation 4 a text equal to the default partition's name
+may be compared for (in)equality with any column, and then means NULL: that is how Hive sends IS NULL and IS NOT NULL.
+
+Comparisons never hold for NULL in typed columns (``!=`` included), nor for texts that are no value of the type.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from state.errors import BadFilter
+from state.partitions.filters.conditions import Bound, Leaf, all_of, any_of
+from state.partitions.filters.dialect import Dialect, Generation
+from state.partitions.filters.intervals import (
+    NOT_NULL,
+    NOTHING,
+    NULLS,
+    Intervals,
+    after,
+    between,
+    meet_all,
+    point,
+    union,
+)
+from state.partitions.filters.like_pattern import like
+from state.partitions.filters.syntax_tree import (
+    FLIPPED,
+    And,
+    Column,
+    Comparison,
+    Literal,
+    Membership,
+    Node,
+    Operator,
+    Or,
+)
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escaped
+from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, Kind, PartitionColumn
+from state.partitions.keys.values import DEFAULT_PARTITION, instant_of, typed
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+ONLY_STRINGS: Final = "Filtering is supported only on partition keys of type string"
+"""How Hive words a constant that does not fit its column."""
+_LENIENT_DATE: Final = re.compile(r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})")
+_WIDE_DECIMAL: Final = ColumnType(Kind.DECIMAL, 120, 60)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+Edges = tuple[bytes, bytes]
+"""Where a constant's field begins and where what is larger begins; the same where no field equals it."""
+
+
+def bind(
+    node: Node,
+    columns: Sequence[PartitionColumn],
+    dialect: Dialect,
+    default_partition: str = DEFAULT_PARTITION,
+) -> Bound:
+    """Return a filter in terms of a table's columns; raise BadFilter for what they do not allow."""
+    return _Binder(columns, dialect, default_partition).node(node)
+
+
+class _Binder:
+    """The columns of one table, by name."""
+
+    def __init__(self, columns: Sequence[PartitionColumn], dialect: Dialect, default_partition: str) -> None:
+        self._columns = columns
+        self._numbers = {column.name: number for number, column in enumerate(columns)}
+        self._dialect = dialect
+        self._default = default_partition
+        self._least = [_least(column.type) for column in columns]
+        self._readers = [_reader(column.type, dialect) for column in columns]
+
+    def node(self, node: Node) -> Bound:
+        match node:
+            case And(children):
+                return all_of([self.node(child) for child in children])
+            case Or(children):
+                return any_of([self.node(child) for child in children])
+            case Comparison():
+                return self._comparison(node)
+            case Membership():
+                return self._membership(node)
+
+    def _comparison(self, node: Comparison) -> Leaf:
+        number = self._number(node.column)
+        if node.operator is Operator.LIKE:
+            return self._like(number, node)
+        operator = FLIPPED[node.operator] if node.reversed else node.operator
+        return Leaf(number, self._intervals(number, operator, node.literal))
+
+    def _membership(self, node: Membership) -> Leaf:
+        number = self._number(node.column)
+        operator = Operator.NOT_EQUAL if node.negated else Operator.EQUAL
+        sets = [self._intervals(number, operator, literal) for literal in node.literals]
+        return Leaf(number, meet_all(sets) if node.negated else union(sets))
+
+    def _number(self, column: Column) -> int:
+        number = self._numbers.get(column.name.lower())
+        if number is None:
+            raise BadFilter(
+                f"Specified key <{column.name}> is not a partitioning key for the table", position=column.at
+            )
+        return number
+
+    def _intervals(self, number: int, operator: Operator, literal: Literal) -> Intervals:
+        type_ = self._columns[number].type
+        if self._means_null(type_, operator, literal):
+            return NULLS if operator is Operator.EQUAL else NOT_NULL
+        below, above = self._edges(number, literal)
+        match operator:
+            case Operator.EQUAL:
+                found = point(below) if below < above else NOTHING
+            case Operator.NOT_EQUAL:
+                found = between(VALUE, below) + between(above, UNCONVERTIBLE)
+            case Operator.LESS:
+                found = between(VALUE, below)
+            case Operator.LESS_OR_EQUAL:
+                found = between(VALUE, above)
+            case Operator.GREATER:
+                found = between(above, UNCONVERTIBLE)
+            case _:
+                found = between(below, UNCONVERTIBLE)
+        return found
+
+    def _means_null(self, type_: ColumnType, operator: Operator, literal: Literal) -> bool:
+        if literal.value != self._default or self._dialect.generation is not Generation.HIVE_4:
+            return False
+        return operator in {Operator.EQUAL, Operator.NOT_EQUAL} and not type_.is_text
+
+    def _edges(self, number: int, literal: Literal) -> Edges:
+        """Return where a constant stands among the column's fields."""
+        type_ = self._columns[number].type
+        value = self._readers[number](literal.value)
+        if value is None:
+            raise self._unfit(number, literal)
+        least = self._least[number]
+        if least and isinstance(value, int) and not least <= value < -least:
+            edge = VALUE if value < least else UNCONVERTIBLE
+            return edge, edge
+        field = encode(type_.kind, value)
+        return field, after(field)
+
+    def _like(self, number: int, node: Comparison) -> Leaf:
+        if node.reversed:
+            raise BadFilter(
+                f"Value should be on the RHS for LIKE operator : Key <{node.column.name}>",
+                position=node.literal.at,
+            )
+        column = self._columns[number]
+        text = self._readers[number](node.literal.value) if column.type.is_text else None
+        if not isinstance(text, str):
+            raise self._unfit(number, node.literal)
+        pattern = like(text, self._dialect.like)
+        if pattern.is_equality:
+            return Leaf(number, point(encode(column.type.kind, pattern.prefix)))
+        start = VALUE + escaped(pattern.prefix.encode(errors="surrogatepass"))
+        return Leaf(number, between(start, after(start)), None if pattern.is_prefix else pattern)
+
+    def _unfit(self, number: int, literal: Literal) -> BadFilter:
+        column = self._columns[number]
+        return BadFilter(
+            f"{ONLY_STRINGS}, or of a type that the constant fits",
+            position=literal.at,
+            column=column.name,
+            type=column.declared,
+            constant=str(literal.value)[:80],
+        )
+
+
+def _least(type_: ColumnType) -> int:
+    """Return the smallest integer of an integral type, 0 for others."""
+    return -(1 << (8 * INTEGER_BYTES[type_.kind] - 1)) if type_.is_integer else 0
+
+
+def _reader(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
+    """Return what turns a constant into a value of the type, None where the metastore would not compare the two."""
+    kind, wide = type_.kind, dialect.all_types or dialect.generation is Generation.HIVE_4
+    if kind is Kind.STRING or (wide and kind in {Kind.VARCHAR, Kind.CHAR}):
+        return lambda constant: _as_text(kind, constant)
+    if type_.is_integer:
+        return lambda constant: constant if isinstance(constant, int) else None
+    if kind is Kind.DATE:
+        return _as_date
+    if kind is Kind.TIMESTAMP and wide:
+        return _as_instant
+    if not dialect.all_types or kind is Kind.OTHER:
+        return lambda _: None
+    return lambda constant: _as_any(type_, constant)
+
+
+def _as_text(kind: Kind, constant: Value) -> str | None:
+    if isinstance(constant, str):
+        return constant.rstrip(" ") if kind is Kind.CHAR else constant
+    if isinstance(constant, dt.date):
+        return constant.isoformat()
+    if isinstance(constant, Instant):
+        text = (_EPOCH + dt.timedelta(seconds=constant.seconds)).strftime("%Y-%m-%d %H:%M:%S")
+        return text if not constant.nanos else f"{text}.{constant.nanos:09}".rstrip("0")
+    return None
+
+
+def _as_date(constant: Value) -> dt.date | None:
+    if isinstance(constant, dt.date):
+        return constant
+    form = _LENIENT_DATE.fullmatch(constant) if isinstance(constant, str) else None
+    if form is None:
+        return None
+    try:
+        return dt.date(int(form[1]), int(form[2]), int(form[3]))
+    except ValueError:
+        return None
+
+
+def _as_instant(constant: Value) -> Instant | None:
+    if isinstance(constant, Instant):
+        return constant
+    day = _as_date(constant)
+    if day is not None:
+        return Instant((day.toordinal() - _EPOCH.toordinal()) * 86_400, 0)
+    return instant_of(constant) if isinstance(constant, str) else None
+
+
+def _as_any(type_: ColumnType, constant: Value) -> Value:
+    if isinstance(constant, int) and type_.kind in {Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE}:
+        return Decimal(constant) if type_.kind is Kind.DECIMAL else float(constant)
+    if not isinstance(constant, str):
+        return None
+    return typed(_WIDE_DECIMAL if type_.kind is Kind.DECIMAL else type_, constant)

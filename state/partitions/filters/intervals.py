@@ -1,0 +1,108 @@
+"""Sets of field values as sorted, disjoint intervals of bytes.
+
+An interval knows whether it is one value (``is_point``), because only behind a single value may the next column's bytes
+follow. That cannot be told from its bounds: ``p > 255 and p <= 511`` has the bounds of one value, and is 256 of them. So two
+points side by side stay two.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from state.partitions.keys.binary_sortable import END, NULL, UNCONVERTIBLE, VALUE
+from state.store import prefix_end
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Interval(NamedTuple):
+    """Fields with ``lo <= field < hi``."""
+
+    lo: bytes
+    hi: bytes
+    is_point: bool = False
+
+
+Intervals = tuple[Interval, ...]
+NOTHING: Final[Intervals] = ()
+VALUES: Final[Intervals] = (Interval(VALUE, UNCONVERTIBLE),)
+"""Everything that is a value of the column's type."""
+NULLS: Final[Intervals] = (Interval(NULL, VALUE, is_point=True),)
+NOT_NULL: Final[Intervals] = (Interval(VALUE, END),)
+"""Values and texts that are none."""
+
+
+def after(prefix: bytes) -> bytes:
+    """Return the first bytes behind everything that begins with ``prefix``; carries, unlike "add one to the last byte"."""
+    if prefix[-1] != 0xFF:
+        return prefix[:-1] + bytes((prefix[-1] + 1,))
+    end = prefix_end(prefix)
+    assert end is not None, "markers are below ff"
+    return end
+
+
+def point(field: bytes) -> Intervals:
+    """Return the set of one value."""
+    return (Interval(field, after(field), is_point=True),)
+
+
+def between(lo: bytes, hi: bytes) -> Intervals:
+    """Return the fields of [lo, hi), none where that is empty."""
+    return (Interval(lo, hi),) if lo < hi else NOTHING
+
+
+def union(sets: Iterable[Intervals]) -> Intervals:
+    """Return what is in one of the sets at least; costs a sort."""
+    pieces = sorted(piece for intervals in sets for piece in intervals)
+    merged: list[Interval] = []
+    for piece in pieces:
+        last = merged[-1] if merged else None
+        if last is None or last.hi < piece.lo or (last.hi == piece.lo and (last.is_point or piece.is_point)):
+            merged.append(piece)
+        elif last[:2] != piece[:2]:
+            merged[-1] = Interval(last.lo, max(last.hi, piece.hi))
+        elif last.is_point != piece.is_point:
+            merged[-1] = Interval(last.lo, last.hi)
+    return tuple(merged)
+
+
+def meet(one: Intervals, other: Intervals) -> Intervals:
+    """Return what is in both sets, in one pass over them."""
+    met, i, j = [], 0, 0
+    while i < len(one) and j < len(other):
+        a, b = one[i], other[j]
+        lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
+        if lo < hi:
+            met.append(Interval(lo, hi, a.is_point or b.is_point))
+        if a.hi <= b.hi:
+            i += 1
+        else:
+            j += 1
+    return tuple(met)
+
+
+def meet_all(sets: Sequence[Intervals]) -> Intervals:
+    """Return what is in all of the sets; halves meet first, so a thousand sets cost no square."""
+    assert sets
+    level = list(sets)
+    while len(level) > 1:
+        pairs = [meet(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0]
+
+
+def contains(lows: Sequence[bytes], highs: Sequence[bytes], field: bytes) -> bool:
+    """Whether a field is in the set with these bounds."""
+    at = bisect_right(lows, field) - 1
+    return at >= 0 and field < highs[at]
+
+
+def check(intervals: Intervals) -> None:
+    """Assert that intervals are what this module makes."""
+    assert all(interval.lo < interval.hi for interval in intervals), intervals
+    for before, behind in itertools.pairwise(intervals):
+        assert before.hi <= behind.lo, (before, behind)

@@ -1,0 +1,118 @@
+"""How a filter is answered, for people and for logs: the way, the ranges, what is checked on each key, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from state.errors import StateCorrupt
+from state.partitions.filters.conditions import AllOf, Bound, Leaf
+from state.partitions.keys.binary_sortable import END, UNCONVERTIBLE, VALUE, decode
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.partitions.filters.intervals import Interval
+    from state.partitions.index.key_ranges import Access
+    from state.partitions.keys.column_types import PartitionColumn
+
+
+_SHOWN_MAX: Final = 8
+_POINT_SHARE, _CLOSED_SHARE, _OPEN_SHARE = 0.01, 0.1, 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A plan in words and figures. ``ranges`` are hexadecimal (start, end), an empty end being the end of the table."""
+
+    table: str
+    way: str
+    ranges: tuple[tuple[str, str], ...]
+    residual: str
+    """What every key in the ranges is checked against; empty where the ranges say it all."""
+    capped: bool
+    estimated_rows: int
+    """A guess from the shape of the filter and the size of the table, for comparison."""
+    scanned_rows: int
+    matched_rows: int
+
+    def text(self) -> str:
+        """Return it as lines for people."""
+        shown = [f"  [{start or '-'}, {end or '-'})" for start, end in self.ranges[:_SHOWN_MAX]]
+        more = len(self.ranges) - len(shown)
+        return "\n".join(
+            [
+                f"table     {self.table}",
+                f"read      {self.way}{', ranges joined (too many)' if self.capped else ''}",
+                f"ranges    {len(self.ranges)}",
+                *shown,
+                *([f"  … {more} more"] if more else []),
+                f"residual  {self.residual or 'none: every key in the ranges matches'}",
+                f"rows      estimated {self.estimated_rows}, scanned {self.scanned_rows}, matched {self.matched_rows}",
+            ]
+        )
+
+
+def way_of(access: Access, columns: Sequence[PartitionColumn]) -> str:
+    """Return in words how a plan is read."""
+    if not access.ranges:
+        return "nothing: the filter can never be true"
+    if access.whole_keys:
+        return "gets of whole keys"
+    if access.column is not None:
+        return f"postings of {columns[access.column].name}"
+    return "whole table" if access.ranges[0] == (b"", None) else "key ranges"
+
+
+def residual_of(bound: Bound, columns: Sequence[PartitionColumn]) -> str:
+    """Return a bound filter in words."""
+    if isinstance(bound, Leaf):
+        return _leaf(bound, columns[bound.column])
+    joint = " and " if isinstance(bound, AllOf) else " or "
+    return "(" + joint.join(residual_of(child, columns) for child in bound.children) + ")"
+
+
+def selectivity(bound: Bound | None) -> float:
+    """Guess which share of a table a filter matches: shares of shapes, multiplied under AND and added under OR."""
+    if bound is None:
+        return 1.0
+    if isinstance(bound, Leaf):
+        return min(1.0, sum(_share(interval) for interval in bound.intervals))
+    if isinstance(bound, AllOf):
+        share = 1.0
+        for child in bound.children:
+            share *= selectivity(child)
+        return share
+    return min(1.0, sum(selectivity(child) for child in bound.children))
+
+
+def _share(interval: Interval) -> float:
+    if interval.is_point:
+        return _POINT_SHARE
+    is_open = interval.lo <= VALUE or interval.hi >= UNCONVERTIBLE
+    return _OPEN_SHARE if is_open else _CLOSED_SHARE
+
+
+def _leaf(leaf: Leaf, column: PartitionColumn) -> str:
+    shown = [_interval(interval, column) for interval in leaf.intervals[:_SHOWN_MAX]]
+    more = len(leaf.intervals) - len(shown)
+    text = f"{column.name} in {{{', '.join(shown)}{f', … {more} more' if more else ''}}}"
+    return f"({text} and like)" if leaf.like else text
+
+
+def _interval(interval: Interval, column: PartitionColumn) -> str:
+    if interval.is_point:
+        return _edge(interval.lo, column)
+    return f"[{_edge(interval.lo, column)}, {_edge(interval.hi, column)})"
+
+
+def _edge(edge: bytes, column: PartitionColumn) -> str:
+    """Return a bound as its value where it is one, else as its bytes."""
+    if edge in {VALUE, UNCONVERTIBLE, END}:
+        return "-"
+    try:
+        value = decode(column.type, edge)
+    except StateCorrupt:
+        return f"0x{edge.hex()}"
+    return "null" if value is None else repr(value) if isinstance(value, str) else str(value)

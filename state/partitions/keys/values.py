@@ -1,0 +1,139 @@
+"""From the text of a partition value to its typed value and to its field, strictly.
+
+The metastore keeps partition values as text. Hive's own conversion is lossy (``abc`` becomes NULL as an int, 300 becomes 44
+as a tinyint, every text is a true boolean, 2020-02-30 becomes March), so that a scan over typed keys would answer with
+partitions that the filter does not mean. Here a text either is a value of its type or is ``Unconvertible``: it keeps its
+place in the index, and no comparison but with the text itself finds it.
+
+The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is the text that it is: the
+metastore compares it so, and ``c < 'b'`` includes it (reference: typing rules of 2.3.10).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import struct
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from state.partitions.keys.binary_sortable import Instant, Unconvertible, Value, encode
+from state.partitions.keys.column_types import INTEGER_BYTES, TEXT_KINDS, ColumnType, Kind
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+"""Where Hive puts rows whose partition column is NULL; a metastore may be configured with another name."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[eE][+-]?[0-9]{1,3})?")
+_FLOAT: Final = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?")
+_FLOAT_WORDS: Final = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2}) ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
+)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def read(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
+    """Return the value that a partition's text stands for: None for NULL, ``Unconvertible`` where it is none."""
+    if type_.is_text:
+        return _text(type_, text)
+    if text == default_partition:
+        return None
+    value = typed(type_, text)
+    return Unconvertible(text) if value is None else value
+
+
+@lru_cache(maxsize=1 << 16)
+def field_of(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> bytes:
+    """Return the field of a partition value; remembered, because few values make up many partitions."""
+    return encode(type_.kind, read(type_, text, default_partition))
+
+
+def typed(type_: ColumnType, text: str) -> Value:
+    """Return the value of a text, None where it is none of this type."""
+    return _READERS[type_.kind](type_, text)
+
+
+def date_of(text: str) -> dt.date | None:
+    """Read ``yyyy-MM-dd``; None where it is no day of the calendar."""
+    form = _DATE.fullmatch(text)
+    if form is None:
+        return None
+    try:
+        return dt.date(int(form[1]), int(form[2]), int(form[3]))
+    except ValueError:
+        return None
+
+
+def instant_of(text: str) -> Instant | None:
+    """Read ``yyyy-MM-dd HH:mm:ss[.fraction]`` as UTC; None where it is no time of the calendar."""
+    form = _TIMESTAMP.fullmatch(text)
+    if form is None:
+        return None
+    try:
+        moment = dt.datetime(*(int(part) for part in form.groups()[:6]), tzinfo=dt.UTC)  # type: ignore[misc,arg-type]  # six numbers
+    except ValueError:
+        return None
+    passed = moment - _EPOCH
+    return Instant(passed.days * 86_400 + passed.seconds, int((form[7] or "0").ljust(9, "0")))
+
+
+def _integer(type_: ColumnType, text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    value, size = int(text), INTEGER_BYTES[type_.kind]
+    return value if -(1 << (8 * size - 1)) <= value < 1 << (8 * size - 1) else None
+
+
+def _decimal(type_: ColumnType, text: str) -> Decimal | None:
+    """Read a decimal that fits without being rounded."""
+    if not _DECIMAL.fullmatch(text):
+        return None
+    value = Decimal(text)
+    if not value:
+        return Decimal(0)
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int), text
+    significant = "".join(map(str, digits)).lstrip("0")
+    behind = -(exponent + len(significant) - len(significant.rstrip("0")))
+    before = len(significant) + exponent
+    return value if behind <= type_.scale and before <= type_.precision - type_.scale else None
+
+
+def _float(type_: ColumnType, text: str) -> float | None:
+    if text in _FLOAT_WORDS:
+        return float(_FLOAT_WORDS[text])
+    if not _FLOAT.fullmatch(text):
+        return None
+    value = float(text)
+    if type_.kind is Kind.DOUBLE:
+        return value
+    try:
+        single: float = struct.unpack(">f", struct.pack(">f", value))[0]
+    except OverflowError:
+        return None
+    return single
+
+
+def _text(type_: ColumnType, text: str) -> str:
+    return text.rstrip(" ") if type_.kind is Kind.CHAR else text
+
+
+_READERS: Final[dict[Kind, Callable[[ColumnType, str], Value]]] = {
+    **dict.fromkeys(INTEGER_BYTES, _integer),
+    **dict.fromkeys(TEXT_KINDS, _text),
+    Kind.BOOLEAN: lambda _, text: {"true": True, "false": False}.get(text.lower()),
+    Kind.DATE: lambda _, text: date_of(text),
+    Kind.TIMESTAMP: lambda _, text: instant_of(text),
+    Kind.DECIMAL: _decimal,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _float,
+    Kind.BINARY: lambda _, text: text.encode(errors="surrogatepass"),
+}

@@ -1,0 +1,121 @@
+"""What a batch's rows held, without a second pass over them.
+
+How many values each column took, and between which integers, stands in the footers of the files that were just written. What
+did *not* fit shows as rows in ``_rescued``; only those are looked at, a sample of them on the driver. Both together are the
+observations from which the next batch's columns and types follow.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from state.columns.observations import UNSEEN, KeySeen, Observations
+from state.columns.sniffing import sniff
+from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers
+from streaming.table.value_counts import added
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from state.columns.paths import KeyPath
+    from state.columns.rules import FlatRules
+    from state.columns.slots import Layout, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """What one file's footer tells, slot by slot."""
+
+    rows: int
+    nonnull: tuple[int, ...]
+    bounds: Mapping[int, tuple[int, int]]
+    """Least and greatest value of integer columns that have any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """A look at the rows in ``_rescued`` of an hour: how many there are, and the texts of a sample."""
+
+    rows: int
+    texts: tuple[str, ...]
+
+
+def folded(files: Iterable[FileCounts]) -> FileCounts:
+    """Return the counts of several files together."""
+    rows, nonnull, bounds = 0, (), {}  # type: int, tuple[int, ...], dict[int, tuple[int, int]]
+    for each in files:
+        rows += each.rows
+        nonnull = added(nonnull, each.nonnull)
+        for slot, (least, most) in each.bounds.items():
+            known = bounds.get(slot, (least, most))
+            bounds[slot] = (min(least, known[0]), max(most, known[1]))
+    return FileCounts(rows, nonnull, bounds)
+
+
+def observed(layout: Layout, counts: FileCounts, misfits: Misfits, rules: FlatRules) -> Observations:
+    """Return what an hour's part of a batch held, for the keys that have a column."""
+    lost = missed(layout, misfits, rules)
+    keys = {}
+    for slot in layout.live:
+        assert slot.key is not None, slot
+        nonnull = counts.nonnull[slot.index] if slot.index < len(counts.nonnull) else 0
+        evidence = _evidence(slot, nonnull, counts.bounds.get(slot.index))
+        missing = lost.get(slot.key, UNSEEN)
+        room = max(0, counts.rows - nonnull)
+        keys[slot.key] = KeySeen(
+            counts.rows, nonnull, min(missing.misfits, room), evidence.join(missing.evidence)
+        )
+    malformed = sniff(misfits.texts, rules, ()).malformed
+    return Observations(counts.rows, min(malformed, counts.rows), keys)
+
+
+def missed(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeySeen]:
+    """Return the values that did not fit, by key: how many (scaled up from the sample) and of what kinds."""
+    slots = {
+        slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
+    }
+    found: dict[KeyPath, tuple[int, Evidence]] = defaultdict(lambda: (0, NOTHING))
+    for text in misfits.texts:
+        for key, seen in sniff([text], rules, slots).keys.items():
+            if not _fits(slots[key], seen.evidence):
+                count, evidence = found[key]
+                found[key] = (count + 1, evidence.join(seen.evidence))
+    scale = misfits.rows / max(1, len(misfits.texts))
+    return {key: KeySeen(0, 0, round(count * scale), evidence) for key, (count, evidence) in found.items()}
+
+
+def sampled(
+    texts: Mapping[int, Sequence[str]], rules: FlatRules, keys: Collection[KeyPath]
+) -> dict[int, Observations]:
+    """Return what a sample held of ``keys``, by hour; a key that no text held is noted as not seen.
+
+    The rows themselves are not counted: they come again in the batch.
+    """
+    hours = {}
+    for hour, sample in texts.items():
+        found = sniff(sample, rules, keys)
+        unseen = {key: KeySeen(len(sample)) for key in keys}
+        hours[hour] = Observations(keys={**unseen, **found.keys})
+    return hours
+
+
+def _evidence(slot: Slot, nonnull: int, bounds: tuple[int, int] | None) -> Evidence:
+    if not nonnull:
+        return NOTHING
+    if slot.type.is_integer:
+        return NOTHING if bounds is None else integers(*bounds)
+    if slot.type is ColumnType.DOUBLE:
+        return Evidence(has_floats=True)
+    return Evidence(has_booleans=True) if slot.type is ColumnType.BOOLEAN else Evidence(has_text=True)
+
+
+def _fits(slot: Slot, evidence: Evidence) -> bool:
+    """Whether values of this evidence would all have been taken by the slot."""
+    if slot.type is ColumnType.DOUBLE:
+        bounds = (evidence.least or 0, evidence.most or 0)
+        exact = all(abs(bound) <= DOUBLE_EXACT_MAX for bound in bounds)
+        return exact and not evidence.has_text and not evidence.has_booleans
+    return slot.type.join(evidence.type) is slot.type

@@ -1,0 +1,262 @@
+"""The compatibility view: yesterday's column names on today's table.
+
+A key that was collapsed into its parent gets no values any more: its column is empty from then on, and one day another key's.
+Queries that name the old column would find less and less. The view has all columns of the table, and gives every old name the
+values wherever they are::
+
+    SELECT …, `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, …
+    FROM `db`.`events_flat`
+
+While the old column still stands, older hours have the values there; when its slot is another key's, only the second half is
+left. Two types that differ meet as text.
+
+It is written by the metastore's own calls in the words that Hive's and Spark's SQL share, so both read it. It does not widen by
+itself: ``refresh`` after each change of the table writes it anew where it has to, and ``tideline.schema_version`` says since when it is so.
+What the old names mean is kept in the view, one parameter for each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from handlers.structs import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from state.columns.names import check_name, folded
+from state.columns.paths import KeyPath
+from state.columns.slots import SlotState
+from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
+from streaming.table.parameters import KEY_CHARS_MAX, VERSION, owned
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state.columns.slots import Layout
+    from streaming.table.catalog import Catalog
+    from streaming.table.flat_table import TableState
+
+
+OLD_NAME: Final = "tideline.old."
+"""Begins the parameter of an old name; its value is ``OldName.text``."""
+OLD_NAMES_MAX: Final = 1_500
+_VIEW: Final = "VIRTUAL_VIEW"
+_INPUT: Final = "org.apache.hadoop.mapred.TextInputFormat"
+_OUTPUT: Final = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
+
+
+class CompatibilityView:
+    """The view ``name`` of the flat table ``table``, both in ``database``."""
+
+    def __init__(self, catalog: Catalog, database: str, table: str, name: str) -> None:
+        self._catalog = catalog
+        self._database = database
+        self._table = table
+        self._name = name
+
+    def old_names(self) -> dict[str, OldName]:
+        """Return what the stored view maps; nothing where there is none. InvalidRequest where something else has its name."""
+        stored = self._stored()
+        if stored is None:
+            return {}
+        parameters = stored.parameters or {}
+        return {
+            key.removeprefix(OLD_NAME): OldName.read(text)
+            for key, text in parameters.items()
+            if key.startswith(OLD_NAME)
+        }
+
+    def refresh(self, state: TableState) -> bool:
+        """Make the view show ``state`` with the old names that it has and those that ``state`` tells of; tell whether it changed."""
+        return self.write(state, {**self.old_names(), **collapsed_names(state.layout)})
+
+    def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
+        """Make the view show ``state`` and ``old_names``, which replace those it had; tell whether anything changed.
+
+        Old names that hold a key again are left out, and those whose column is gone.
+        """
+        kept = kept_names(state.layout, old_names)
+        wanted = self._view(state, kept)
+        stored = self._stored()
+        if stored is None:
+            self._catalog.create_table(wanted)
+            return True
+        before = owned(stored.parameters)
+        same = {**before, VERSION: str(state.version)} == wanted.parameters
+        if same and stored.viewExpandedText == wanted.viewExpandedText:
+            return False
+        wanted.owner, wanted.createTime = stored.owner, stored.createTime
+        self._catalog.replace_table(wanted, key=VERSION, expected=before[VERSION])
+        return True
+
+    def _stored(self) -> Table | None:
+        try:
+            found = self._catalog.get_table(self._database, self._name)
+        except NotFound:
+            return None
+        if found.tableType != _VIEW or VERSION not in (found.parameters or {}):
+            raise InvalidRequest("something else has the view's name", table=f"{self._database}.{self._name}")
+        return found
+
+    def _view(self, state: TableState, old_names: Mapping[str, OldName]) -> Table:
+        query = view_query(self._database, self._table, state, old_names)
+        parameters = {OLD_NAME + name: where.text for name, where in old_names.items()}
+        if any(len(key) > KEY_CHARS_MAX for key in parameters) or len(parameters) > OLD_NAMES_MAX:
+            raise LimitExceeded("a view has too many or too long old names", names=len(parameters), hint="")
+        columns = [FieldSchema(name=each.name, type=each.type) for each in shown_columns(state, old_names)]
+        return Table(
+            dbName=self._database,
+            tableName=self._name,
+            sd=_storage(columns),
+            partitionKeys=[],
+            parameters={**parameters, VERSION: str(state.version)},
+            viewOriginalText=query,
+            viewExpandedText=query,
+            tableType=_VIEW,
+        )
+
+
+def _storage(columns: list[FieldSchema]) -> StorageDescriptor:
+    return StorageDescriptor(
+        cols=columns,
+        inputFormat=_INPUT,
+        outputFormat=_OUTPUT,
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=SerDeInfo(parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+
+
+_MEMBER: Final = re.compile(r"[A-Za-z0-9_\-: ]+")
+"""Hive knows no quoted members, and of others it takes the part in front of the first other character (UDFJson.patternKey)."""
+_TEXT: Final = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class OldName:
+    """Where the values of a former column are now."""
+
+    column: str
+    path: KeyPath | None = None
+    """The value's place in the column's JSON text; None where the column itself holds it."""
+
+    def __post_init__(self) -> None:
+        if self.path is not None and not all(map(_MEMBER.fullmatch, self.path.members)):
+            raise BadInput("Hive's get_json_object cannot read this path", key=self.path.text)
+
+    @classmethod
+    def read(cls, text: str) -> OldName:
+        """Read a parameter's value; TableAltered where it is none."""
+        try:
+            found: Any = json.loads(text)
+            path = found.get("p")
+            return cls(str(found["c"]), None if path is None else KeyPath.of_json_path(path))
+        except (ValueError, KeyError, AttributeError, TypeError, BadInput) as error:
+            raise TableAltered("a compatibility view's old name cannot be read", value=text[:200]) from error
+
+    @property
+    def text(self) -> str:
+        """The parameter's value: JSON, ``{"c": column, "p": path inside it or absent}``."""
+        path = {} if self.path is None else {"p": self.path.text}
+        return json.dumps({"c": self.column, **path})
+
+
+def collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
+    """Return where ``child`` is found after it was collapsed into ``parent``, which lives in ``column``.
+
+    Raises BadInput where Hive cannot read the rest of its path: that old name cannot be kept.
+    """
+    assert child.is_within(parent), (child, parent)
+    assert child != parent, child
+    return OldName(column, KeyPath(child.members[parent.depth :]))
+
+
+def collapsed_names(layout: Layout) -> dict[str, OldName]:
+    """Return the old names that ``layout`` itself tells of: empty slots whose key lies within a live slot's."""
+    live = layout.by_key
+    found = {}
+    for slot in layout.slots:
+        parent = slot.key.parent if slot.key and slot.state is SlotState.EMPTY else None
+        while parent is not None and parent not in live:
+            parent = parent.parent
+        if slot.key is not None and parent is not None:
+            with suppress(BadInput):
+                found[slot.name] = collapsed(slot.key, parent, live[parent].name)
+    return found
+
+
+def view_query(database: str, table: str, state: TableState, old_names: Mapping[str, OldName]) -> str:
+    """Return the view's SELECT; BadInput for an old name that no column may have."""
+    shown = ", ".join(
+        each.expression
+        if each.expression == _quoted(each.name)
+        else f"{each.expression} AS {_quoted(each.name)}"
+        for each in shown_columns(state, old_names)
+    )
+    return f"SELECT {shown} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608 - every name was checked and is quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of the view."""
+
+    name: str
+    type: str
+    expression: str
+
+
+def kept_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
+    """Return those of ``old_names`` that can be shown: their column is there, and the name holds no key again."""
+    columns = {slot.name for slot in layout.slots}
+    in_use = {folded(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
+    return {
+        name: where
+        for name, where in sorted(old_names.items())
+        if folded(name) not in in_use and where.column in columns - {name}
+    }
+
+
+def shown_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[Shown]:
+    """Return the view's columns: the table's in their order, its partition columns, then old names that are no columns any more.
+
+    Raises BadInput for an old name that no column may have.
+    """
+    types = {slot.name: slot.type.hive for slot in state.layout.slots}
+    moved = {name: _moved(name, where, types[where.column]) for name, where in old_names.items()}
+    shown = []
+    for slot in state.layout.slots:
+        own = Shown(slot.name, slot.type.hive, _quoted(slot.name))
+        now = moved.pop(slot.name, None)
+        shown.append(own if now is None else _either(own, now))
+    shown += [Shown(column.name, column.type, _quoted(column.name)) for column in state.columns.columns]
+    for name in moved:
+        check_name(name, state.columns.names)
+    return [*shown, *moved.values()]
+
+
+def _moved(name: str, where: OldName, kind: str) -> Shown:
+    if where.path is None:
+        return Shown(name, kind, _quoted(where.column))
+    path = "".join(f".{member}" for member in where.path.members)
+    return Shown(name, _TEXT, f"get_json_object({_quoted(where.column)}, '${path}')")
+
+
+def _either(one: Shown, other: Shown) -> Shown:
+    """Return a column with the values of both, which never have one each in the same row."""
+    if one.type == other.type:
+        return Shown(one.name, one.type, f"coalesce({one.expression}, {other.expression})")
+    return Shown(one.name, _TEXT, f"coalesce({_as_text(one)}, {_as_text(other)})")
+
+
+def _as_text(shown: Shown) -> str:
+    return shown.expression if shown.type == _TEXT else f"cast({shown.expression} AS string)"
+
+
+def _quoted(name: str) -> str:
+    assert "`" not in name, name
+    return f"`{name}`"

@@ -1,0 +1,116 @@
+"""The table as its writer remembers it: partitions are asked for once, not before every step.
+
+The writer's lease says that nobody else changes partitions, and every change of our own comes through here; so what was read
+stays true. A metastore that is busy with others takes a second for what memory gives at once, and a batch has a dozen such
+questions. Whenever the table turns out to have another version than we left it in, everything is forgotten: somebody else had
+the lease in between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from handlers.files.paths import Location
+    from state.columns.slots import Layout
+    from streaming.table.flat_table import FlatTable, HourPartition, TableState
+    from streaming.table.hours import HourColumns
+
+
+class CachedTable:
+    """A ``FlatTable`` over another one, with a memory of its partitions."""
+
+    def __init__(self, inner: FlatTable) -> None:
+        self._inner = inner
+        self._version: int | None = None
+        self._known: dict[int, HourPartition] | None = None
+
+    @property
+    def title(self) -> str:
+        """``database.table``."""
+        return self._inner.title
+
+    def read(self) -> TableState:
+        """Read the table; forget its partitions if somebody else changed it."""
+        state = self._inner.read()
+        if state.version != self._version:
+            self._known = None
+        self._version = state.version
+        return state
+
+    def create(
+        self,
+        layout: Layout,
+        *,
+        location: Location,
+        columns: HourColumns,
+        parameters: Mapping[str, str] | None = None,
+    ) -> TableState:
+        """Create it."""
+        return self._inner.create(layout, location=location, columns=columns, parameters=parameters)
+
+    def alter(
+        self,
+        old: TableState,
+        layout: Layout | None = None,
+        *,
+        parameters: Mapping[str, str | None] | None = None,
+        proven: Collection[int] = (),
+    ) -> TableState:
+        """Change it."""
+        altered = self._inner.alter(old, layout, parameters=parameters, proven=proven)
+        if old.version != self._version:
+            self._known = None
+        self._version = altered.version
+        return altered
+
+    def hours(self) -> Sequence[int]:
+        """Return the hours, from memory."""
+        return sorted(self._partitions())
+
+    def partitions(
+        self, hours: Sequence[int] | None = None, *, with_columns: bool = False
+    ) -> Sequence[HourPartition]:
+        """Return partitions, from memory; their columns are left out there."""
+        if with_columns:
+            return self._inner.partitions(hours)
+        known = self._partitions()
+        return [known[hour] for hour in sorted(known if hours is None else set(hours)) if hour in known]
+
+    def add_hour(
+        self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
+    ) -> HourPartition:
+        """Add an hour."""
+        return self._note(self._inner.add_hour(hour, version=version, parameters=parameters))
+
+    def switch_hour(
+        self, hour: int, location: Location, parameters: Mapping[str, str | None]
+    ) -> HourPartition:
+        """Switch an hour."""
+        return self._note(self._inner.switch_hour(hour, location, parameters))
+
+    def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
+        """Change an hour's parameters."""
+        return self._note(self._inner.set_hour_parameters(hour, parameters))
+
+    def drop_hours(self, hours: Sequence[int]) -> None:
+        """Drop hours."""
+        self._known = None
+        self._inner.drop_hours(hours)
+
+    def forget(self) -> None:
+        """Ask the metastore anew when partitions are asked for next."""
+        self._known = None
+
+    def _partitions(self) -> dict[int, HourPartition]:
+        if self._known is None:
+            self._known = {each.hour: each for each in self._inner.partitions(with_columns=False)}
+        return self._known
+
+    def _note(self, partition: HourPartition) -> HourPartition:
+        if self._known is not None:
+            self._known[partition.hour] = partition
+        return partition

@@ -1,0 +1,165 @@
+"""Spark's own metastore as the catalog of flat tables: for a first try on one machine, without a Hive.
+
+A Spark session with ``spark.sql.catalogImplementation=hive`` and no address of a metastore runs Hive 2.3's inside its JVM. Spark's
+SQL cannot change a column's type or a partition's parameters, so the calls go past it, by py4j, to that metastore's own client.
+Objects travel as Thrift's JSON, which both sides read and write, instead of a py4j call for every field.
+
+That metastore has no compare-and-set. It has one process, though (its database is Derby), so a lock around reading, comparing
+and writing does the same for all sessions of this process; it is *not* safe to point two processes at one metastore this way.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from handlers.structs import EnvironmentContext, Partition, Struct, Table, tjson
+from state.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, ServerFault, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+_API: Final = "org.apache.hadoop.hive.metastore.api"
+_LOCK: Final = threading.RLock()
+_KINDS: Final[dict[str, type[TidelineError]]] = {
+    "NoSuchObjectException": NotFound,
+    "UnknownDBException": NotFound,
+    "UnknownTableException": NotFound,
+    "AlreadyExistsException": AlreadyExists,
+    "InvalidOperationException": InvalidRequest,
+    "InvalidObjectException": InvalidRequest,
+}
+_ALL: Final = 32_767
+S = TypeVar("S", bound=Struct)
+
+
+class SparkCatalog:
+    """The calls of ``Catalog`` on the metastore in a Spark session's JVM."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._jvm = session._jvm  # noqa: SLF001 - py4j's way into the JVM; there is no public one
+        configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
+        hive = self._jvm.org.apache.hadoop.hive
+        with _errors("connect"):
+            self._client = hive.metastore.HiveMetaStoreClient(
+                hive.conf.HiveConf(configuration, configuration.getClass())
+            )
+        protocol = self._jvm.org.apache.thrift.protocol.TJSONProtocol.Factory()
+        self._writer = self._jvm.org.apache.thrift.TSerializer(protocol)
+        self._reader = self._jvm.org.apache.thrift.TDeserializer(protocol)
+
+        self._uncounted = self._java(EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"}))
+
+    def close(self) -> None:
+        """Release the client."""
+        self._client.close()
+
+    def get_table(self, db: str, name: str) -> Table:
+        """Return the table."""
+        with _LOCK, _errors("getTable"):
+            return self._python(Table, self._client.getTable(db, name))
+
+    def create_table(self, table: Table) -> None:
+        """Create it."""
+        with _LOCK, _errors("createTable"):
+            self._client.createTable(self._java(table))
+
+    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
+        """Compare and store under the process's lock, and have Spark forget what it knew of the table."""
+        with _LOCK, _errors("alter_table"):
+            current = self.get_table(table.dbName, table.tableName)
+            found = (current.parameters or {}).get(key)
+            if found != expected:
+                raise Conflict(
+                    "somebody else changed the table",
+                    table=f"{table.dbName}.{table.tableName}",
+                    expected=expected,
+                    found=found,
+                )
+            self._client.alter_table(table.dbName, table.tableName, self._java(table))
+            self._refresh(table.dbName, table.tableName)
+
+    def partition_names(self, db: str, table: str) -> list[str]:
+        """Return the names of all partitions (of 32,767 at most, which is four years of hours)."""
+        with _LOCK, _errors("listPartitionNames"):
+            return list(self._client.listPartitionNames(db, table, _ALL))
+
+    def get_partitions(
+        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
+    ) -> list[Partition]:
+        """Return those that exist, always with their columns."""
+        del with_columns
+        with _LOCK, _errors("getPartitionsByNames"):
+            found = self._client.getPartitionsByNames(db, table, self._list(names))
+            return [self._python(Partition, each) for each in found]
+
+    def add_partition(self, partition: Partition) -> None:
+        """Add it where it is missing."""
+        with _LOCK, _errors("add_partition"):
+            self._client.add_partitions(self._list([self._java(partition)]), True, False)  # noqa: FBT003 - Java's: if not exists, need results
+            self._refresh(partition.dbName, partition.tableName)
+
+    def replace_partition(self, partition: Partition) -> None:
+        """Replace it."""
+        with _LOCK, _errors("alter_partition"):
+            self._client.alter_partition(
+                partition.dbName, partition.tableName, self._java(partition), self._uncounted
+            )
+            self._refresh(partition.dbName, partition.tableName)
+
+    def forget_statistics(self, partition: Partition, name: str) -> None:
+        """Delete them."""
+        with _LOCK, suppress(NotFound), _errors("deletePartitionColumnStatistics"):
+            self._client.deletePartitionColumnStatistics(partition.dbName, partition.tableName, name, None)
+
+    def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
+        """Drop those that exist."""
+        for partition in self.get_partitions(db, table, names):
+            with _LOCK, _errors("dropPartition"):
+                self._client.dropPartition(db, table, self._list(partition.values), False)  # noqa: FBT003 - Java's: delete data
+        self._refresh(db, table)
+
+    def _refresh(self, db: str, table: str) -> None:
+        self._session.catalog.refreshTable(f"`{db}`.`{table}`")
+
+    def _java(self, struct: Struct) -> Any:
+        bean = getattr(self._jvm, f"{_API}.{type(struct).__name__}")()
+        self._reader.deserialize(bean, tjson.encode(struct).encode())
+        return bean
+
+    def _python(self, cls: type[S], bean: Any) -> S:
+        return tjson.decode(cls, bytes(self._writer.serialize(bean)).decode())
+
+    def _list(self, items: Sequence[object]) -> Any:
+        made = self._jvm.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return made
+
+
+@contextmanager
+def _errors(call: str) -> Iterator[None]:
+    """Turn what the JVM throws into Tideline's errors."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        thrown = error.java_exception
+        name = str(thrown.getClass().getSimpleName())
+        kind = _KINDS.get(name, ServerFault)
+        raise kind(
+            "Spark's metastore refuses the request.",
+            call=call,
+            hive=name,
+            reason=str(thrown.getMessage())[:2000],
+        ) from error
+    except PySparkException as error:
+        raise InvalidRequest("Spark refuses the request.", call=call, reason=str(error)[:2000]) from error
+    except Py4JError as error:
+        raise ServerFault("Spark's JVM does not answer.", call=call, reason=str(error)[:2000]) from error

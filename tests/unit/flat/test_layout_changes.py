@@ -1,0 +1,90 @@
+"""Which layouts may follow which, and which names and texts a table may carry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.columns.slots import Layout
+from state.columns.types import ColumnType, is_soft
+from state.errors import BadInput, InvalidRequest, LimitExceeded
+from streaming.table.layout_changes import check_successor
+from streaming.table.parameters import check_columns, check_parameters, merged
+from tests.builders.flat_tables import a_layout, next_version, rekeyed, retyped, with_keys
+
+
+TYPES = st.sampled_from([each for each in ColumnType if each is not ColumnType.NULL])
+LAYOUT = a_layout({"a": ColumnType.INT, "b": ColumnType.STRING})
+ALL = (0, 1, 2)
+
+
+def test_slots_may_be_appended() -> None:
+    check_successor(LAYOUT, with_keys(next_version(LAYOUT), {"c": ColumnType.BOOLEAN}), ())
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_version_that_is_not_higher_is_refused(version: int) -> None:
+    old = replace(LAYOUT, version=2)
+    with pytest.raises(InvalidRequest, match="higher version"):
+        check_successor(old, replace(LAYOUT, version=1 + version), ())
+
+
+def test_slots_are_never_dropped() -> None:
+    shorter = Layout(2, LAYOUT.slots[:-1])
+    with pytest.raises(InvalidRequest, match="never dropped"):
+        check_successor(LAYOUT, shorter, ALL)
+
+
+def test_swapped_slots_of_one_type_are_refused() -> None:
+    layout = a_layout({"a": ColumnType.STRING, "b": ColumnType.STRING})
+    first, second = layout.slots[1:]
+    swapped = Layout(2, (layout.slots[0], replace(second, index=1), replace(first, index=2)))
+    with pytest.raises(InvalidRequest, match="another key"):
+        check_successor(layout, swapped, ())
+
+
+def test_a_text_slot_takes_no_number_even_where_it_is_empty() -> None:
+    with pytest.raises(InvalidRequest, match="metastore"):
+        check_successor(LAYOUT, rekeyed(next_version(LAYOUT), 2, "c", ColumnType.BIGINT), ALL)
+
+
+@given(old=TYPES, new=TYPES)
+def test_without_proof_exactly_the_soft_changes_pass(old: ColumnType, new: ColumnType) -> None:
+    layout = a_layout({"a": old})
+    after = retyped(next_version(layout), 1, new)
+    if is_soft(old, new):
+        check_successor(layout, after, ())
+    else:
+        with pytest.raises(InvalidRequest):
+            check_successor(layout, after, ())
+
+
+@pytest.mark.parametrize("name", ["a.b", "a:b", "a,b", "a`b", "A", "", "hh", "a\\b"])
+def test_names_that_break_a_reader_are_refused(name: str) -> None:
+    with pytest.raises(BadInput):
+        check_columns([(name, "")], ["hh"])
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(BadInput, match="one name"):
+        check_columns([("a/b", ""), ("a/b", "")], [])
+
+
+def test_a_comment_of_256_characters_fits_and_one_more_does_not() -> None:
+    check_columns([("a", "x" * 256)], [])
+    with pytest.raises(LimitExceeded):
+        check_columns([("a", "x" * 257)], [])
+
+
+@pytest.mark.parametrize("parameters", [{"tideline." + "k" * 248: "v"}, {"tideline.k": "v" * 4_001}])
+def test_long_parameters_are_refused(parameters: dict[str, str | None]) -> None:
+    with pytest.raises(LimitExceeded):
+        check_parameters(parameters)
+
+
+def test_changes_keep_what_belongs_to_others_and_drop_what_is_stale() -> None:
+    old = {"a": "1", "tideline.x": "1", "numRows": "7", "spark.sql.sources.schema": "{}"}
+    assert merged(old, {"tideline.x": None, "tideline.y": "2"}) == {"a": "1", "tideline.y": "2"}

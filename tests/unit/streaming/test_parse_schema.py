@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.columns.paths import KeyPath
+from state.columns.types import ColumnType
+from streaming.split.parse_schema import Parse, is_expressible, parses, quoted, reached
+from tests.builders.columns import a_key
+
+
+NAMES = st.sampled_from(["a", "b", "A", "a.b", "`", "_doubt", "é"])
+KEYS = st.lists(NAMES, min_size=1, max_size=4).map(lambda members: KeyPath(tuple(members)))
+TYPED = st.dictionaries(KEYS, st.sampled_from([each for each in ColumnType if each is not ColumnType.NULL]))
+
+
+def leaves(struct: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    for field in struct["fields"]:
+        members = (*above, field["name"])
+        inner = field["type"]
+        assert members not in found
+        found |= leaves(inner, members) if isinstance(inner, dict) else {members: inner}
+    return found
+
+
+@given(TYPED)
+def test_every_key_is_in_one_parse_and_none_lies_within_another_there(
+    types: dict[KeyPath, ColumnType],
+) -> None:
+    dealt = parses(types)
+    assert sorted(key for parse in dealt for key in parse.types) == sorted(types)
+    for parse in dealt:
+        keys = list(parse.types)
+        assert not any(one is not other and one.is_within(other) for one in keys for other in keys)
+
+
+@given(TYPED)
+def test_there_are_no_more_parses_than_the_longest_chain_of_ancestors(
+    types: dict[KeyPath, ColumnType],
+) -> None:
+    chains = [sum(key.is_within(other) for other in types) for key in types]
+    assert len(parses(types)) == max(chains, default=1)
+
+
+@given(TYPED)
+def test_a_schema_has_exactly_the_keys_and_a_field_for_doubt(types: dict[KeyPath, ColumnType]) -> None:
+    for parse in parses(types):
+        for schema in (parse.typed_schema(), parse.text_schema()):
+            assert set(leaves(json.loads(schema))) == {key.members for key in parse.types} | {(parse.doubt,)}
+        assert set(leaves(json.loads(parse.text_schema())).values()) == {"string"}
+
+
+def test_bytes_are_read_as_shorts_because_the_reader_wraps_them() -> None:
+    parse = Parse({a_key("a"): ColumnType.TINYINT, a_key("b"): ColumnType.INT})
+    assert leaves(json.loads(parse.typed_schema())) == {
+        ("a",): "short",
+        ("b",): "integer",
+        ("_doubt",): "string",
+    }
+
+
+def test_the_field_for_doubt_gives_way_to_a_key_of_its_name() -> None:
+    assert Parse({a_key("_doubt"): ColumnType.INT, a_key("_doubt_.x"): ColumnType.INT}).doubt == "_doubt__"
+
+
+def test_only_texts_are_never_in_doubt() -> None:
+    assert not Parse({a_key("a"): ColumnType.STRING}).has_typed
+    assert Parse({a_key("a"): ColumnType.STRING, a_key("b"): ColumnType.BOOLEAN}).has_typed
+
+
+def test_names_are_quoted_so_that_only_backticks_need_care() -> None:
+    assert quoted("a`b.c") == "`a``b.c`"
+    assert reached("row", ("a.b", "`")) == "`row`.`a.b`.````"
+
+
+def test_half_a_surrogate_pair_is_no_name() -> None:
+    assert is_expressible(KeyPath(("😀", "é")))
+    assert not is_expressible(KeyPath(("a", "x\ud83d")))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from state.errors import StateCorrupt, TopicReplaced
+from streaming.settings import KafkaSource
+from streaming.source.raw_events import kafka_options, offsets_of
+from streaming.source.topic_identity import Topic, TopicGuard
+from tests.builders.local_storage import LocalStorage
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class OneTopic:
+    """A broker with one topic."""
+
+    def __init__(self) -> None:
+        self.topic = Topic("events", "id-1", {0: 100, 1: 50})
+
+    def look(self, name: str) -> Topic:
+        assert name == self.topic.name
+        return self.topic
+
+
+@pytest.fixture
+def broker() -> OneTopic:
+    return OneTopic()
+
+
+@pytest.fixture
+def guard(broker: OneTopic, tmp_path: Path) -> TopicGuard:
+    return TopicGuard(broker, "events", LocalStorage(), str(tmp_path / "topic.json"))
+
+
+def test_a_topic_that_grows_is_the_same_topic(guard: TopicGuard, broker: OneTopic) -> None:
+    guard.check({})
+    broker.topic = Topic("events", "id-1", {0: 500, 1: 500, 2: 7})
+    assert guard.check({0: 100, 1: 50}) == broker.topic
+
+
+def test_a_topic_created_anew_stops_the_stream_even_with_more_records(
+    guard: TopicGuard, broker: OneTopic
+) -> None:
+    guard.check({})
+    broker.topic = Topic("events", "id-2", {0: 5_000, 1: 5_000})
+    with pytest.raises(TopicReplaced):
+        guard.check({0: 100, 1: 50})
+
+
+@pytest.mark.parametrize("ends", [{0: 99, 1: 50}, {0: 100}])
+def test_a_topic_shorter_than_what_was_read_stops_the_stream(
+    guard: TopicGuard, broker: OneTopic, ends: dict[int, int]
+) -> None:
+    guard.check({})
+    broker.topic = Topic("events", "id-1", ends)
+    with pytest.raises(TopicReplaced):
+        guard.check({0: 100, 1: 50})
+
+
+def test_a_damaged_record_of_the_topic_is_told(guard: TopicGuard, tmp_path: Path) -> None:
+    (tmp_path / "topic.json").write_text("{}")
+    with pytest.raises(StateCorrupt):
+        guard.check({})
+
+
+def test_offsets_are_read_from_sparks_line() -> None:
+    assert offsets_of('{"events":{"1":50,"0":100}}', "events") == {0: 100, 1: 50}
+    assert offsets_of('{"logOffset":3}', "events") == {}
+    assert offsets_of("no json", "events") == {}
+
+
+def test_the_clients_settings_are_passed_on_and_a_batch_may_wait() -> None:
+    source = KafkaSource(
+        "b:9092", "events", records_to_wait_for=10, wait_s=5, options={"security.protocol": "SSL"}
+    )
+    options = kafka_options(source)
+    assert options["kafka.security.protocol"] == "SSL"
+    assert options["minOffsetsPerTrigger"] == "10"
+    assert options["maxTriggerDelay"] == "5s"
+    assert options["failOnDataLoss"] == "true"
