@@ -35,7 +35,7 @@ from state.columns.types import ColumnType
 from streaming.batch.footers import FooterReader
 from streaming.driver.session import JAVA_OPTIONS, start
 from streaming.settings import SparkSettings
-from streaming.split.splitter import MALFORMED, SHORT_LIVED, counts, split
+from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, row_counts, split
 
 
 if TYPE_CHECKING:
@@ -245,13 +245,13 @@ def layout(types: Mapping[KeyPath, ColumnType]) -> Layout:
 
 
 def split_once(
-    bench: Bench, into: Layout, out: str = "out", options: Mapping[str, str] = SHORT_LIVED
+    bench: Bench, into: Layout, out: str = "out", options: Mapping[str, str] = SHORT_LIVED_OPTIONS
 ) -> None:
     """Split the events into ORC files as a batch does, and read what the files say of themselves."""
     from pyspark.sql import Observation
 
     observation = Observation()
-    rows = split(bench.spark.read.text(str(bench.raw)), into).observe(observation, *counts())
+    rows = split(bench.spark.read.text(str(bench.raw)), into).observe(observation, *row_counts())
     directory = bench.directory / out
     writer = rows.drop(MALFORMED).write.mode("overwrite").option("compression", "zstd")
     writer.options(**options).orc(str(directory))

@@ -34,9 +34,9 @@ def executor() -> None:
 
     Whom to serve stands in the environment. Spark calls this by itself: the image that has the driver serves its executors.
     """
-    from streaming.driver.executor import become
+    from streaming.driver.executor import replace_process
 
-    become()
+    replace_process()
 
 
 @split.command()
@@ -55,10 +55,10 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
 
     if progress_fd is not None:
         from daemon.process.parent_watch import end_with_starter
-        from streaming.driver.progress import lines_to
+        from streaming.driver.progress import write_lines_to
 
         end_with_starter()
-        run_driver(lambda: _order(config_path, table), lines_to(progress_fd), once=once)
+        run_driver(lambda: _order(config_path, table), write_lines_to(progress_fd), once=once)
     else:
         run_driver(lambda: _order(config_path, table), _echo_event if as_json else _show_event, once=once)
 

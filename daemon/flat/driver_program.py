@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from streaming.driver.progress import Progressing
+    from streaming.driver.progress import ProgressListener
     from streaming.driver.run import Driver
     from streaming.settings import FlatSettings
 
@@ -51,7 +51,7 @@ class Order:
     """The compatibility view that it keeps."""
 
 
-def run_driver(order: Callable[[], Order], progress: Progressing, *, once: bool) -> None:
+def run_driver(order: Callable[[], Order], progress: ProgressListener, *, once: bool) -> None:
     """Run a driver until SIGTERM or SIGINT; the last event tells how it ended, also where it could not begin.
 
     Main thread only. Raises what ended it.

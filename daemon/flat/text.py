@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from state.columns.changes import Change
-    from streaming.batch.schema_evolution import Outlook
-    from streaming.upkeep.backfill import Backfilled
-    from streaming.upkeep.maintenance import Upkeep
+    from streaming.batch.schema_evolution import Proposal
+    from streaming.upkeep.backfill import BackfillResult
+    from streaming.upkeep.maintenance import UpkeepResult
 
 
 _MARKS: Final = {
@@ -67,7 +67,7 @@ def _progress_text(event: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def upkeep_text(done: Upkeep) -> str:
+def upkeep_text(done: UpkeepResult) -> str:
     """Return one line for what was done to a table."""
     words = _upkeep_words(
         {
@@ -92,7 +92,7 @@ def _upkeep_words(done: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def backfill_text(done: Sequence[Backfilled]) -> str:
+def backfill_text(done: Sequence[BackfillResult]) -> str:
     """Return a line per hour, and what is to be done about those that were left as they are."""
     lines = [
         f"{hour_text(each.hour)}  {number_text(each.rows):>12} rows  "
@@ -108,7 +108,7 @@ def backfill_text(done: Sequence[Backfilled]) -> str:
     return "\n".join(lines)
 
 
-def plan_answer(table: str, found: Outlook) -> dict[str, Any]:
+def plan_answer(table: str, found: Proposal) -> dict[str, Any]:
     """Return the plan as plain values."""
     evolution = found.evolution
     return {
@@ -119,7 +119,7 @@ def plan_answer(table: str, found: Outlook) -> dict[str, Any]:
     }
 
 
-def _looked_for(found: Outlook) -> list[dict[str, Any]]:
+def _looked_for(found: Proposal) -> list[dict[str, Any]]:
     """Keys that are asked for and that no row has brought: each batch looks for them."""
     whys = (found.demand.whys or {}).values()
     return [
@@ -136,7 +136,7 @@ def _looked_for(found: Outlook) -> list[dict[str, Any]]:
     ]
 
 
-def _change(change: Change, found: Outlook) -> dict[str, Any]:
+def _change(change: Change, found: Proposal) -> dict[str, Any]:
     slots = found.evolution.layout.slots
     slot = slots[change.index] if change.index is not None and change.index < len(slots) else None
     kind = change.type or (slot.type if slot is not None else None)

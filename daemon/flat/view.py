@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.flat.settings import FlatConfig
-    from streaming.driver.progress import Progressing
+    from streaming.driver.progress import ProgressListener
     from streaming.settings import FlatSettings
 
 
@@ -41,11 +41,11 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
     from handlers.metastore import Metastore
     from streaming.table.catalog import HiveCatalog
     from streaming.table.compatibility_view import CompatibilityView
-    from streaming.table.flat_table import state_of
+    from streaming.table.flat_table import parse_table
 
     with closing(Metastore(settings.metastores)) as metastore:
         catalog = HiveCatalog(metastore)
-        state = state_of(catalog.get_table(settings.database, settings.table))
+        state = parse_table(catalog.get_table(settings.database, settings.table))
         view = CompatibilityView(catalog, settings.database, settings.table, name)
         changed = view.refresh(state)
         return {
@@ -57,7 +57,7 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
         }
 
 
-def keeping_view(settings: FlatSettings, name: str, progress: Progressing) -> Progressing:
+def keeping_view(settings: FlatSettings, name: str, progress: ProgressListener) -> ProgressListener:
     """Return ``progress`` with the view written after each event that tells of other columns."""
     shown: int | None = None
 

@@ -137,12 +137,12 @@ def _mine_as_child(
 ) -> None:
     from daemon.keys.mining_program import run_miner
     from daemon.process.parent_watch import end_with_starter
-    from streaming.driver.progress import lines_to
+    from streaming.driver.progress import write_lines_to
 
     if every_s is None or chooses:
         raise click.UsageError("--progress-fd wants --every, and neither SOURCES nor --stdin")
     end_with_starter()
-    run_miner(lambda: _config(config_path), lines_to(progress_fd), every_s)
+    run_miner(lambda: _config(config_path), write_lines_to(progress_fd), every_s)
 
 
 @keys.command("rules")

@@ -17,7 +17,7 @@ from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
 from daemon.flat.tables import FlatAnswers
 from state.columns.slots import RESCUED
-from streaming.driver.local_catalog import conf_of
+from streaming.driver.local_catalog import build_conf
 from streaming.driver.session import start
 from streaming.settings import SparkSettings
 
@@ -36,7 +36,7 @@ def main() -> int:
     told = _told(directory)
     (directory / "page.html").write_text(flat_page(told), encoding="utf-8")
     settings = flat_settings(load_config(directory / CONFIG), "web")
-    spark = start(SparkSettings(conf=conf_of(settings)), name="tideline demo")
+    spark = start(SparkSettings(conf=build_conf(settings)), name="tideline demo")
     try:
         spark.table(settings.name).createOrReplaceTempView("flat")
         columns = [column for column in told["columns"] if column["state"] == "live"]

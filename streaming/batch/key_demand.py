@@ -26,38 +26,38 @@ REFRESH_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class RequestedKeys:
     """What is asked, under the rules as configured and as decided by people since."""
 
     asked: Sequence[Asked]
     rules: FlatRules
 
 
-class Asking(Protocol):
+class KeyDemand(Protocol):
     """Where questions come from and the table's state is told."""
 
-    def questions(self) -> Questions:
+    def read(self) -> RequestedKeys:
         """Return what is asked at present; never raises for a database that is away."""
 
-    def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
+    def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
         """Tell people how the table stands, and what led to its version."""
 
 
-class NobodyAsks:
+class ConfiguredKeys:
     """No key log: the rules' whitelist alone."""
 
     def __init__(self, rules: FlatRules) -> None:
         self._rules = rules
 
-    def questions(self) -> Questions:
+    def read(self) -> RequestedKeys:
         """Return the configured rules."""
-        return Questions((), self._rules)
+        return RequestedKeys((), self._rules)
 
-    def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
+    def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
         """Nobody listens."""
 
 
-class KeyLogAsks:
+class KeyLogDemand:
     """The key log in a database."""
 
     def __init__(self, settings: FlatSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,9 +67,9 @@ class KeyLogAsks:
         self._clock = clock
         self._log = KeyLog.open(settings.keylog_url)
         self._read_at: float | None = None
-        self._last = Questions((), settings.rules)
+        self._last = RequestedKeys((), settings.rules)
 
-    def questions(self) -> Questions:
+    def read(self) -> RequestedKeys:
         """Return what is asked, read anew once a minute."""
         if self._read_at is None or self._clock() - self._read_at >= REFRESH_S:
             self._read_at = self._clock()
@@ -79,7 +79,7 @@ class KeyLogAsks:
                 return self._last  # the stream goes on with what it knew
         return self._last
 
-    def tell(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
+    def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
         """Store the snapshot."""
         from streaming.keylog.table_snapshots import FlatChange, FlatTable, save_table
 
@@ -96,14 +96,14 @@ class KeyLogAsks:
         except TidelineError:
             return  # a page that is a batch old is no reason to stop
 
-    def _read(self) -> Questions:
+    def _read(self) -> RequestedKeys:
         from streaming.keylog.key_rules import decisions
         from streaming.keylog.log_reader import asked_keys
 
         rules = decisions(self._log, self._settings.name).applied_to(self._settings.rules)
-        return Questions(asked_keys(self._log, self._settings.raw_table, rules.asked_days), rules)
+        return RequestedKeys(asked_keys(self._log, self._settings.raw_table, rules.asked_days), rules)
 
 
-def asking(settings: FlatSettings) -> Asking:
+def open_key_demand(settings: FlatSettings) -> KeyDemand:
     """Return where this table's questions come from."""
-    return KeyLogAsks(settings) if settings.keylog_url else NobodyAsks(settings.rules)
+    return KeyLogDemand(settings) if settings.keylog_url else ConfiguredKeys(settings.rules)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from state.columns.observations import UNSEEN, KeySeen, Observations
 from state.columns.sniffing import sniff
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers
-from streaming.table.value_counts import added
+from streaming.table.value_counts import add_counts
 
 
 if TYPE_CHECKING:
@@ -43,21 +43,21 @@ class Misfits:
     texts: tuple[str, ...]
 
 
-def folded(files: Iterable[FileCounts]) -> FileCounts:
+def merge_counts(files: Iterable[FileCounts]) -> FileCounts:
     """Return the counts of several files together."""
     rows, nonnull, bounds = 0, (), {}  # type: int, tuple[int, ...], dict[int, tuple[int, int]]
     for each in files:
         rows += each.rows
-        nonnull = added(nonnull, each.nonnull)
+        nonnull = add_counts(nonnull, each.nonnull)
         for slot, (least, most) in each.bounds.items():
             known = bounds.get(slot, (least, most))
             bounds[slot] = (min(least, known[0]), max(most, known[1]))
     return FileCounts(rows, nonnull, bounds)
 
 
-def observed(layout: Layout, counts: FileCounts, misfits: Misfits, rules: FlatRules) -> Observations:
+def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: FlatRules) -> Observations:
     """Return what an hour's part of a batch held, for the keys that have a column."""
-    lost = missed(layout, misfits, rules)
+    lost = find_misfits(layout, misfits, rules)
     keys = {}
     for slot in layout.live:
         assert slot.key is not None, slot
@@ -72,7 +72,7 @@ def observed(layout: Layout, counts: FileCounts, misfits: Misfits, rules: FlatRu
     return Observations(counts.rows, min(malformed, counts.rows), keys)
 
 
-def missed(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeySeen]:
+def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeySeen]:
     """Return the values that did not fit, by key: how many (scaled up from the sample) and of what kinds."""
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
@@ -87,7 +87,7 @@ def missed(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, 
     return {key: KeySeen(0, 0, round(count * scale), evidence) for key, (count, evidence) in found.items()}
 
 
-def sampled(
+def observe_sample(
     texts: Mapping[int, Sequence[str]], rules: FlatRules, keys: Collection[KeyPath]
 ) -> dict[int, Observations]:
     """Return what a sample held of ``keys``, by hour; a key that no text held is noted as not seen.

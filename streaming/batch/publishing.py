@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from streaming.table.hours import version_of
+from streaming.table.hours import parse_version
 from streaming.table.parameters import BATCHES, RAW_BYTES, ROWS, SEALED, TOUCHED, VALUES
-from streaming.table.value_counts import added, counts_of, text_of
+from streaming.table.value_counts import add_counts, format_counts, parse_counts
 
 
 if TYPE_CHECKING:
-    from streaming.batch.records import HourCounts, StagedBatch
+    from streaming.batch.records import HourDelta, StagedBatch
     from streaming.table.flat_table import FlatTable, HourPartition
     from streaming.table.storage import Storage
 
@@ -52,9 +52,9 @@ class Publisher:
         ]
         return self._table.add_hour(hour, version=max(used, default=0) + 1)
 
-    def _count(self, hour: int, counts: HourCounts, staged: StagedBatch) -> None:
+    def _count(self, hour: int, counts: HourDelta, staged: StagedBatch) -> None:
         partition = self.hour(hour)
-        assert version_of(partition.location) is not None, partition
+        assert parse_version(partition.location) is not None, partition
         parameters = partition.parameters
         mark = f"{self._query}:{staged.batch}"
         if parameters.get(BATCHES) == mark:
@@ -65,7 +65,7 @@ class Publisher:
                 BATCHES: mark,
                 ROWS: str(int(parameters.get(ROWS, 0)) + counts.rows),
                 RAW_BYTES: str(int(parameters.get(RAW_BYTES, 0)) + counts.bytes),
-                VALUES: text_of(added(counts_of(parameters.get(VALUES, "")), counts.nonnull)),
+                VALUES: format_counts(add_counts(parse_counts(parameters.get(VALUES, "")), counts.nonnull)),
                 SEALED: None,
                 TOUCHED: str(staged.watermark.reached_s or 0),
             },

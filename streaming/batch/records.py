@@ -55,7 +55,7 @@ class BatchPlan:
         """Return a form for a JSON file."""
         return {
             "batch": self.batch,
-            "layout": layout_form(self.layout),
+            "layout": encode_layout(self.layout),
             "watermark": self.watermark.to_json(),
             "now": self.now_s,
             "textual": sorted(self.textual),
@@ -67,7 +67,7 @@ class BatchPlan:
         """Read what ``to_json`` made."""
         return cls(
             batch=form["batch"],
-            layout=layout_of_form(form["layout"]),
+            layout=decode_layout(form["layout"]),
             watermark=Watermark.of_json(form["watermark"]),
             now_s=form["now"],
             textual=frozenset(form["textual"]),
@@ -84,7 +84,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class HourCounts:
+class HourDelta:
     """What a batch brings to an hour."""
 
     rows: int
@@ -102,7 +102,7 @@ class StagedBatch:
     """Which rows it was made from: the source's offsets as Spark noted them."""
     directory: str
     moves: tuple[Move, ...]
-    hours: Mapping[int, HourCounts]
+    hours: Mapping[int, HourDelta]
     counts: Mapping[str, int]
     """Rows by what became of them, bytes of JSON, and misfits."""
     watermark: Watermark
@@ -136,7 +136,7 @@ class StagedBatch:
             directory=form["directory"],
             moves=tuple(Move(*each) for each in form["moves"]),
             hours={
-                int(hour): HourCounts(rows, tuple(nonnull), size_bytes)
+                int(hour): HourDelta(rows, tuple(nonnull), size_bytes)
                 for hour, (rows, nonnull, size_bytes) in form["hours"].items()
             },
             counts=form["counts"],
@@ -205,20 +205,20 @@ class BatchRecords:
         self._storage.write(self._path(batch, kind), json.dumps(form, separators=(",", ":")))
 
 
-def same_columns(one: Layout, other: Layout) -> bool:
+def have_same_columns(one: Layout, other: Layout) -> bool:
     """Whether files written by one layout are files of the other: same keys, names and types in the same slots."""
     return [(slot.key, slot.name, slot.type, slot.state) for slot in one.slots] == [
         (slot.key, slot.name, slot.type, slot.state) for slot in other.slots
     ]
 
 
-def layout_form(layout: Layout) -> dict[str, object]:
+def encode_layout(layout: Layout) -> dict[str, object]:
     """Return a layout for a JSON file, in the form in which the table itself holds it."""
     return {"columns": [list(column) for column in columns_of(layout)], "parameters": parameters_of(layout)}
 
 
-def layout_of_form(form: Mapping[str, Any]) -> Layout:
-    """Read what ``layout_form`` made; TableAltered where it was changed."""
+def decode_layout(form: Mapping[str, Any]) -> Layout:
+    """Read what ``encode_layout`` made; TableAltered where it was changed."""
     return layout_of([tuple(column) for column in form["columns"]], form["parameters"])
 
 
@@ -226,7 +226,7 @@ FINE_HOURS: Final = 48
 """Older hours are kept by the day."""
 
 
-class BookFile:
+class HourCountsFile:
     """The file of one stream's book."""
 
     def __init__(self, storage: Storage, path: str, retention_s: int) -> None:

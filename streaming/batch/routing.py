@@ -70,6 +70,6 @@ def destination(
     return routed.otherwise(hour.cast("string"))
 
 
-def hour_of_destination(to: str) -> int | None:
+def parse_destination(to: str) -> int | None:
     """Return the hour that a value of ``to`` names; None for a dead letter."""
     return int(to) if to.isdecimal() else None

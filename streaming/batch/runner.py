@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 from handlers.failpoints import failpoint
 from state.columns.observations import HourBook
 from state.errors import Inconsistent
-from streaming.batch.observations import folded, observed, sampled
-from streaming.batch.records import BatchPlan, HourCounts, Move, StagedBatch, same_columns
+from streaming.batch.observations import merge_counts, observe_batch, observe_sample
+from streaming.batch.records import BatchPlan, HourDelta, Move, StagedBatch, have_same_columns
 from streaming.batch.routing import Reason
-from streaming.batch.schema_evolution import begin_promotion, evolve, now_hour, outlook, proven, unsettled
+from streaming.batch.schema_evolution import (
+    begin_promotion,
+    current_hour,
+    evolve,
+    find_keys_without_column,
+    propose,
+    propose_proven,
+)
 from streaming.batch.watermark import Watermark
 from streaming.split.file_columns import textual_slots
 
@@ -29,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from state.columns.observations import Observations
-    from streaming.batch.key_demand import Asking, Questions
+    from streaming.batch.key_demand import KeyDemand, RequestedKeys
     from streaming.batch.observations import FileCounts
     from streaming.batch.publishing import Publisher
-    from streaming.batch.records import BatchRecords, BookFile
-    from streaming.batch.sampling import Looking
-    from streaming.batch.staging import Stager, Written
+    from streaming.batch.records import BatchRecords, HourCountsFile
+    from streaming.batch.sampling import Sampler
+    from streaming.batch.staging import StagedFiles, Stager
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import TableState
     from streaming.table.lease import WriterLease
@@ -59,11 +66,11 @@ class Stream:
     table: CachedTable
     lease: WriterLease
     records: BatchRecords
-    book: BookFile
+    hour_counts: HourCountsFile
     stager: Stager
     publisher: Publisher
-    asking: Asking
-    looking: Looking
+    key_demand: KeyDemand
+    sampler: Sampler
     clock: Callable[[], float]
 
 
@@ -97,10 +104,10 @@ class BatchRunner:
         stream = self._stream
         stream.lease.hold()
         done = stream.publisher.publish(staged)
-        book = stream.book.load()
+        book = stream.hour_counts.load()
         noted = book.with_batch(done.batch, done.observed.hours)
         if noted is not book:
-            stream.book.save(noted, now_hour(noted, done.watermark.reached_s))
+            stream.hour_counts.save(noted, current_hour(noted, done.watermark.reached_s))
         failpoint("flat.noted")
         return stream.records.finish(done)
 
@@ -121,7 +128,7 @@ class BatchRunner:
         plan = stream.records.plan(batch)
         if plan is None:
             plan = self._plan(raw, batch, state)
-        elif not same_columns(plan.layout, state.layout) or plan.textual != textual_slots(state):
+        elif not have_same_columns(plan.layout, state.layout) or plan.textual != textual_slots(state):
             plan = replace(plan, layout=state.layout, textual=textual_slots(state))
         stream.records.save_plan(plan)
         return plan
@@ -131,46 +138,50 @@ class BatchRunner:
         last = stream.records.last()
         watermark = Watermark() if last is None else last.watermark
         draft = BatchPlan(batch, state.layout, watermark, int(stream.clock()))
-        questions = stream.asking.questions()
+        questions = stream.key_demand.read()
         sample = self._sample(raw, draft, questions, state)
-        book = stream.book.load().join(HourBook(sample))
+        book = stream.hour_counts.load().join(HourBook(sample))
         partitions = stream.table.partitions()
-        hour = now_hour(book, watermark.reached_s)
-        found = proven(lambda held: outlook(state, questions, book, held, hour), partitions, stream.looking)
+        hour = current_hour(book, watermark.reached_s)
+        found = propose_proven(
+            lambda held: propose(state, questions, book, held, hour), partitions, stream.sampler
+        )
         altered = evolve(stream.table, state, found.evolution)
         altered = begin_promotion(stream.table, altered, found.evolution)
         document = found.document(altered, book, partitions)
-        stream.asking.tell(altered.version, document, found.made if altered is not state else ())
+        stream.key_demand.save_snapshot(altered.version, document, found.made if altered is not state else ())
         live = set(altered.layout.by_key)
         kept = {hour: seen.without(live) for hour, seen in sample.items()}
         return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourBook(kept))
 
     def _sample(
-        self, raw: Any, draft: BatchPlan, questions: Questions, state: TableState
+        self, raw: Any, draft: BatchPlan, questions: RequestedKeys, state: TableState
     ) -> dict[int, Observations]:
-        keys = unsettled(questions, state)
+        keys = find_keys_without_column(questions, state)
         if not keys:
             return {}
-        return sampled(self._stream.looking.sample(raw, draft), questions.rules, keys)
+        return observe_sample(self._stream.sampler.sample(raw, draft), questions.rules, keys)
 
-    def _staged(self, plan: BatchPlan, origin: Origin, written: Written) -> StagedBatch:
+    def _staged(self, plan: BatchPlan, origin: Origin, written: StagedFiles) -> StagedBatch:
         stream = self._stream
-        looking = stream.looking
-        counts = {hour: folded(looking.counts(files)) for hour, files in written.hours.items()}
+        sampler = stream.sampler
+        counts = {hour: merge_counts(sampler.read_counts(files)) for hour, files in written.hours.items()}
         letters = {reason: list(files) for reason, files in written.letters.items()}
-        totals = {reason: folded(looking.counts(files)).rows for reason, files in letters.items()}
+        totals = {reason: merge_counts(sampler.read_counts(files)).rows for reason, files in letters.items()}
         _check_whole(written, sum(each.rows for each in counts.values()) + sum(totals.values()))
         misfits = {
-            hour: looking.misfits(files, counts[hour].nonnull[0], plan.layout)
+            hour: sampler.sample_misfits(files, counts[hour].nonnull[0], plan.layout)
             for hour, files in written.hours.items()
         }
         if written.seen["malformed"] and written.hours:
             files = [path for listed in written.hours.values() for path in listed]
-            letters[Reason.MALFORMED.value] = looking.copy_malformed(
+            letters[Reason.MALFORMED.value] = sampler.copy_malformed(
                 files, f"{written.directory}/malformed", plan.layout
             )
         rules = stream.settings.rules
-        hours = {hour: observed(plan.layout, each, misfits[hour], rules) for hour, each in counts.items()}
+        hours = {
+            hour: observe_batch(plan.layout, each, misfits[hour], rules) for hour, each in counts.items()
+        }
         return StagedBatch(
             batch=plan.batch,
             origin=origin.line,
@@ -178,13 +189,11 @@ class BatchRunner:
             moves=self._moves(plan.batch, written, letters),
             hours={hour: _hour_counts(each, written) for hour, each in counts.items()},
             counts={**totals, **written.seen, "misfits": _misfits(hours)},
-            watermark=plan.watermark.advanced(
-                written.latest_s, plan.now_s, stream.settings.event_time.idle_s
-            ),
+            watermark=plan.watermark.advance(written.latest_s, plan.now_s, stream.settings.event_time.idle_s),
             observed=HourBook(hours).join(plan.sampled),
         )
 
-    def _moves(self, batch: int, written: Written, letters: Mapping[str, list[str]]) -> tuple[Move, ...]:
+    def _moves(self, batch: int, written: StagedFiles, letters: Mapping[str, list[str]]) -> tuple[Move, ...]:
         stream = self._stream
         places = {str(stream.publisher.hour(hour).location): files for hour, files in written.hours.items()}
         root = stream.settings.dead_letter_directory
@@ -196,7 +205,7 @@ class BatchRunner:
         )
 
 
-def _check_whole(written: Written, rows: int) -> None:
+def _check_whole(written: StagedFiles, rows: int) -> None:
     """Raise Inconsistent unless the files that the driver sees hold all rows that were written."""
     if rows != written.seen["rows"]:
         raise Inconsistent(
@@ -208,10 +217,10 @@ def _check_whole(written: Written, rows: int) -> None:
         )
 
 
-def _hour_counts(counts: FileCounts, written: Written) -> HourCounts:
+def _hour_counts(counts: FileCounts, written: StagedFiles) -> HourDelta:
     """Return an hour's counts; its share of the bytes is its share of the rows."""
     share = written.seen["bytes"] * counts.rows // max(1, written.seen["rows"])
-    return HourCounts(counts.rows, counts.nonnull, share)
+    return HourDelta(counts.rows, counts.nonnull, share)
 
 
 def _misfits(hours: Mapping[int, Observations]) -> int:

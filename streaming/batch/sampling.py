@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from state.columns.slots import RESCUED, Layout
 from streaming.batch.footers import FooterReader, Kind
 from streaming.batch.observations import FileCounts, Misfits
-from streaming.batch.routing import hour_of_destination
-from streaming.batch.staging import TO, routed
-from streaming.split.parse_schema import quoted
+from streaming.batch.routing import parse_destination
+from streaming.batch.staging import TO, route_rows
+from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split
-from streaming.table.value_counts import retained_nonnull
+from streaming.table.value_counts import count_retained_values
 
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SAMPLE_BYTES_MAX: Final = 100 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class Sampler:
     """Looks at raw rows and at files, in one Spark session."""
 
     spark: Any
@@ -51,17 +51,17 @@ class Looking:
         bare = replace(plan, layout=Layout.new())
         small = raw.filter(f"size <= {SAMPLE_BYTES_MAX}").limit(self.settings.limits.sample_rows)
         texts: dict[int, list[str]] = defaultdict(list)
-        for row in routed(self.settings, bare, small).select(TO, "value").collect():
-            hour = hour_of_destination(row[TO])
+        for row in route_rows(self.settings, bare, small).select(TO, "value").collect():
+            hour = parse_destination(row[TO])
             if hour is not None:
                 texts[hour].append(row["value"])
         return dict(texts)
 
-    def counts(self, files: Sequence[str]) -> list[FileCounts]:
+    def read_counts(self, files: Sequence[str]) -> list[FileCounts]:
         """Return what the footers tell, by position."""
         return [_counts(self.footers.read(path)) for path in files]
 
-    def misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
+    def sample_misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
         """Return a look at the rows in ``_rescued``, of which ``files`` hold ``rescued``."""
         if not rescued:
             return Misfits(0, ())
@@ -75,21 +75,21 @@ class Looking:
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
         writer = bare.filter(MALFORMED).select(RESCUED).coalesce(1).write.mode("overwrite")
         writer.option("compression", self.settings.compression).orc(directory)
-        return self.files(directory)
+        return self.list_files(directory)
 
-    def filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
+    def find_filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
         """Return which of ``slots`` hold a value in some file, by position as Hive reads."""
-        values = retained_nonnull(partitions, self.storage, self.footers.values_by_position)
+        values = count_retained_values(partitions, self.storage, self.footers.values_by_position)
         return frozenset(slot for slot in slots if slot < len(values) and values[slot])
 
-    def files(self, directory: str) -> list[str]:
+    def list_files(self, directory: str) -> list[str]:
         """Return the data files of a directory, in order."""
         listed: Sequence[Any] = self.storage.list(directory)
         return [f"{directory}/{found.name}" for found in listed if found.name.endswith(".orc")]
 
     def _rescued(self, files: Sequence[str], layout: Layout) -> Any:
         """Read ``_rescued`` alone; every column is named, as files without names are refused under fewer than they have."""
-        schema = ", ".join(f"{quoted(slot.name)} string" for slot in layout.slots)
+        schema = ", ".join(f"{quote(slot.name)} string" for slot in layout.slots)
         rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
         return rows.filter(f"{RESCUED} IS NOT NULL")
 

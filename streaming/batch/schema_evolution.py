@@ -18,8 +18,8 @@ from state.columns.evolution import ChangeKind, Evolution, Retained, decide
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
 from streaming.split.file_columns import textual_slots
-from streaming.table.parameters import FLAT_BYTES, HARDENING, RAW_BYTES, ROWS, VALUES
-from streaming.table.value_counts import counts_of
+from streaming.table.parameters import FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
+from streaming.table.value_counts import parse_counts
 
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from state.columns.observations import HourBook, KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.slots import Slot
-    from streaming.batch.key_demand import Questions
+    from streaming.batch.key_demand import RequestedKeys
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
 
 
 KEYS_SHOWN_MAX: Final = 5_000
 
 
-class Files(Protocol):
+class FileInspector(Protocol):
     """Who can look into the files of partitions."""
 
-    def filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
+    def find_filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
         """Return which of ``slots`` hold a value in some file of ``partitions``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Proposal:
     """A decision with what it came from, for ``plan``, the page and the log."""
 
     demand: Demand
@@ -82,7 +82,7 @@ class Outlook:
         }
 
 
-def unsettled(questions: Questions, state: TableState) -> list[KeyPath]:
+def find_keys_without_column(questions: RequestedKeys, state: TableState) -> list[KeyPath]:
     """Return the keys that are asked for and have no column: those that a sample has to be searched for."""
     live = {slot.key for slot in state.layout.slots if slot.state is SlotState.LIVE}
     keys = {
@@ -91,23 +91,23 @@ def unsettled(questions: Questions, state: TableState) -> list[KeyPath]:
     return sorted(keys - live)
 
 
-def outlook(
+def propose(
     state: TableState,
-    questions: Questions,
+    questions: RequestedKeys,
     book: HourBook,
     held: Retained,
-    now_hour: int,
-) -> Outlook:
+    current_hour: int,
+) -> Proposal:
     """Return what would become of the table, whose partitions hold ``held``. Changes nothing."""
     window = book.window()
     fills = {key: each.total.fill for key, each in window.items()} if book.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
     demand = demand_of(questions.asked, questions.rules, fills, live)
-    evolution = decide(state.layout, demand, window, held, now_hour, questions.rules, state.columns.names)
-    return Outlook(demand, evolution)
+    evolution = decide(state.layout, demand, window, held, current_hour, questions.rules, state.columns.names)
+    return Proposal(demand, evolution)
 
 
-def now_hour(book: HourBook, reached_s: int | None) -> int:
+def current_hour(book: HourBook, reached_s: int | None) -> int:
     """Return the hour that is being written: the watermark's, or before there is one the newest that brought a value.
 
     Rows without a value are no measure: a text that is no JSON belongs to the hour in which it came, which may be days after
@@ -119,19 +119,19 @@ def now_hour(book: HourBook, reached_s: int | None) -> int:
     return max(valued or book.hours, default=0)
 
 
-def proven(
-    decided: Callable[[Retained], Outlook], partitions: Sequence[HourPartition], files: Files
-) -> Outlook:
+def propose_proven(
+    decided: Callable[[Retained], Proposal], partitions: Sequence[HourPartition], files: FileInspector
+) -> Proposal:
     """Return a decision that uses only those slots again of which every retained file says that they are empty.
 
     ``decided`` decides by what partitions hold. Where a slot holds a value after all, the counts were wrong, and it is decided
     again with that known: the other changes do not wait for such a slot.
     """
-    held = retained(partitions)
+    held = read_retained(partitions)
     while True:
         found = decided(held)
         reused = _reused(found.evolution)
-        filled = files.filled(partitions, reused) if reused else frozenset()
+        filled = files.find_filled(partitions, reused) if reused else frozenset()
         if not filled:
             return found
         assert not filled <= held.filled, "a slot that is known to hold a value is not used again"
@@ -139,7 +139,7 @@ def proven(
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Alter the table as decided (``proven``) and return it; Conflict where somebody else altered it meanwhile."""
+    """Alter the table as decided (``propose_proven``) and return it; Conflict where somebody else altered it meanwhile."""
     if not evolution.alters:
         return state
     failpoint("flat.evolve")
@@ -154,7 +154,7 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
     if not slots or textual_slots(state):
         return state
     parameter = json.dumps({"slots": slots, "version": state.version + 1})
-    altered = table.alter(state, parameters={HARDENING: parameter})
+    altered = table.alter(state, parameters={PROMOTION: parameter})
     failpoint("flat.hardening")
     return altered
 
@@ -163,7 +163,7 @@ def _reused(evolution: Evolution) -> frozenset[int]:
     return frozenset(change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None)
 
 
-def retained(partitions: Sequence[HourPartition]) -> Retained:
+def read_retained(partitions: Sequence[HourPartition]) -> Retained:
     """Return what partitions hold by their parameters."""
     return Retained.of(_counts(partition) for partition in partitions)
 
@@ -195,6 +195,6 @@ def _counts(partition: HourPartition) -> dict[int, int] | None:
     if text is None:
         return None
     try:
-        return dict(enumerate(counts_of(text)))
+        return dict(enumerate(parse_counts(text)))
     except BadInput:
         return None

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED
-from streaming.batch.routing import destination, event_seconds, hour_of_destination
+from streaming.batch.routing import destination, event_seconds, parse_destination
 from streaming.split.file_columns import slot_columns
-from streaming.split.parse_schema import quoted
-from streaming.split.splitter import MALFORMED, SHORT_LIVED, counts, split
+from streaming.split.parse_schema import quote
+from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, row_counts, split
 
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ TO: Final = "to"
 WHEN: Final = "_tideline_when"
 PARTS_MAX: Final = 256
 """Partitions of the source whose latest event is told one by one; more share a place, by remainder."""
-_IS_HOUR: Final = f"{quoted(TO)} RLIKE '^[0-9]'"
+_IS_HOUR: Final = f"{quote(TO)} RLIKE '^[0-9]'"
 _KEPT: Final = ("value", "size", "arrival", "part")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StagedFiles:
     """What lies in the staging directory."""
 
     directory: str
@@ -53,7 +53,7 @@ class Written:
     """What was counted on the way: ``rows``, ``bytes`` of JSON, ``malformed`` and ``rescued`` rows."""
 
 
-def routed(settings: FlatSettings, plan: BatchPlan, raw: Any) -> Any:
+def route_rows(settings: FlatSettings, plan: BatchPlan, raw: Any) -> Any:
     """Return the split rows of ``raw`` (``streaming.source.raw_events``) with the columns ``to``, ``_tideline_when`` and all slots."""
     from pyspark.sql import functions
 
@@ -85,33 +85,33 @@ class Stager:
         self._query = query
         self._root = f"{settings.location.rstrip('/')}/.staging"
 
-    def stage(self, raw: Any, plan: BatchPlan, parts: Sequence[int]) -> Written:
+    def stage(self, raw: Any, plan: BatchPlan, parts: Sequence[int]) -> StagedFiles:
         """Write the rows of ``raw`` as planned; ``parts`` are the source's partitions."""
         from pyspark.sql import Observation, functions
 
         self._clear()
         directory = f"{self._root}/{self._query}-{plan.batch}-{secrets.token_hex(4)}"
         observation = Observation()
-        rows = routed(self._settings, plan, raw).observe(observation, *_aggregates(parts))
+        rows = route_rows(self._settings, plan, raw).observe(observation, *_aggregates(parts))
         rows = rows.withColumn(RESCUED, functions.expr(f"CASE WHEN {_IS_HOUR} THEN {RESCUED} ELSE value END"))
         writer = (
-            rows.selectExpr(*slot_columns(plan.layout, plan.textual), quoted(TO))
+            rows.selectExpr(*slot_columns(plan.layout, plan.textual), quote(TO))
             .write.mode("overwrite")
             .partitionBy(TO)
         )
-        writer.option("compression", self._settings.compression).options(**SHORT_LIVED).orc(directory)
+        writer.option("compression", self._settings.compression).options(**SHORT_LIVED_OPTIONS).orc(directory)
         failpoint("flat.written")
         seen = observation.get
         return self._written(directory, seen, parts)
 
-    def _written(self, directory: str, seen: Mapping[str, Any], parts: Sequence[int]) -> Written:
+    def _written(self, directory: str, seen: Mapping[str, Any], parts: Sequence[int]) -> StagedFiles:
         hours: dict[int, list[str]] = {}
         letters: dict[str, list[str]] = {}
         for folder in self._storage.list(directory):
             if not folder.is_directory or not folder.name.startswith(f"{TO}="):
                 continue
             to = folder.name.partition("=")[2]
-            hour = hour_of_destination(to)
+            hour = parse_destination(to)
             files = [
                 f"{directory}/{folder.name}/{name}" for name in self._files(f"{directory}/{folder.name}")
             ]
@@ -121,7 +121,7 @@ class Stager:
                 hours[hour] = files
         latest = {part: seen.get(f"p{part % PARTS_MAX}") for part in parts}
         counted = {name: int(seen.get(name) or 0) for name in ("rows", "bytes", "malformed", "rescued")}
-        return Written(directory, hours, letters, latest, counted)
+        return StagedFiles(directory, hours, letters, latest, counted)
 
     def _files(self, directory: str) -> list[str]:
         return [found.name for found in self._storage.list(directory) if found.name.endswith(".orc")]
@@ -142,4 +142,4 @@ def _aggregates(parts: Sequence[int]) -> list[Any]:
         functions.expr(f"max(CASE WHEN part % {PARTS_MAX} = {place} THEN {counted} END)").alias(f"p{place}")
         for place in places
     ]
-    return [*counts(), functions.expr("sum(size)").alias("bytes"), *latest]
+    return [*row_counts(), functions.expr("sum(size)").alias("bytes"), *latest]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PartitionProgress:
     """One partition: its latest event (None before the first) and when the last batch with events of it ran."""
 
     latest_s: int | None
@@ -30,17 +30,17 @@ class Progress:
 class Watermark:
     """How far each partition came, and the stream."""
 
-    partitions: Mapping[int, Progress] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionProgress] = field(default_factory=dict)
     reached_s: int | None = None
     """The watermark; None before the first event."""
 
-    def advanced(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
+    def advance(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
         """Return the watermark after a batch at ``now_s`` that brought these latest events (None: no event) by partition."""
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():
-            known = partitions.get(number, Progress(None, now_s))
+            known = partitions.get(number, PartitionProgress(None, now_s))
             if latest is not None:
-                known = Progress(max(latest, known.latest_s or latest), now_s)
+                known = PartitionProgress(max(latest, known.latest_s or latest), now_s)
             partitions[number] = known
         return Watermark(partitions, _later(self.reached_s, _slowest(partitions, now_s - idle_s)))
 
@@ -58,7 +58,7 @@ class Watermark:
         assert isinstance(found, dict), form
         reached = form["reached"]
         assert reached is None or isinstance(reached, int), form
-        return cls({int(number): Progress(*known) for number, known in found.items()}, reached)
+        return cls({int(number): PartitionProgress(*known) for number, known in found.items()}, reached)
 
     def check(self) -> None:
         """Assert that the watermark is not ahead of every event."""
@@ -66,7 +66,7 @@ class Watermark:
         assert self.reached_s is None or self.reached_s <= max(latest), self
 
 
-def _slowest(partitions: Mapping[int, Progress], active_since_s: int) -> int | None:
+def _slowest(partitions: Mapping[int, PartitionProgress], active_since_s: int) -> int | None:
     active = [known for known in partitions.values() if known.active_s > active_since_s]
     if any(known.latest_s is None for known in active):
         return None

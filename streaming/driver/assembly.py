@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 from handlers.files.paths import parse
 from state.columns.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
-from streaming.batch.key_demand import asking
+from streaming.batch.key_demand import open_key_demand
 from streaming.batch.publishing import Publisher
-from streaming.batch.records import BatchRecords, BookFile
+from streaming.batch.records import BatchRecords, HourCountsFile
 from streaming.batch.runner import BatchRunner, Origin, Stream
-from streaming.batch.sampling import Looking
+from streaming.batch.sampling import Sampler
 from streaming.batch.staging import Stager
 from streaming.settings import KafkaSource, Publishing
-from streaming.source.raw_events import offsets_of, open_source
-from streaming.source.topic_identity import SparkTopics, Topic, TopicGuard
+from streaming.source.raw_events import open_source, parse_offsets
+from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
 from streaming.table.catalog import HiveCatalog
 from streaming.table.hours import HourColumns
 from streaming.table.lease import WriterLease
@@ -75,14 +75,14 @@ class Assembly:
         lines = (self.storage.read(path) or "").splitlines()
         if len(lines) < 3:
             raise StateCorrupt("Spark's checkpoint tells no offsets of a batch", path=path)
-        return Origin(lines[2], tuple(offsets_of(lines[2], self._topic)) or (0,))
+        return Origin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
         """Raise TopicReplaced where the topic is not the one read so far; None for a source that has none."""
         if self.guard is None:
             return None
         last = self.stream.records.last()
-        return self.guard.check(offsets_of(last.origin, self._topic) if last else {})
+        return self.guard.check(parse_offsets(last.origin, self._topic) if last else {})
 
     @property
     def _topic(self) -> str:
@@ -90,42 +90,42 @@ class Assembly:
         return source.topic if isinstance(source, KafkaSource) else ""
 
 
-def assembled(
-    settings: FlatSettings, spark: Any, clock: Callable[[], float] = time.time, *, only_looks: bool = False
+def assemble(
+    settings: FlatSettings, spark: Any, clock: Callable[[], float] = time.time, *, read_only: bool = False
 ) -> Assembly:
-    """Put the parts together; the table is created where it is missing. Who ``only_looks`` may do so beside the writer.
+    """Put the parts together; the table is created where it is missing. Who ``read_only`` may do so beside the writer.
 
     Raises ConfigError, StateLocked while another process on this machine writes the table, NotFound without its database.
     """
     settings.check()
-    if not only_looks:
+    if not read_only:
         _lock(settings)
     storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
     query = _stream_id(storage, f"{own}/stream.json")
     table = CachedTable(_table(settings, spark, storage))
     state = _opened(table, settings)
-    looking = Looking(spark, settings, storage)
+    sampler = Sampler(spark, settings, storage)
     stream = Stream(
         settings=settings,
         query=query,
         table=table,
         lease=WriterLease(table, f"{platform.node()[:100]}/{query}", clock=clock),
         records=BatchRecords(storage, f"{own}/batches"),
-        book=BookFile(storage, f"{own}/book.json", settings.retention_s),
+        hour_counts=HourCountsFile(storage, f"{own}/book.json", settings.retention_s),
         stager=Stager(settings, storage, query),
         publisher=Publisher(table, storage, query),
-        asking=asking(settings),
-        looking=looking,
+        key_demand=open_key_demand(settings),
+        sampler=sampler,
         clock=clock,
     )
     runner = BatchRunner(stream)
     deletions = Deletions(state.location, storage)
-    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, looking, clock)
+    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, sampler, clock)
     sealer = Sealer(settings, rewriter, clock)
     guard = None
     if isinstance(settings.source, KafkaSource):
-        topics = SparkTopics(spark, settings.source)
+        topics = SparkTopicReader(spark, settings.source)
         guard = TopicGuard(topics, settings.source.topic, storage, f"{own}/topic.json")
     return Assembly(
         settings, spark, storage, stream, runner, sealer, Maintenance(stream, runner, sealer), guard

@@ -10,26 +10,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from state.errors import TidelineError
-from streaming.driver.progress import silent, started_event, stopped_event
+from streaming.driver.progress import ignore_progress, started_event, stopped_event
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from state.columns.observations import HourBook
-    from streaming.batch.schema_evolution import Outlook
+    from streaming.batch.schema_evolution import Proposal
     from streaming.driver.assembly import Assembly
-    from streaming.driver.progress import Progressing
+    from streaming.driver.progress import ProgressListener
     from streaming.driver.run import Driver
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import HourPartition, TableState
-    from streaming.upkeep.backfill import Backfilled
-    from streaming.upkeep.maintenance import Upkeep
+    from streaming.upkeep.backfill import BackfillResult
+    from streaming.upkeep.maintenance import UpkeepResult
 
 
 def run(
     settings: FlatSettings,
-    progress: Progressing = silent,
+    progress: ProgressListener = ignore_progress,
     *,
     once: bool = False,
     when_ready: Callable[[Driver], None] | None = None,
@@ -54,7 +54,7 @@ def run(
     progress(stopped_event(reason))
 
 
-def seal(settings: FlatSettings) -> Upkeep:
+def seal(settings: FlatSettings) -> UpkeepResult:
     """Do all that is due to the table: finish a batch, widen, seal, drop, delete; return what was done."""
     with _session(settings) as parts:
         done = parts.maintenance.run(everything=True)
@@ -62,7 +62,9 @@ def seal(settings: FlatSettings) -> Upkeep:
         return done
 
 
-def backfill(settings: FlatSettings, hours: range | None, *, any_number: bool = False) -> list[Backfilled]:
+def backfill(
+    settings: FlatSettings, hours: range | None, *, any_number: bool = False
+) -> list[BackfillResult]:
     """Split sealed hours (None: all) once more from the raw table; what is due to the table is done first."""
     from streaming.upkeep.backfill import backfill as filled
 
@@ -73,12 +75,12 @@ def backfill(settings: FlatSettings, hours: range | None, *, any_number: bool = 
         return done
 
 
-def plan(settings: FlatSettings) -> Outlook:
+def plan(settings: FlatSettings) -> Proposal:
     """Return what would become of the table, and why. Changes nothing (the table is created where it is missing).
 
     May run beside the table's driver, except on Spark's own catalog, which one process alone can open.
     """
-    with _session(settings, only_looks=True) as parts:
+    with _session(settings, read_only=True) as parts:
         return _seen(parts)[0]
 
 
@@ -86,34 +88,34 @@ def _tell(parts: Assembly) -> None:
     """Tell people how the table stands at the end; a batch tells how it stood before."""
     with suppress(TidelineError):  # what was asked for is done, and a page that is a batch old is no failure
         found, state, book, partitions = _seen(parts)
-        parts.stream.asking.tell(state.version, found.document(state, book, partitions), ())
+        parts.stream.key_demand.save_snapshot(state.version, found.document(state, book, partitions), ())
 
 
-def _seen(parts: Assembly) -> tuple[Outlook, TableState, HourBook, list[HourPartition]]:
-    from streaming.batch.schema_evolution import now_hour, outlook, retained
+def _seen(parts: Assembly) -> tuple[Proposal, TableState, HourBook, list[HourPartition]]:
+    from streaming.batch.schema_evolution import current_hour, propose, read_retained
 
     stream = parts.stream
-    book, last = stream.book.load(), stream.records.last()
+    book, last = stream.hour_counts.load(), stream.records.last()
     reached = None if last is None else last.watermark.reached_s
     state, partitions = stream.table.read(), list(stream.table.partitions())
-    questions, held = stream.asking.questions(), retained(partitions)
-    found = outlook(state, questions, book, held, now_hour(book, reached))
+    questions, held = stream.key_demand.read(), read_retained(partitions)
+    found = propose(state, questions, book, held, current_hour(book, reached))
     return found, state, book, partitions
 
 
 @contextmanager
-def _session(settings: FlatSettings, *, only_looks: bool = False) -> Iterator[Assembly]:
-    from streaming.driver.assembly import assembled
-    from streaming.driver.local_catalog import conf_of, make_directory
+def _session(settings: FlatSettings, *, read_only: bool = False) -> Iterator[Assembly]:
+    from streaming.driver.assembly import assemble
+    from streaming.driver.local_catalog import build_conf, make_directory
     from streaming.driver.session import start
     from streaming.settings import KafkaSource
 
     settings.check()
-    told = replace(settings.spark, conf={**conf_of(settings), **settings.spark.conf})
+    told = replace(settings.spark, conf={**build_conf(settings), **settings.spark.conf})
     is_kafka = isinstance(settings.source, KafkaSource)
     make_directory(settings)
     spark = start(told, name=f"tideline {settings.name}", kafka=is_kafka)
     try:
-        yield assembled(settings, spark, only_looks=only_looks)
+        yield assemble(settings, spark, read_only=read_only)
     finally:
         spark.stop()

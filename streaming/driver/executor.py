@@ -37,7 +37,7 @@ MEMORY: Final = "SPARK_EXECUTOR_MEMORY"
 _OPTION: Final = re.compile(r"SPARK_JAVA_OPT_(\d+)", re.ASCII)
 
 
-def become() -> NoReturn:
+def replace_process() -> NoReturn:
     """Replace this process by the executor that the environment describes.
 
     Raises ConfigError where Spark or its Java is missing, or a variable that Spark sets.
@@ -47,11 +47,11 @@ def become() -> NoReturn:
     spec = find_spec("pyspark")
     assert spec is not None, "just checked"
     assert spec.submodule_search_locations, "a package"
-    command = command_from(os.environ, Path(spec.submodule_search_locations[0]) / "jars")
+    command = build_command(os.environ, Path(spec.submodule_search_locations[0]) / "jars")
     os.execv(command[0], command)  # noqa: S606 - a JVM in our place is what is wanted
 
 
-def command_from(environment: Mapping[str, str], jars: Path) -> list[str]:
+def build_command(environment: Mapping[str, str], jars: Path) -> list[str]:
     """Return the command of the JVM; raise ConfigError, which names what is missing of Spark's variables."""
     wanted = [*ARGUMENTS.values(), MEMORY]
     if missing := [name for name in wanted if not environment.get(name)]:

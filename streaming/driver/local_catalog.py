@@ -23,7 +23,7 @@ DIRECTORY: Final = ".metastore"
 """Within the table's directory; hidden, so that no engine takes it for data."""
 
 
-def conf_of(settings: FlatSettings) -> dict[str, str]:
+def build_conf(settings: FlatSettings) -> dict[str, str]:
     """Return what Spark has to be told, nothing where a metastore is configured; ConfigError where Derby cannot lie there."""
     if not _is_used(settings):
         return {}

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from state.columns.slots import Layout
     from state.errors import TidelineError
     from streaming.batch.records import StagedBatch
-    from streaming.upkeep.maintenance import Upkeep
+    from streaming.upkeep.maintenance import UpkeepResult
 
 
-Progressing = Callable[[Mapping[str, Any]], None]
+ProgressListener = Callable[[Mapping[str, Any]], None]
 """Takes one event."""
 StopReason = Literal["asked to", "nothing is left to read"]
 
 
-def silent(event: Mapping[str, Any]) -> None:
+def ignore_progress(event: Mapping[str, Any]) -> None:
     """Tell nobody."""
 
 
-def lines_to(fd: int) -> Progressing:
+def write_lines_to(fd: int) -> ProgressListener:
     """Return a function that writes events to a file descriptor, one line each, until nobody reads them any more."""
     gone = False
 
@@ -57,7 +57,7 @@ def batch_event(
     done: StagedBatch,
     layout: Layout,
     lag: Mapping[int, int],
-    upkeep: Upkeep,
+    upkeep: UpkeepResult,
     *,
     upkeep_s: float,
     batch_s: float,
@@ -88,7 +88,7 @@ def batch_event(
     }
 
 
-def upkeep_event(upkeep: Upkeep) -> dict[str, Any]:
+def upkeep_event(upkeep: UpkeepResult) -> dict[str, Any]:
     """The table was kept while the source was silent."""
     return {"event": "upkeep", **asdict(upkeep)}
 

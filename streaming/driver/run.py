@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.failpoints import failpoint
 from state.errors import TidelineError, Transient
 from streaming.driver.progress import batch_event, idle_event, upkeep_event
-from streaming.source.raw_events import offsets_of
+from streaming.source.raw_events import parse_offsets
 
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from state.columns.slots import Layout
     from streaming.batch.records import StagedBatch
     from streaming.driver.assembly import Assembly
-    from streaming.driver.progress import Progressing, StopReason
+    from streaming.driver.progress import ProgressListener, StopReason
     from streaming.source.topic_identity import Topic
-    from streaming.upkeep.maintenance import Upkeep
+    from streaming.upkeep.maintenance import UpkeepResult
 
 
 IDLE_S: Final = 1.0
@@ -48,7 +48,7 @@ class _Stopped(Exception):  # noqa: N818 - nobody sees it but Spark, which ends 
 class Driver:
     """One run of a table's stream."""
 
-    def __init__(self, assembly: Assembly, progress: Progressing) -> None:
+    def __init__(self, assembly: Assembly, progress: ProgressListener) -> None:
         self._parts = assembly
         self._progress = progress
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ class Driver:
         finally:
             self._lock.release()
 
-    def _keep(self) -> Upkeep:
+    def _keep(self) -> UpkeepResult:
         self._kept_s = time.monotonic()
         upkeep = self._parts.maintenance.run()
         failpoint("flat.kept")
@@ -171,7 +171,7 @@ def _lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:
     """How many records of each partition are behind the batch."""
     if topic is None:
         return {}
-    offsets = offsets_of(done.origin, topic.name)
+    offsets = parse_offsets(done.origin, topic.name)
     return {part: end - offsets.get(part, 0) for part, end in topic.ends.items()}
 
 

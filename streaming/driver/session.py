@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from state.errors import ConfigError
-from streaming.split.splitter import NEEDED
+from streaming.split.splitter import REQUIRED_CONF
 
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         **jars,
         **settings.conf,
         **_packages(jars, settings.conf),
-        **NEEDED,
+        **REQUIRED_CONF,
     }
     return _started(name, conf)
 

@@ -26,10 +26,10 @@ def open_source(spark: Any, source: KafkaSource | DirectorySource) -> Any:
         return _kafka(spark, source)
     reader = spark.readStream.format("text").option("maxFilesPerTrigger", source.files_per_batch)
     lines = reader.option("recursiveFileLookup", "true").load(source.path)
-    return with_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
+    return normalize_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
 
 
-def with_columns(raw: Any, *, value: str = "value", arrival: str, part: str = "0") -> Any:
+def normalize_columns(raw: Any, *, value: str = "value", arrival: str, part: str = "0") -> Any:
     """Return a DataFrame of any origin with the four columns; the arguments are SQL expressions over ``raw``."""
     return raw.selectExpr(
         f"coalesce(cast({value} as string), '') as value",
@@ -39,7 +39,7 @@ def with_columns(raw: Any, *, value: str = "value", arrival: str, part: str = "0
     )
 
 
-def kafka_options(source: KafkaSource) -> dict[str, str]:
+def build_kafka_options(source: KafkaSource) -> dict[str, str]:
     """Return the options of Spark's Kafka source."""
     options = {
         "kafka.bootstrap.servers": source.bootstrap,
@@ -55,7 +55,7 @@ def kafka_options(source: KafkaSource) -> dict[str, str]:
     return options | {f"kafka.{name}": value for name, value in source.options.items()}
 
 
-def offsets_of(offset_line: str, topic: str) -> dict[int, int]:
+def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
     """Return the next offset of each partition, from the line that Spark writes for a Kafka source; none for another source."""
     try:
         found: Mapping[str, Any] = json.loads(offset_line)
@@ -67,6 +67,6 @@ def offsets_of(offset_line: str, topic: str) -> dict[int, int]:
 
 def _kafka(spark: Any, source: KafkaSource) -> Any:
     reader = spark.readStream.format("kafka")
-    for name, value in kafka_options(source).items():
+    for name, value in build_kafka_options(source).items():
         reader = reader.option(name, value)
-    return with_columns(reader.load(), arrival="unix_seconds(timestamp)", part="partition")
+    return normalize_columns(reader.load(), arrival="unix_seconds(timestamp)", part="partition")

@@ -34,17 +34,17 @@ class Topic:
     ends: Mapping[int, int]
 
 
-class Topics(Protocol):
+class TopicReader(Protocol):
     """Who asks the broker."""
 
-    def look(self, name: str) -> Topic:
+    def describe(self, name: str) -> Topic:
         """Return the topic as it is; NotFound, KafkaUnavailable."""
 
 
 class TopicGuard:
     """Compares the topic with what the checkpoint knows of it."""
 
-    def __init__(self, topics: Topics, name: str, storage: Storage, record: str) -> None:
+    def __init__(self, topics: TopicReader, name: str, storage: Storage, record: str) -> None:
         self._topics = topics
         self._name = name
         self._storage = storage
@@ -55,7 +55,7 @@ class TopicGuard:
 
         ``offsets`` is how far it was read, by partition. The first look notes the topic's id.
         """
-        topic = self._topics.look(self._name)
+        topic = self._topics.describe(self._name)
         known = self._storage.read(self._record)
         if known is None:
             self._storage.write(self._record, json.dumps({"topic": topic.name, "id": topic.topic_id}))
@@ -78,7 +78,7 @@ class TopicGuard:
         return topic
 
 
-class SparkTopics:
+class SparkTopicReader:
     """Kafka's own admin client in Spark's JVM, with the settings of Spark's source."""
 
     def __init__(self, spark: Any, source: KafkaSource) -> None:
@@ -91,7 +91,7 @@ class SparkTopics:
             properties.put(name, value)
         self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
 
-    def look(self, name: str) -> Topic:
+    def describe(self, name: str) -> Topic:
         """Ask for id and ends: two requests."""
         from py4j.protocol import Py4JError, Py4JJavaError
 

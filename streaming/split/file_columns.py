@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from streaming.split.parse_schema import quoted
-from streaming.table.parameters import HARDENING
+from streaming.split.parse_schema import quote
+from streaming.table.parameters import PROMOTION
 
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def textual_slots(state: TableState) -> frozenset[int]:
     """Return the slots on their way to STRING: every file is written with their texts, and without names."""
-    text = state.parameters.get(HARDENING)
+    text = state.parameters.get(PROMOTION)
     return frozenset(json.loads(text)["slots"]) if text else frozenset()
 
 
@@ -31,9 +31,9 @@ def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
     soon as the file's type and the table's are of two families, reference: spark-4.0.md §2).
     """
     if not textual:
-        return [quoted(slot.name) for slot in layout.slots]
+        return [quote(slot.name) for slot in layout.slots]
     return [
-        f"{_as_text(quoted(slot.name), slot.index, textual)} AS {quoted(f'_col{slot.index}')}"
+        f"{_as_text(quote(slot.name), slot.index, textual)} AS {quote(f'_col{slot.index}')}"
         for slot in layout.slots
     ]
 

@@ -67,7 +67,7 @@ class Parse:
         return json.dumps(_struct(members | {(self.doubt,): "string"}))
 
 
-def parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
+def plan_parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
     """Deal the keys out: the first parse takes those that lie within no other, each next one a level deeper.
 
     There is always at least one, so that malformed rows are found even where no key is asked.
@@ -86,14 +86,14 @@ def is_expressible(key: KeyPath) -> bool:
     return not any("\ud800" <= char <= "\udfff" for member in key.members for char in member)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name as SQL's identifier; inside backticks only the backtick itself is special."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def reached(root: str, members: Iterable[str]) -> str:
+def field_path(root: str, members: Iterable[str]) -> str:
     """Return the SQL of the field of ``root`` that the members lead to."""
-    return ".".join(map(quoted, (root, *members)))
+    return ".".join(map(quote, (root, *members)))
 
 
 def _struct(types: Mapping[tuple[str, ...], str]) -> dict[str, object]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from state.columns.slots import RESCUED, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
-from streaming.split.parse_schema import Parse, parses, quoted, reached
+from streaming.split.parse_schema import Parse, field_path, plan_parses, quote
 
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 MALFORMED: Final = "_malformed"
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
 """With these the reader takes and refuses the documents that ``get_json_object`` takes and refuses (spark-4.0.md §6)."""
-NEEDED: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
+REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
 """Session settings without which a key could be taken for another, or for a variable's name."""
-SHORT_LIVED: Final = {"orc.dictionary.key.threshold": "0"}
+SHORT_LIVED_OPTIONS: Final = {"orc.dictionary.key.threshold": "0"}
 """Writer's options for files that are written anew when their hour is sealed: dictionaries of texts save 7 % of their bytes and cost about
 a tenth of a batch's processor time at 300 keys."""
 _READ: Final = "_tideline_read_{}"
@@ -67,10 +67,10 @@ def split(
     from pyspark.sql import functions
 
     _check_session(frame)
-    plan = _Plan(layout, texts or {}, quoted(text), frozenset(numeric_strings))
-    kept = [quoted(name) for name in dict.fromkeys([text, *keep])]
+    plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings))
+    kept = [quote(name) for name in dict.fromkeys([text, *keep])]
     read = [
-        functions.from_json(quoted(text), parse.typed_schema(), _options(parse)).alias(_READ.format(n))
+        functions.from_json(quote(text), parse.typed_schema(), _options(parse)).alias(_READ.format(n))
         for n, parse in enumerate(plan.parses)
     ]
     malformed, well_formed = functions.expr(plan.malformed()), functions.expr(f"NOT ({plan.malformed()})")
@@ -81,17 +81,17 @@ def split(
     again = [
         functions.when(
             functions.expr(plan.is_doubtful(n)) & well_formed,
-            functions.from_json(quoted(text), parse.text_schema(), _options(parse)),
+            functions.from_json(quote(text), parse.text_schema(), _options(parse)),
         ).alias(_TEXTS.format(n))
         for n, parse in enumerate(plan.parses)
         if parse.has_typed
     ]
     row = functions.monotonically_increasing_id().alias(_ROW)
     rows = frame.select(*kept, row, *read).select(*kept, malformed.alias(MALFORMED), *parsed, *again)
-    return rows.selectExpr(*map(quoted, keep), MALFORMED, *plan.columns())
+    return rows.selectExpr(*map(quote, keep), MALFORMED, *plan.columns())
 
 
-def counts() -> list[Column]:
+def row_counts() -> list[Column]:
     """The aggregates worth observing while a split frame is written: ``rows``, ``malformed`` and ``rescued``.
 
     ``rescued`` counts malformed rows too. Counts per column are in the footers of the written files.
@@ -106,7 +106,7 @@ def counts() -> list[Column]:
 
 
 def _check_session(frame: DataFrame) -> None:
-    for setting, value in NEEDED.items():
+    for setting, value in REQUIRED_CONF.items():
         found = frame.sparkSession.conf.get(setting)
         if found != value:
             raise ConfigError(
@@ -137,7 +137,7 @@ class _Plan:
         live = {key: slot.type for key, slot in layout.by_key.items()}
         self._types = dict.fromkeys(texts.values(), ColumnType.STRING) | live
         self._cast = {key for key in lenient & live.keys() if live[key].is_numeric}
-        self.parses = parses(self._types | dict.fromkeys(self._cast, ColumnType.STRING))
+        self.parses = plan_parses(self._types | dict.fromkeys(self._cast, ColumnType.STRING))
         self._serving = {key: n for n, parse in enumerate(self.parses) for key in parse.types}
 
     def is_doubtful(self, n: int) -> str:
@@ -145,8 +145,8 @@ class _Plan:
         root, types = _READ.format(n), self.parses[n].types
         by_type: dict[ColumnType, list[str]] = defaultdict(list)
         for key, column_type in types.items():
-            by_type[column_type].append(reached(root, key.members))
-        doubts = [f"{reached(root, [self.parses[n].doubt])} IS NOT NULL"]
+            by_type[column_type].append(field_path(root, key.members))
+        doubts = [f"{field_path(root, [self.parses[n].doubt])} IS NOT NULL"]
         if bytes_ := by_type[ColumnType.TINYINT]:
             doubts += [f"{_of('greatest', bytes_)} > 127", f"{_of('least', bytes_)} < -128"]
         if doubles := by_type[ColumnType.DOUBLE]:
@@ -156,7 +156,7 @@ class _Plan:
     def malformed(self) -> str:
         """Whether the row is anything but one JSON object."""
         root = _READ.format(0)
-        doubt = reached(root, [self.parses[0].doubt])
+        doubt = field_path(root, [self.parses[0].doubt])
         start = f"trim(LEADING ' \\t\\r\\n' FROM {self._text})"
         return (
             f"CASE WHEN {root} IS NULL OR {_ROW} < 0 THEN TRUE WHEN {doubt} IS NULL THEN FALSE"
@@ -166,9 +166,9 @@ class _Plan:
     def columns(self) -> Iterator[str]:
         """The texts and the slots, as SQL with their names."""
         for name, key in self._texts.items():
-            yield f"{self._as_text(key)} AS {quoted(name)}"
+            yield f"{self._as_text(key)} AS {quote(name)}"
         for slot in self._slots:
-            yield f"{self._column(slot)} AS {quoted(slot.name)}"
+            yield f"{self._column(slot)} AS {quote(slot.name)}"
 
     def _column(self, slot: Slot) -> str:
         if slot.state is SlotState.RESERVED:
@@ -215,13 +215,13 @@ class _Plan:
         return key in self._cast or self._types[key] is ColumnType.STRING
 
     def _value(self, key: KeyPath) -> str:
-        return reached(_PARSED.format(self._serving[key]), key.members)
+        return field_path(_PARSED.format(self._serving[key]), key.members)
 
     def _seen_text(self, key: KeyPath) -> str:
         """The text of the value, where the row is doubtful; NULL elsewhere."""
         if self._is_text(key):
             return self._value(key)
-        return reached(_TEXTS.format(self._serving[key]), key.members)
+        return field_path(_TEXTS.format(self._serving[key]), key.members)
 
 
 def _of(function: str, values: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ class Catalog(Protocol):
     def replace_partition(self, partition: Partition) -> None:
         """Replace the partition with its values, without counting its files."""
 
-    def forget_statistics(self, partition: Partition, name: str) -> None:
+    def delete_column_statistics(self, partition: Partition, name: str) -> None:
         """Delete the column statistics of a partition, whose name is ``name``; none there is no error."""
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
@@ -116,7 +116,7 @@ class HiveCatalog:
             partition.dbName, partition.tableName, [partition], environment=_UNCOUNTED
         )
 
-    def forget_statistics(self, partition: Partition, name: str) -> None:
+    def delete_column_statistics(self, partition: Partition, name: str) -> None:
         """Delete them one by one: the metastore keeps them over an alteration, and has no call for all."""
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]

@@ -28,7 +28,7 @@ from state.columns.names import check_name, folded
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
-from streaming.table.parameters import KEY_CHARS_MAX, VERSION, owned
+from streaming.table.parameters import KEY_CHARS_MAX, VERSION, select_own
 
 
 if TYPE_CHECKING:
@@ -70,20 +70,20 @@ class CompatibilityView:
 
     def refresh(self, state: TableState) -> bool:
         """Make the view show ``state`` with the old names that it has and those that ``state`` tells of; tell whether it changed."""
-        return self.write(state, {**self.old_names(), **collapsed_names(state.layout)})
+        return self.write(state, {**self.old_names(), **find_collapsed_names(state.layout)})
 
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
         """Make the view show ``state`` and ``old_names``, which replace those it had; tell whether anything changed.
 
         Old names that hold a key again are left out, and those whose column is gone.
         """
-        kept = kept_names(state.layout, old_names)
+        kept = select_usable_names(state.layout, old_names)
         wanted = self._view(state, kept)
         stored = self._stored()
         if stored is None:
             self._catalog.create_table(wanted)
             return True
-        before = owned(stored.parameters)
+        before = select_own(stored.parameters)
         same = {**before, VERSION: str(state.version)} == wanted.parameters
         if same and stored.viewExpandedText == wanted.viewExpandedText:
             return False
@@ -101,11 +101,11 @@ class CompatibilityView:
         return found
 
     def _view(self, state: TableState, old_names: Mapping[str, OldName]) -> Table:
-        query = view_query(self._database, self._table, state, old_names)
+        query = build_query(self._database, self._table, state, old_names)
         parameters = {OLD_NAME + name: where.text for name, where in old_names.items()}
         if any(len(key) > KEY_CHARS_MAX for key in parameters) or len(parameters) > OLD_NAMES_MAX:
             raise LimitExceeded("a view has too many or too long old names", names=len(parameters), hint="")
-        columns = [FieldSchema(name=each.name, type=each.type) for each in shown_columns(state, old_names)]
+        columns = [FieldSchema(name=each.name, type=each.type) for each in build_columns(state, old_names)]
         return Table(
             dbName=self._database,
             tableName=self._name,
@@ -166,7 +166,7 @@ class OldName:
         return json.dumps({"c": self.column, **path})
 
 
-def collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
+def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
     """Return where ``child`` is found after it was collapsed into ``parent``, which lives in ``column``.
 
     Raises BadInput where Hive cannot read the rest of its path: that old name cannot be kept.
@@ -176,7 +176,7 @@ def collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
     return OldName(column, KeyPath(child.members[parent.depth :]))
 
 
-def collapsed_names(layout: Layout) -> dict[str, OldName]:
+def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
     """Return the old names that ``layout`` itself tells of: empty slots whose key lies within a live slot's."""
     live = layout.by_key
     found = {}
@@ -186,23 +186,23 @@ def collapsed_names(layout: Layout) -> dict[str, OldName]:
             parent = parent.parent
         if slot.key is not None and parent is not None:
             with suppress(BadInput):
-                found[slot.name] = collapsed(slot.key, parent, live[parent].name)
+                found[slot.name] = locate_collapsed(slot.key, parent, live[parent].name)
     return found
 
 
-def view_query(database: str, table: str, state: TableState, old_names: Mapping[str, OldName]) -> str:
+def build_query(database: str, table: str, state: TableState, old_names: Mapping[str, OldName]) -> str:
     """Return the view's SELECT; BadInput for an old name that no column may have."""
     shown = ", ".join(
         each.expression
         if each.expression == _quoted(each.name)
         else f"{each.expression} AS {_quoted(each.name)}"
-        for each in shown_columns(state, old_names)
+        for each in build_columns(state, old_names)
     )
     return f"SELECT {shown} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608 - every name was checked and is quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ViewColumn:
     """A column of the view."""
 
     name: str
@@ -210,7 +210,7 @@ class Shown:
     expression: str
 
 
-def kept_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
+def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
     """Return those of ``old_names`` that can be shown: their column is there, and the name holds no key again."""
     columns = {slot.name for slot in layout.slots}
     in_use = {folded(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
@@ -221,7 +221,7 @@ def kept_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, Ol
     }
 
 
-def shown_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[Shown]:
+def build_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[ViewColumn]:
     """Return the view's columns: the table's in their order, its partition columns, then old names that are no columns any more.
 
     Raises BadInput for an old name that no column may have.
@@ -230,30 +230,30 @@ def shown_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[S
     moved = {name: _moved(name, where, types[where.column]) for name, where in old_names.items()}
     shown = []
     for slot in state.layout.slots:
-        own = Shown(slot.name, slot.type.hive, _quoted(slot.name))
+        own = ViewColumn(slot.name, slot.type.hive, _quoted(slot.name))
         now = moved.pop(slot.name, None)
         shown.append(own if now is None else _either(own, now))
-    shown += [Shown(column.name, column.type, _quoted(column.name)) for column in state.columns.columns]
+    shown += [ViewColumn(column.name, column.type, _quoted(column.name)) for column in state.columns.columns]
     for name in moved:
         check_name(name, state.columns.names)
     return [*shown, *moved.values()]
 
 
-def _moved(name: str, where: OldName, kind: str) -> Shown:
+def _moved(name: str, where: OldName, kind: str) -> ViewColumn:
     if where.path is None:
-        return Shown(name, kind, _quoted(where.column))
+        return ViewColumn(name, kind, _quoted(where.column))
     path = "".join(f".{member}" for member in where.path.members)
-    return Shown(name, _TEXT, f"get_json_object({_quoted(where.column)}, '${path}')")
+    return ViewColumn(name, _TEXT, f"get_json_object({_quoted(where.column)}, '${path}')")
 
 
-def _either(one: Shown, other: Shown) -> Shown:
+def _either(one: ViewColumn, other: ViewColumn) -> ViewColumn:
     """Return a column with the values of both, which never have one each in the same row."""
     if one.type == other.type:
-        return Shown(one.name, one.type, f"coalesce({one.expression}, {other.expression})")
-    return Shown(one.name, _TEXT, f"coalesce({_as_text(one)}, {_as_text(other)})")
+        return ViewColumn(one.name, one.type, f"coalesce({one.expression}, {other.expression})")
+    return ViewColumn(one.name, _TEXT, f"coalesce({_as_text(one)}, {_as_text(other)})")
 
 
-def _as_text(shown: Shown) -> str:
+def _as_text(shown: ViewColumn) -> str:
     return shown.expression if shown.type == _TEXT else f"cast({shown.expression} AS string)"
 
 

@@ -134,7 +134,7 @@ class FlatTable(Protocol):
 _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 
-def state_of(table: Table) -> TableState:
+def parse_table(table: Table) -> TableState:
     """Read a table; TableAltered or InvalidRequest where it is no flat table as Tideline writes it."""
     parameters = table.parameters or {}
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
@@ -147,7 +147,7 @@ def state_of(table: Table) -> TableState:
     )
 
 
-def hour_partition(state: TableState, partition: Partition) -> HourPartition:
+def parse_partition(state: TableState, partition: Partition) -> HourPartition:
     """Read a partition of the table that is at ``state``; BadPartitionValue where it is no hour."""
     return HourPartition(
         hour=state.columns.hour(partition.values),
@@ -158,14 +158,14 @@ def hour_partition(state: TableState, partition: Partition) -> HourPartition:
     )
 
 
-def checked_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
+def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
     """Return the columns of ``layout``; BadInput or LimitExceeded for a name or comment that may not be."""
     listed = columns_of(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
     return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]
 
 
-def orc_storage(columns: list[FieldSchema], location: Location) -> StorageDescriptor:
+def build_storage(columns: list[FieldSchema], location: Location) -> StorageDescriptor:
     """Return how and where the table's files lie."""
     return StorageDescriptor(
         cols=columns,
@@ -181,7 +181,7 @@ def orc_storage(columns: list[FieldSchema], location: Location) -> StorageDescri
     )
 
 
-def moved(storage: StorageDescriptor, location: Location) -> StorageDescriptor:
+def relocate(storage: StorageDescriptor, location: Location) -> StorageDescriptor:
     """Return the same columns and format at another place."""
     copy = storage.copy()
     copy.location = str(location)

@@ -106,7 +106,7 @@ class HourColumns:
         )
 
 
-def version_of(place: Location) -> int | None:
+def parse_version(place: Location) -> int | None:
     """Return N for a directory ``v<N>``; None for any other."""
     match = _VERSION.fullmatch(place.name)
     return int(match[1]) if match else None

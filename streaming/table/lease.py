@@ -32,7 +32,7 @@ _HOLDER_CHARS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeaseRecord:
     """What the parameter says."""
 
     holder: str
@@ -45,7 +45,7 @@ class Held:
         return json.dumps({"holder": self.holder, "until": round(self.until_s)})
 
     @classmethod
-    def read(cls, text: str | None) -> Held | None:
+    def read(cls, text: str | None) -> LeaseRecord | None:
         """Read the parameter; None where it is absent or unreadable, which protects nobody."""
         try:
             found = json.loads(text or "")
@@ -79,7 +79,7 @@ class WriterLease:
         where another took it at this very moment.
         """
         state = self._table.read()
-        held, now_s = Held.read(state.parameters.get(WRITER)), self._clock()
+        held, now_s = LeaseRecord.read(state.parameters.get(WRITER)), self._clock()
         if held is not None and held.holder != self._holder and now_s < held.until_s + SKEW_S:
             raise StateLocked(
                 "another writer has the table",
@@ -91,18 +91,18 @@ class WriterLease:
         mine = held is not None and held.holder == self._holder
         if mine and held is not None and held.until_s - now_s > self._duration_s / 2:
             return state
-        new = Held(self._holder, now_s + self._duration_s)
+        new = LeaseRecord(self._holder, now_s + self._duration_s)
         return self._table.alter(state, parameters={WRITER: new.text})
 
     def check(self, state: TableState) -> None:
         """Raise StateLocked unless ``state`` says that the lease is ours for ``SKEW_S`` at least."""
-        held = Held.read(state.parameters.get(WRITER))
+        held = LeaseRecord.read(state.parameters.get(WRITER))
         if held is None or held.holder != self._holder or self._clock() > held.until_s - SKEW_S:
             raise StateLocked("the writer's lease is lost", table=self._table.title, holder=self._holder)
 
     def release(self) -> None:
         """Give it back, if it is still ours."""
         state = self._table.read()
-        held = Held.read(state.parameters.get(WRITER))
+        held = LeaseRecord.read(state.parameters.get(WRITER))
         if held is not None and held.holder == self._holder:
             self._table.alter(state, parameters={WRITER: None})

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Final
 from handlers.structs import FieldSchema, Partition, Table
 from state.columns.slot_codec import parameters_of, parameters_with
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
-from streaming.table.flat_table import checked_columns, hour_partition, moved, orc_storage, state_of
-from streaming.table.hours import version_directory, version_of
+from streaming.table.flat_table import build_columns, build_storage, parse_partition, parse_table, relocate
+from streaming.table.hours import parse_version, version_directory
 from streaming.table.layout_changes import check_successor
-from streaming.table.parameters import LAYOUT_VERSION, PATTERNS, VERSION, check_parameters, merged, owned
+from streaming.table.parameters import (
+    LAYOUT_VERSION,
+    PATTERNS,
+    VERSION,
+    check_parameters,
+    merge_parameters,
+    select_own,
+)
 
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ class MetastoreTable:
 
     def read(self) -> TableState:
         """Return the table as it stands."""
-        return state_of(self._catalog.get_table(self.database, self.name))
+        return parse_table(self._catalog.get_table(self.database, self.name))
 
     def create(
         self,
@@ -69,7 +76,7 @@ class MetastoreTable:
         table = Table(
             dbName=self.database,
             tableName=self.name,
-            sd=orc_storage(checked_columns(layout, columns), location),
+            sd=build_storage(build_columns(layout, columns), location),
             partitionKeys=[FieldSchema(name=c.name, type=c.type) for c in columns.columns],
             parameters={
                 **_FIXED,
@@ -97,12 +104,12 @@ class MetastoreTable:
         new = layout or replace(old.layout, version=old.version + 1)
         check_successor(old.layout, new, proven)
         stored = self._catalog.get_table(self.database, self.name)
-        if state_of(stored).version != old.version:
+        if parse_table(stored).version != old.version:
             raise Conflict("the table has another version", table=self.title, expected=old.version)
-        stored.sd.cols = checked_columns(new, old.columns)
-        stored.parameters = merged(parameters_with(stored.parameters or {}, new), changes)
+        stored.sd.cols = build_columns(new, old.columns)
+        stored.parameters = merge_parameters(parameters_with(stored.parameters or {}, new), changes)
         self._store(stored, old.version)
-        return state_of(stored)
+        return parse_table(stored)
 
     def hours(self) -> Sequence[int]:
         """Return the hours by the names of partitions."""
@@ -132,7 +139,7 @@ class MetastoreTable:
                 dbName=self.database,
                 tableName=self.name,
                 values=list(state.columns.values(hour)),
-                sd=moved(stored.sd, place),
+                sd=relocate(stored.sd, place),
                 parameters={LAYOUT_VERSION: str(state.version), **(parameters or {})},
             )
         )
@@ -146,22 +153,22 @@ class MetastoreTable:
         state, stored = self._both()
         self._check_place(state, hour, location)
         partition = self._partition(state, hour)
-        partition.sd = moved(stored.sd, location)
-        partition.parameters = merged(
+        partition.sd = relocate(stored.sd, location)
+        partition.parameters = merge_parameters(
             partition.parameters or {}, {LAYOUT_VERSION: str(state.version), **parameters}
         )
-        self._catalog.forget_statistics(partition, state.columns.partition_name(hour))
+        self._catalog.delete_column_statistics(partition, state.columns.partition_name(hour))
         self._catalog.replace_partition(partition)
-        return hour_partition(state, partition)
+        return parse_partition(state, partition)
 
     def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
         """Change parameters of an hour."""
         check_parameters(parameters)
         state = self.read()
         partition = self._partition(state, hour)
-        partition.parameters = merged(partition.parameters or {}, parameters)
+        partition.parameters = merge_parameters(partition.parameters or {}, parameters)
         self._catalog.replace_partition(partition)
-        return hour_partition(state, partition)
+        return parse_partition(state, partition)
 
     def drop_hours(self, hours: Sequence[int]) -> None:
         """Drop the partitions of ``hours``."""
@@ -176,7 +183,7 @@ class MetastoreTable:
             self._catalog.replace_table(table, key=VERSION, expected=str(expected))
         except AmbiguousCall:
             found = self._catalog.get_table(self.database, self.name)
-            if (found.sd.cols, owned(found.parameters)) != (table.sd.cols, owned(table.parameters)):
+            if (found.sd.cols, select_own(found.parameters)) != (table.sd.cols, select_own(table.parameters)):
                 raise
 
     def _hours(self, columns: HourColumns) -> list[int]:
@@ -188,13 +195,13 @@ class MetastoreTable:
     ) -> list[HourPartition]:
         names = [state.columns.partition_name(hour) for hour in sorted(set(hours))]
         found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
-        listed = sorted((hour_partition(state, each) for each in found), key=lambda each: each.hour)
+        listed = sorted((parse_partition(state, each) for each in found), key=lambda each: each.hour)
         _check_apart(listed)
         return listed
 
     def _both(self) -> tuple[TableState, Table]:
         stored = self._catalog.get_table(self.database, self.name)
-        return state_of(stored), stored
+        return parse_table(stored), stored
 
     def _partition(self, state: TableState, hour: int) -> Partition:
         name = state.columns.partition_name(hour)
@@ -205,7 +212,7 @@ class MetastoreTable:
 
     def _check_place(self, state: TableState, hour: int, place: Location) -> None:
         own = state.columns.directory(state.location, hour)
-        if place.parent != own or version_of(place) is None:
+        if place.parent != own or parse_version(place) is None:
             raise InvalidRequest(
                 "an hour lies in a version of its own directory", location=str(place), directory=str(own)
             )

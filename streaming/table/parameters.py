@@ -88,7 +88,7 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
             )
 
 
-def merged(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """Return ``old`` with ``changes`` (None removes), without statistics and without Spark's copy of the schema."""
     kept = {
         key: value
@@ -98,7 +98,7 @@ def merged(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[st
     return kept | {key: value for key, value in changes.items() if value is not None}
 
 
-def owned(parameters: Mapping[str, str] | None) -> dict[str, str]:
+def select_own(parameters: Mapping[str, str] | None) -> dict[str, str]:
     """Return the parameters that are Tideline's."""
     return {key: value for key, value in (parameters or {}).items() if key.startswith(PREFIX)}
 
@@ -111,9 +111,9 @@ RAW_BYTES: Final = "tideline.raw_bytes"
 """Of a partition: bytes of the JSON that its rows were."""
 FLAT_BYTES: Final = "tideline.flat_bytes"
 """Of a sealed partition: bytes of its files."""
-HARDENING: Final = "tideline.hardening"
+PROMOTION: Final = "tideline.hardening"
 """Of the table: the slots on their way to STRING, and since which version: ``{"slots": [3], "version": 17}``."""
-HARDENED: Final = "tideline.hardened"
+PROMOTED: Final = "tideline.hardened"
 """Of the table: the version since which retained rows in ``_rescued`` may find their column wide enough."""
 REPLACED: Final = "tideline.replaced"
 """Of a partition: the directory that it was switched away from, until that is noted for deletion."""

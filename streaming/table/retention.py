@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from handlers.files.paths import Location, parse
 from state.errors import UnsafePath
-from streaming.table.hours import HOUR_S, version_of
+from streaming.table.hours import HOUR_S, parse_version
 
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class Expiry:
     refused: str = ""
 
 
-def expired(hours: Iterable[int], sealed: Collection[int], now_s: float, rules: RetentionRules) -> Expiry:
+def find_expired(
+    hours: Iterable[int], sealed: Collection[int], now_s: float, rules: RetentionRules
+) -> Expiry:
     """Return which of ``hours`` are to be dropped; ``sealed`` are those whose files are complete, ``now_s`` this machine's clock."""
     if rules.keep_s <= 0:
         return Expiry()
@@ -68,7 +70,7 @@ def expired(hours: Iterable[int], sealed: Collection[int], now_s: float, rules: 
     return Expiry(tuple(old[: rules.hours_max]), max(0, len(old) - rules.hours_max))
 
 
-def drop(
+def drop_hours(
     table: FlatTable, partitions: Iterable[HourPartition], deletions: Deletions, due_s: float
 ) -> list[int]:
     """Drop ``partitions`` and have their directories deleted when ``due_s`` (seconds since 1970) has passed.
@@ -89,7 +91,7 @@ _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class DeletionNote:
     """One directory to be deleted."""
 
     location: Location
@@ -99,7 +101,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Swept:
+class SweepResult:
     """What a pass did."""
 
     deleted: list[Location] = field(default_factory=list)
@@ -125,18 +127,18 @@ class Deletions:
         content = json.dumps({"location": str(location), "due": due_s, "reason": reason})
         self._storage.create(str(self._file(location)), content)
 
-    def notes(self) -> Sequence[Note]:
+    def notes(self) -> Sequence[DeletionNote]:
         """Return all notes, those due first."""
         entries = self._storage.list(str(self._place))
         names = [entry.name for entry in entries if _FILE.fullmatch(entry.name)]
         found = [note for name in names if (note := self._read(self._place.child(name))) is not None]
         return sorted(found, key=lambda note: (note.due_s, note.location))
 
-    def sweep(self, table: FlatTable, now_s: float) -> Swept:
+    def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
         """Delete what is due and unused; the rest stays noted. Safe to repeat, and to be killed in."""
         notes = self.notes()
         due = [note for note in notes if note.due_s <= now_s][:DIRECTORIES_MAX]
-        done = Swept(waiting=len(notes) - len(due))
+        done = SweepResult(waiting=len(notes) - len(due))
         used = [partition.location for partition in table.partitions()] if due else []
         for note in due:
             if self._may_go(note.location, used):
@@ -147,11 +149,15 @@ class Deletions:
         return done
 
     def _may_go(self, place: Location, used: Sequence[Location]) -> bool:
-        if version_of(place) is None or not self._root.contains(place.parent) or place.parent == self._root:
+        if (
+            parse_version(place) is None
+            or not self._root.contains(place.parent)
+            or place.parent == self._root
+        ):
             return False
         return not any(place.contains(other) or other.contains(place) for other in used)
 
-    def _delete(self, note: Note) -> None:
+    def _delete(self, note: DeletionNote) -> None:
         self._storage.remove(str(note.location))
         failpoint("flat.deleted")
         hour = note.location.parent
@@ -162,10 +168,10 @@ class Deletions:
     def _file(self, location: Location) -> Location:
         return self._place.child(hashlib.sha256(str(location).encode()).hexdigest()[:32] + ".json")
 
-    def _read(self, place: Location) -> Note | None:
+    def _read(self, place: Location) -> DeletionNote | None:
         """Read a note; None for one that is no note, which then stays where it is."""
         try:
             found = json.loads(self._storage.read(str(place)) or "")
-            return Note(parse(found["location"]), float(found["due"]), str(found["reason"]))
+            return DeletionNote(parse(found["location"]), float(found["due"]), str(found["reason"]))
         except (ValueError, KeyError, TypeError, UnsafePath):
             return None

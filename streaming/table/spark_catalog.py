@@ -111,7 +111,7 @@ class SparkCatalog:
             )
             self._refresh(partition.dbName, partition.tableName)
 
-    def forget_statistics(self, partition: Partition, name: str) -> None:
+    def delete_column_statistics(self, partition: Partition, name: str) -> None:
         """Delete them."""
         with _LOCK, suppress(NotFound), _errors("deletePartitionColumnStatistics"):
             self._client.deletePartitionColumnStatistics(partition.dbName, partition.tableName, name, None)

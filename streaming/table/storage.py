@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Found:
+class Entry:
     """One child of a directory."""
 
     name: str
@@ -38,7 +38,7 @@ class Found:
 class Storage(Protocol):
     """Paths are texts: absolute, or URIs. Errors: FilesUnavailable for what may pass, FileLost where a file has vanished."""
 
-    def list(self, directory: str) -> Sequence[Found]:
+    def list(self, directory: str) -> Sequence[Entry]:
         """Return the children sorted by name, checksum files left out; none where there is no such directory."""
 
     def read(self, path: str) -> str | None:
@@ -69,13 +69,13 @@ class HadoopStorage:
         self._conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
         self._renames = renames
 
-    def list(self, directory: str) -> Sequence[Found]:
+    def list(self, directory: str) -> Sequence[Entry]:
         """Return the children, in one question: each costs an object store's time."""
         try:
             with _errors(directory, told_absent=True):
                 path, files = self._at(directory)
                 return sorted(
-                    Found(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
+                    Entry(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
                     for each in files.listStatus(path)
                     if not each.getPath().getName().endswith(".crc")
                 )

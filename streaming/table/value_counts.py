@@ -31,34 +31,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from streaming.table.flat_table import HourPartition
-    from streaming.table.storage import Found, Storage
+    from streaming.table.storage import Entry, Storage
 
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-"
 _FORM: Final = re.compile(r"(\d{1,18})\.([0-9a-f]{16})\.([0-9a-zA-Z+-]*)", re.ASCII)
 
 
-def counted(layout_version: int, counts: Sequence[int], files: Iterable[Found]) -> dict[str, str]:
+def format_nonnull(layout_version: int, counts: Sequence[int], files: Iterable[Entry]) -> dict[str, str]:
     """Return the parameters that say: ``files`` hold ``counts`` values per slot, under this version of the layout."""
     digits = "".join(_DIGITS[min(count.bit_length(), len(_DIGITS) - 1)] for count in counts)
-    text = f"{layout_version}.{mark_of(files)}.{digits}"
+    text = f"{layout_version}.{digest_files(files)}.{digits}"
     if len(text) > VALUE_CHARS_MAX:
         raise LimitExceeded("a table has too many slots to be counted", slots=len(counts), hint="")
     return {LAYOUT_VERSION: str(layout_version), NONNULL: text}
 
 
-def believed(parameters: Mapping[str, str], files: Iterable[Found]) -> tuple[int, ...] | None:
+def parse_nonnull(parameters: Mapping[str, str], files: Iterable[Entry]) -> tuple[int, ...] | None:
     """Return the least count per slot (0, 1, 2, 4, 8, …) that a partition's parameters tell; None where they tell of others.
 
     ``files`` are those that lie in the partition's directory now.
     """
     match = _FORM.fullmatch(parameters.get(NONNULL, ""))
-    if match is None or match[1] != parameters.get(LAYOUT_VERSION) or match[2] != mark_of(files):
+    if match is None or match[1] != parameters.get(LAYOUT_VERSION) or match[2] != digest_files(files):
         return None
     return tuple(_least(_DIGITS.index(digit)) for digit in match[3])
 
 
-def retained_nonnull(
+def count_retained_values(
     partitions: Iterable[HourPartition],
     storage: Storage,
     footers: Callable[[Sequence[str]], Sequence[int]],
@@ -72,8 +72,8 @@ def retained_nonnull(
     unknown: list[str] = []
     for partition in partitions:
         place = str(partition.location)
-        files = data_files(storage, place)
-        counts = believed(partition.parameters, files)
+        files = list_data_files(storage, place)
+        counts = parse_nonnull(partition.parameters, files)
         if counts is None:
             unknown += [f"{place}/{file.name}" for file in files]
         else:
@@ -83,13 +83,13 @@ def retained_nonnull(
     return tuple(totals)
 
 
-def data_files(storage: Storage, directory: str) -> list[Found]:
+def list_data_files(storage: Storage, directory: str) -> list[Entry]:
     """Return the files of a partition's directory that readers see, sorted by name."""
     found = storage.list(directory)
     return [each for each in found if not each.is_directory and not each.name.startswith(("_", "."))]
 
 
-def mark_of(files: Iterable[Found]) -> str:
+def digest_files(files: Iterable[Entry]) -> str:
     """Return 16 hexadecimal digits that stand for the files' names and sizes."""
     lines = "".join(f"{file.size_bytes} {file.name}\n" for file in sorted(files))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -109,7 +109,7 @@ CHARS_MAX: Final = 4_000
 _BASE36_DIGITS: Final = string.digits + string.ascii_lowercase
 
 
-def text_of(counts: Sequence[int]) -> str:
+def format_counts(counts: Sequence[int]) -> str:
     """Return the counts as a parameter."""
     text = ",".join(map(_base36, _trimmed(counts)))
     if len(text) <= CHARS_MAX:
@@ -117,8 +117,8 @@ def text_of(counts: Sequence[int]) -> str:
     return f"#{sum(1 << slot for slot, count in enumerate(counts) if count):x}"
 
 
-def counts_of(text: str) -> tuple[int, ...]:
-    """Read what ``text_of`` wrote; BadInput for anything else."""
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Read what ``format_counts`` wrote; BadInput for anything else."""
     try:
         if text.startswith("#"):
             bits = int(text[1:], 16)
@@ -128,7 +128,7 @@ def counts_of(text: str) -> tuple[int, ...]:
         raise BadInput("the counts of an hour's values cannot be read", text=text[:200]) from error
 
 
-def added(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
+def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
     """Return both together, slot by slot."""
     return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
 

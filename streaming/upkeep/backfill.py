@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.slots import HOUR_S, RESCUED, Layout, SlotState
 from state.errors import ConfigError
-from streaming.batch.observations import folded
+from streaming.batch.observations import merge_counts
 from streaming.batch.routing import event_seconds
 from streaming.batch.staging import WHEN
-from streaming.source.raw_events import with_columns
-from streaming.split.parse_schema import quoted
+from streaming.source.raw_events import normalize_columns
+from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split
 
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Backfilled:
+class BackfillResult:
     """What became of an hour."""
 
     hour: int
@@ -42,7 +42,7 @@ class Backfilled:
 
 def backfill(
     rewriter: Rewriter, state: TableState, hours: range | None, *, any_number: bool = False
-) -> list[Backfilled]:
+) -> list[BackfillResult]:
     """Split sealed ``hours`` (None: all that the table has) once more from the raw table, in order; open ones are left out.
 
     With ``any_number`` the raw table is right even where it holds more events than the hour. ConfigError without a raw table.
@@ -54,12 +54,12 @@ def backfill(
 
 def _hour(
     rewriter: Rewriter, state: TableState, raw: Any, partition: HourPartition, *, any_number: bool
-) -> Backfilled:
+) -> BackfillResult:
     from pyspark.sql import functions
 
     hour, settings = partition.hour, rewriter.settings
-    looking = rewriter.looking
-    old = rewriter.read(looking.files(str(partition.location)), state.layout)
+    sampler = rewriter.sampler
+    old = rewriter.read(sampler.list_files(str(partition.location)), state.layout)
     kept = _malformed(old, state.layout)
     near = raw.filter(_nearby(settings, state, hour)) if _is_partitioned(raw, state) else raw
     rows = split(
@@ -71,15 +71,15 @@ def _hour(
     )
     seconds = event_seconds(functions.col(WHEN), settings.event_time)
     mine = (seconds >= hour) & (seconds < hour + HOUR_S) & ~functions.col(MALFORMED)
-    fresh = rows.filter(mine).selectExpr(*(quoted(slot.name) for slot in state.layout.slots))
-    had = folded(looking.counts(looking.files(str(partition.location)))).rows
+    fresh = rows.filter(mine).selectExpr(*(quote(slot.name) for slot in state.layout.slots))
+    had = merge_counts(sampler.read_counts(sampler.list_files(str(partition.location)))).rows
     found = fresh.count() + kept.count()
     if found == had or (any_number and found > had):
         rewriter.rewrite(
             partition, state, sealed=True, replaced_by=fresh.unionByName(kept), more_rows=any_number
         )
-        return Backfilled(hour, had, found, is_done=True)
-    return Backfilled(hour, had, found, is_done=False)
+        return BackfillResult(hour, had, found, is_done=True)
+    return BackfillResult(hour, had, found, is_done=False)
 
 
 def _raw(rewriter: Rewriter) -> Any:
@@ -92,7 +92,7 @@ def _raw(rewriter: Rewriter) -> Any:
     try:
         if settings.raw_location:
             lines = spark.read.option("recursiveFileLookup", "true").text(settings.raw_location)
-            return with_columns(lines, arrival="0")
+            return normalize_columns(lines, arrival="0")
         table = spark.table(settings.raw_table)
     except AnalysisException as error:
         raise ConfigError(
@@ -103,7 +103,7 @@ def _raw(rewriter: Rewriter) -> Any:
             hint="Spark looks for it in its own catalog: give flat.NAME.raw_files where it is a directory of JSON lines.",
         ) from error
     names = [column.name for column in settings.partition_columns if column.name in table.columns]
-    return table.selectExpr(f"cast({quoted(settings.raw_column)} as string) as value", *map(quoted, names))
+    return table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
 
 
 def _is_partitioned(raw: Any, state: TableState) -> bool:
@@ -116,7 +116,7 @@ def _nearby(settings: FlatSettings, state: TableState, hour: int) -> str:
     hours = range(first, hour + settings.event_time.grace_s + 2 * HOUR_S, HOUR_S)
     alternatives = (
         " AND ".join(
-            f"{quoted(name)} = '{value}'"
+            f"{quote(name)} = '{value}'"
             for name, value in zip(state.columns.names, state.columns.values(each), strict=True)
         )
         for each in hours
@@ -135,4 +135,4 @@ def _everything(layout: Layout) -> Layout:
 
 def _malformed(rows: Any, layout: Layout) -> Any:
     texts = rows.filter(f"{RESCUED} IS NOT NULL").selectExpr(f"{RESCUED} AS value")
-    return split(texts, layout).filter(MALFORMED).selectExpr(*(quoted(slot.name) for slot in layout.slots))
+    return split(texts, layout).filter(MALFORMED).selectExpr(*(quote(slot.name) for slot in layout.slots))

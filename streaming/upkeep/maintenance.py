@@ -22,7 +22,7 @@ EVERYTHING: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class UpkeepResult:
     """What a pass did."""
 
     sealed: int = 0
@@ -44,21 +44,21 @@ class Maintenance:
         self._runner = runner
         self._sealer = sealer
 
-    def run(self, *, everything: bool = False) -> Upkeep:
+    def run(self, *, everything: bool = False) -> UpkeepResult:
         """Do what is due, a few hours of it or everything, and return what was done."""
         stream, rewriter = self._stream, self._sealer.rewriter
         last = stream.records.last()
         if last is None:
-            return Upkeep()
+            return UpkeepResult()
         last = self._runner.finish(last)
         hours_max = EVERYTHING if everything else stream.settings.sealing.hours_per_pass
         state = stream.lease.hold()
         state, hardening = advance(rewriter, state, hours_max=hours_max)
         sealed, backlog = self._sealer.seal(state, last.watermark.reached_s, hours_max=hours_max)
-        expiry = self._sealer.expire()
+        expiry = self._sealer.drop_expired()
         deleted = self._delete()
         assert everything <= (not textual_slots(state)), state.parameters
-        return Upkeep(sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused)
+        return UpkeepResult(sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused)
 
     def _delete(self) -> int:
         """Delete what is due, by what the metastore says at this moment of where partitions lie."""

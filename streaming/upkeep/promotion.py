@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from handlers.failpoints import failpoint
 from state.columns.evolution import harden
 from streaming.split.file_columns import textual_slots
-from streaming.table.parameters import HARDENED, HARDENING, LAYOUT_VERSION
+from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, PROMOTION
 
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from streaming.upkeep.rewriting import Rewriter
 
 
-def pending(state: TableState, partitions: Sequence[HourPartition]) -> list[HourPartition]:
+def find_pending(state: TableState, partitions: Sequence[HourPartition]) -> list[HourPartition]:
     """Return the hours that still have files of the old type."""
-    text = state.parameters.get(HARDENING)
+    text = state.parameters.get(PROMOTION)
     if not text:
         return []
     since = int(json.loads(text)["version"])
@@ -44,7 +44,7 @@ def advance(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[T
     """Rewrite up to ``hours_max`` hours, and flip the type when none is left; return the state and the hours left."""
     if not textual_slots(state):
         return state, 0
-    waiting = pending(state, rewriter.table.partitions())
+    waiting = find_pending(state, rewriter.table.partitions())
     for partition in waiting[:hours_max]:
         rewriter.rewrite(partition, state, sealed=partition.is_sealed)
     if len(waiting) > hours_max:
@@ -58,7 +58,7 @@ def _flip(table: FlatTable, state: TableState) -> TableState:
     for slot in sorted(slots):
         layout = harden(layout, slot)
     failpoint("flat.flip")
-    changes = {HARDENING: None, HARDENED: str(layout.version)}
+    changes = {PROMOTION: None, PROMOTED: str(layout.version)}
     altered = table.alter(state, layout, parameters=changes, proven=slots)
     failpoint("flat.flipped")
     return altered

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED, SlotState
 from state.errors import Inconsistent
-from streaming.batch.observations import folded
+from streaming.batch.observations import merge_counts
 from streaming.split.file_columns import slot_columns, textual_slots
-from streaming.split.parse_schema import quoted
+from streaming.split.parse_schema import quote
 from streaming.split.splitter import split
-from streaming.table.hours import version_directory, version_of
+from streaming.table.hours import parse_version, version_directory
 from streaming.table.parameters import FLAT_BYTES, LAYOUT_VERSION, REPLACED, ROWS, SEALED, VALUES
-from streaming.table.value_counts import counted, data_files, text_of
+from streaming.table.value_counts import format_counts, format_nonnull, list_data_files
 
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from state.columns.paths import KeyPath
     from state.columns.slots import Layout
     from streaming.batch.observations import FileCounts
-    from streaming.batch.sampling import Looking
+    from streaming.batch.sampling import Sampler
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.lease import WriterLease
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _OLD: Final = "_tideline_old_{}"
 
 
-def again_split(rows: Any, layout: Layout, numeric_strings: Collection[KeyPath] = ()) -> Any:
+def split_rescued_again(rows: Any, layout: Layout, numeric_strings: Collection[KeyPath] = ()) -> Any:
     """Return ``rows`` (all slots by name) with those in ``_rescued`` split once more.
 
     Slots without a key keep what they hold.
@@ -51,14 +51,14 @@ def again_split(rows: Any, layout: Layout, numeric_strings: Collection[KeyPath] 
 
     empty = [slot for slot in layout.slots if slot.state is SlotState.EMPTY]
     rescued = functions.col(RESCUED).isNotNull()
-    old = [f"{quoted(slot.name)} AS {_OLD.format(slot.index)}" for slot in empty]
+    old = [f"{quote(slot.name)} AS {_OLD.format(slot.index)}" for slot in empty]
     texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *old)
     kept = [_OLD.format(slot.index) for slot in empty]
     fresh = split(texts, layout, keep=kept, numeric_strings=numeric_strings)
     columns = [
-        f"{_OLD.format(slot.index)} AS {quoted(slot.name)}"
+        f"{_OLD.format(slot.index)} AS {quote(slot.name)}"
         if slot.state is SlotState.EMPTY
-        else quoted(slot.name)
+        else quote(slot.name)
         for slot in layout.slots
     ]
     return rows.filter(~rescued).unionByName(fresh.selectExpr(*columns))
@@ -74,7 +74,7 @@ class Rewriter:
     lease: WriterLease
     storage: Storage
     deletions: Deletions
-    looking: Looking
+    sampler: Sampler
     clock: Callable[[], float]
 
     def rewrite(
@@ -91,23 +91,23 @@ class Rewriter:
         ``replaced_by`` are its rows where they come from elsewhere (a backfill), then perhaps with ``more_rows`` than before.
         Raises Inconsistent where the new files do not hold as many rows and values as the old; the hour is as it was then.
         """
-        files = self.looking.files(str(partition.location))
+        files = self.sampler.list_files(str(partition.location))
         if not files:
             written = {LAYOUT_VERSION: str(state.version), SEALED: "true" if sealed else None}
             return self.table.set_hour_parameters(partition.hour, written)
         place = self._next(partition)
-        old = folded(self.looking.counts(files))
+        old = merge_counts(self.sampler.read_counts(files))
         rows = self.read(files, state.layout) if replaced_by is None else replaced_by
         self._write(rows if replaced_by is not None else self._resplit(rows, old, state), state, place, files)
         failpoint("flat.rewritten")
-        new_files = self.looking.files(str(place))
-        new = folded(self.looking.counts(new_files))
+        new_files = self.sampler.list_files(str(place))
+        new = merge_counts(self.sampler.read_counts(new_files))
         _check(partition, old, new, state.layout, more_rows=more_rows)
         return self._switch(partition, self.lease.hold(), place, new, sealed=sealed)
 
     def read(self, files: Sequence[str], layout: Layout) -> Any:
         """Return the rows of these files, all slots by name."""
-        schema = ", ".join(f"{quoted(slot.name)} {slot.type.hive}" for slot in layout.slots)
+        schema = ", ".join(f"{quote(slot.name)} {slot.type.hive}" for slot in layout.slots)
         return self.spark.read.schema(schema).orc(list(files))
 
     def note_replaced(self, partitions: Sequence[HourPartition]) -> None:
@@ -123,10 +123,10 @@ class Rewriter:
     def _resplit(self, rows: Any, old: FileCounts, state: TableState) -> Any:
         if not (old.nonnull and old.nonnull[0]):
             return rows
-        return again_split(rows, state.layout, self.settings.rules.numeric_strings)
+        return split_rescued_again(rows, state.layout, self.settings.rules.numeric_strings)
 
     def _next(self, partition: HourPartition) -> Location:
-        version = version_of(partition.location)
+        version = parse_version(partition.location)
         if version is None:
             raise Inconsistent(
                 "a partition's directory is none of Tideline's", location=str(partition.location)
@@ -157,8 +157,8 @@ class Rewriter:
             place,
             {
                 ROWS: str(counts.rows),
-                VALUES: text_of(counts.nonnull),
-                **counted(state.version, counts.nonnull, data_files(self.storage, str(place))),
+                VALUES: format_counts(counts.nonnull),
+                **format_nonnull(state.version, counts.nonnull, list_data_files(self.storage, str(place))),
                 FLAT_BYTES: str(self._size(str(place))),
                 SEALED: "true" if sealed else None,
                 REPLACED: partition.location.name,

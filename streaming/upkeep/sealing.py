@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S
-from streaming.table.parameters import HARDENED, LAYOUT_VERSION, TOUCHED, VALUES
-from streaming.table.retention import Expiry, RetentionRules, drop, expired
-from streaming.table.value_counts import counts_of
+from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, TOUCHED, VALUES
+from streaming.table.retention import Expiry, RetentionRules, drop_hours, find_expired
+from streaming.table.value_counts import parse_counts
 
 
 if TYPE_CHECKING:
@@ -24,22 +24,24 @@ if TYPE_CHECKING:
     from streaming.upkeep.rewriting import Rewriter
 
 
-def due(partitions: Sequence[HourPartition], reached_s: int | None, lateness_s: int) -> list[HourPartition]:
+def find_due(
+    partitions: Sequence[HourPartition], reached_s: int | None, lateness_s: int
+) -> list[HourPartition]:
     """Return the hours that are to be sealed, the oldest first."""
     if reached_s is None:
         return []
     return [each for each in partitions if not each.is_sealed and reached_s >= _last_s(each) + lateness_s]
 
 
-def outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
+def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
     """Return the sealed hours with rows in ``_rescued`` that may fit by now: a column became STRING since they were written."""
-    since = int(state.parameters.get(HARDENED, 0))
+    since = int(state.parameters.get(PROMOTED, 0))
     return [
         each
         for each in partitions
         if each.is_sealed
         and int(each.parameters.get(LAYOUT_VERSION, 0)) < since
-        and any(counts_of(each.parameters.get(VALUES, ""))[:1])
+        and any(parse_counts(each.parameters.get(VALUES, ""))[:1])
     ]
 
 
@@ -58,7 +60,7 @@ class Sealer:
         table = self.rewriter.table
         partitions = table.partitions()
         self.rewriter.note_replaced(partitions)
-        waiting = due(partitions, reached_s, self.settings.event_time.lateness_s) + outgrown(
+        waiting = find_due(partitions, reached_s, self.settings.event_time.lateness_s) + find_outgrown(
             partitions, state
         )
         chosen = waiting[: hours_max or self.settings.sealing.hours_per_pass]
@@ -66,16 +68,16 @@ class Sealer:
             self.rewriter.rewrite(partition, state, sealed=True)
         return len(chosen), len(waiting) - len(chosen)
 
-    def expire(self) -> Expiry:
+    def drop_expired(self) -> Expiry:
         """Drop the hours that are older than partitions are kept, a few per call."""
         table = self.rewriter.table
         partitions = table.partitions()
         rules = RetentionRules(keep_s=self.settings.retention_s)
         sealed = [each.hour for each in partitions if each.is_sealed]
-        expiry = expired([each.hour for each in partitions], sealed, self.clock(), rules)
+        expiry = find_expired([each.hour for each in partitions], sealed, self.clock(), rules)
         old = [each for each in partitions if each.hour in set(expiry.hours)]
         if old:
-            drop(table, old, self.rewriter.deletions, self.clock() + self.settings.sealing.old_files_s)
+            drop_hours(table, old, self.rewriter.deletions, self.clock() + self.settings.sealing.old_files_s)
         return expiry
 
 

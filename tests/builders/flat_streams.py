@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
-from streaming.driver.assembly import assembled
+from streaming.driver.assembly import assemble
 from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
-from streaming.split.parse_schema import quoted
+from streaming.split.parse_schema import quote
 from tests.builders.object_stores import orc_files
 
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streaming.driver.assembly import Assembly
-    from streaming.upkeep.maintenance import Upkeep
+    from streaming.upkeep.maintenance import UpkeepResult
 
 
 def key(text: str) -> KeyPath:
@@ -74,7 +74,7 @@ class Stream:
         """The stream's parts in a running session."""
         for setting in ("spark.sql.caseSensitive", "spark.sql.variable.substitute"):
             spark.conf.set(setting, "true" if setting.endswith("Sensitive") else "false")
-        return assembled(self.settings, spark)
+        return assemble(self.settings, spark)
 
     def run(self, spark: Any) -> Sequence[Mapping[str, Any]]:
         """Bring all that has landed into the table; return what the driver told of its batches."""
@@ -83,7 +83,7 @@ class Stream:
         self.events += told
         return [event for event in told if event["event"] == "progress"]
 
-    def upkeep(self, spark: Any) -> Upkeep:
+    def upkeep(self, spark: Any) -> UpkeepResult:
         """Do all that is due to the table."""
         return self.parts(spark).maintenance.run(everything=True)
 
@@ -94,10 +94,10 @@ class Stream:
         layout = table.read().layout
         found: list[dict[str, Any]] = []
         for partition in table.partitions():
-            files = parts.stream.looking.files(str(partition.location))
+            files = parts.stream.sampler.list_files(str(partition.location))
             if not files:
                 continue
-            names = [quoted(slot.name) for slot in layout.slots]
+            names = [quote(slot.name) for slot in layout.slots]
             texts = [f"CAST({name} AS STRING) AS {name}" for name in names]
             rows = parts.sealer.rewriter.read(files, layout).selectExpr(*texts).collect()
             found += [row.asDict() | {"hour": partition.hour} for row in rows]

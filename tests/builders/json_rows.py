@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
-from streaming.split.parse_schema import quoted
+from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split
 
 
@@ -73,7 +73,7 @@ def told(
     rows = split(frame, layout_of(types), keep=["id", "value"], numeric_strings=numeric_strings)
     flat = [f"CAST(c{index} AS STRING) AS c{index}" for index in range(1, len(types) + 1)]
     raw = [f"{_raw(key, f'c{index}')} AS g{index}" for index, key in enumerate(types, 1)]
-    rescued = f"{quoted(RESCUED)} IS NOT NULL AS rescued"
+    rescued = f"{quote(RESCUED)} IS NOT NULL AS rescued"
     found = rows.selectExpr("id", "value", MALFORMED, rescued, *flat, *raw).collect()
     return [
         Told(

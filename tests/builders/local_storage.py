@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from state.errors import FileLost
-from streaming.table.storage import Found
+from streaming.table.storage import Entry
 
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 class LocalStorage:
     """``streaming.table.storage.Storage``; paths are absolute or ``file:`` URIs."""
 
-    def list(self, directory: str) -> Sequence[Found]:
+    def list(self, directory: str) -> Sequence[Entry]:
         place = _path(directory)
         if not place.is_dir():
             return ()
         return sorted(
-            Found(child.name, child.is_dir(), child.stat().st_size)
+            Entry(child.name, child.is_dir(), child.stat().st_size)
             for child in place.iterdir()
             if not child.name.endswith(".crc")
         )

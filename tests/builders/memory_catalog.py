@@ -60,7 +60,7 @@ class MemoryCatalog:
         assert self._name(partition) in there, partition.values
         there[self._name(partition)] = partition.copy()
 
-    def forget_statistics(self, partition: Partition, name: str) -> None:
+    def delete_column_statistics(self, partition: Partition, name: str) -> None:
         """There are none."""
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dev.stack.jars import class_path, read_lock
 from streaming.driver import commands
-from streaming.driver.progress import lines_to
+from streaming.driver.progress import write_lines_to
 from streaming.settings import KafkaSource, SparkSettings
 from tests.builders.flat_streams import Stream, rules
 
@@ -40,7 +40,7 @@ def main() -> None:
     if given.get("command") == "seal":
         commands.seal(settings)
     else:
-        commands.run(settings, lines_to(1), once=not given.get("follow"))
+        commands.run(settings, write_lines_to(1), once=not given.get("follow"))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import pytest
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
-from streaming.table.compatibility_view import OldName, collapsed
+from streaming.table.compatibility_view import OldName, locate_collapsed
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.storage import HadoopStorage
-from streaming.table.value_counts import counted, data_files, retained_nonnull
+from streaming.table.value_counts import count_retained_values, format_nonnull, list_data_files
 from tests.builders.flat_tables import (
     HOUR,
     a_layout,
@@ -152,7 +152,7 @@ def test_all_readers_see_the_same_through_every_change(
     table.write(HOUR + HOUR_S, second)
     table.alter(retyped(next_version(table.layout), 2, ColumnType.BIGINT))
     storage = HadoopStorage(spark)
-    assert retained_nonnull(hive_flat.partitions(), storage, _footers(spark))[4] == 0
+    assert count_retained_values(hive_flat.partitions(), storage, _footers(spark))[4] == 0
     table.alter(rekeyed(next_version(table.layout), 4, "brand.new"), proven=[4])
     third: list[Row] = [{"user/id": 5_000_000_000, "brand/new": "n", "price": 10}]
     table.write(HOUR + 2 * HOUR_S, third)
@@ -194,8 +194,8 @@ def test_a_view_gives_old_names_to_all_readers(
     table.alter(with_keys(next_version(table.layout), {"foo.bar": ColumnType.STRING}))
     table.write(HOUR, [{"price": 3, "foo/bar": '{"baz1":"b","x-y":{"z":1}}'}, {"price": 4}])
     old = {
-        "foo/bar/baz1": collapsed(_key("foo.bar.baz1"), _key("foo.bar"), "foo/bar"),
-        "foo/bar/x-y/z": collapsed(_key("foo.bar.x-y.z"), _key("foo.bar"), "foo/bar"),
+        "foo/bar/baz1": locate_collapsed(_key("foo.bar.baz1"), _key("foo.bar"), "foo/bar"),
+        "foo/bar/x-y/z": locate_collapsed(_key("foo.bar.x-y.z"), _key("foo.bar"), "foo/bar"),
         "cost": OldName("price"),
         "gone": OldName("no/such/column"),
     }
@@ -246,12 +246,12 @@ def test_counts_are_believed_only_for_the_files_that_were_counted(
         return _footers(spark)(files)
 
     table.write(HOUR, [{"action/name": "a"}, {"action/name": "b", "price": 1}])
-    files = data_files(storage, str(hive_flat.partitions([HOUR])[0].location))
-    hive_flat.set_hour_parameters(HOUR, counted(1, [0, 2, 0, 1, 0], files))
-    assert retained_nonnull(hive_flat.partitions(), storage, footers) == (0, 2, 0, 1, 0)
+    files = list_data_files(storage, str(hive_flat.partitions([HOUR])[0].location))
+    hive_flat.set_hour_parameters(HOUR, format_nonnull(1, [0, 2, 0, 1, 0], files))
+    assert count_retained_values(hive_flat.partitions(), storage, footers) == (0, 2, 0, 1, 0)
     assert asked == []
     table.write(HOUR, [{"old": "late"}])
-    assert retained_nonnull(hive_flat.partitions(), storage, footers)[4] == 1
+    assert count_retained_values(hive_flat.partitions(), storage, footers)[4] == 1
     assert asked == [2]
 
 

@@ -14,7 +14,7 @@ from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from state.errors import ConfigError
-from streaming.split.splitter import NEEDED, split
+from streaming.split.splitter import REQUIRED_CONF, split
 from tests.builders.columns import a_key
 from tests.builders.components import or_skipped
 from tests.builders.json_rows import layout_of, mutated, told, webhooks
@@ -231,7 +231,7 @@ ODD_NAMES = [
 def session(spark: Any) -> Any:
     """A session of its own, with the settings that splitting needs."""
     made = spark.newSession()
-    for setting, value in NEEDED.items():
+    for setting, value in REQUIRED_CONF.items():
         made.conf.set(setting, value)
     return made
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.errors import FileLost
-from streaming.table.storage import Found, HadoopStorage
+from streaming.table.storage import Entry, HadoopStorage
 from tests.builders.spark_sessions import copy_file
 
 
@@ -47,7 +47,7 @@ def test_a_record_is_read_as_it_was_written_last(storage: HadoopStorage, place: 
         assert storage.read(f"{place}/a/r.json") == text
     assert [found.name for found in storage.list(f"{place}/a")] == ["r.json"]
     assert storage.list(place) == [
-        Found("a", is_directory=True, size_bytes=storage.list(place)[0].size_bytes)
+        Entry("a", is_directory=True, size_bytes=storage.list(place)[0].size_bytes)
     ]
 
 

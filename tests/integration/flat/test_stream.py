@@ -99,7 +99,7 @@ def test_a_sealed_hour_is_one_file_and_holds_the_same(stream: Stream, spark: Any
     parts = stream.parts(spark)
     partitions = parts.stream.table.partitions()
     assert [each.parameters.get("tideline.sealed") for each in partitions] == ["true", "true", None]
-    assert [len(parts.stream.looking.files(str(each.location))) for each in partitions] == [1, 1, 1]
+    assert [len(parts.stream.sampler.list_files(str(each.location))) for each in partitions] == [1, 1, 1]
     assert sorted(map(str, stream.rows(spark))) == sorted(map(str, before))
     left = stream.versions(spark)
     assert left == ["v3", "v2", "v1"], "hour 0 was opened again by a late row, and sealed again"
@@ -121,7 +121,7 @@ def test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_
         files = [
             file
             for each in parts.stream.table.partitions()
-            for file in parts.stream.looking.files(str(each.location))
+            for file in parts.stream.sampler.list_files(str(each.location))
         ]
         five = "'5'" if types[-1] is ColumnType.STRING else "5"
         rows = parts.sealer.rewriter.read(files, layout)

@@ -20,10 +20,10 @@ from state.columns.demand import Demand
 from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
-from streaming.batch.schema_evolution import Outlook
-from streaming.driver.progress import lines_to
-from streaming.upkeep.backfill import Backfilled
-from streaming.upkeep.maintenance import Upkeep
+from streaming.batch.schema_evolution import Proposal
+from streaming.driver.progress import write_lines_to
+from streaming.upkeep.backfill import BackfillResult
+from streaming.upkeep.maintenance import UpkeepResult
 from tests.builders.flat_drivers import progress
 from tests.builders.flat_streams import Stream, key, rules
 
@@ -48,14 +48,14 @@ def test_a_plan_reads_like_a_diff_and_says_why() -> None:
             Change(ChangeKind.WIDEN, "tinyint is too narrow", key("a.b"), 1, ColumnType.INT),
         ),
     )
-    answer = plan_answer("web.flat", Outlook(Demand(()), evolution))
+    answer = plan_answer("web.flat", Proposal(Demand(()), evolution))
     assert plan_text(answer).splitlines() == [
         "web.flat would become version 4: 1 changes, 1 keys wait",
         "~ widen  a/b   int  tinyint is too narrow",
         "? wait   $.zz       no row has brought it",
     ]
     assert answer["changes"][1]["column"] == "a/b"
-    assert plan_text(plan_answer("web.flat", Outlook(Demand(()), Evolution(layout, ())))) == (
+    assert plan_text(plan_answer("web.flat", Proposal(Demand(()), Evolution(layout, ())))) == (
         "web.flat stays at version 4: 0 changes, 0 keys wait"
     )
 
@@ -69,11 +69,11 @@ def test_a_batch_is_one_line_with_what_matters() -> None:
 
 
 def test_upkeep_and_backfills_are_told_in_words() -> None:
-    assert upkeep_text(Upkeep(sealed=2, dropped=1, refused="it is too much")) == (
+    assert upkeep_text(UpkeepResult(sealed=2, dropped=1, refused="it is too much")) == (
         "2 hours sealed, 1 hours dropped, nothing dropped: it is too much"
     )
     assert backfill_text(
-        [Backfilled(HOUR, 50, 50, is_done=True), Backfilled(HOUR + 3_600, 50, 40, is_done=False)]
+        [BackfillResult(HOUR, 50, 50, is_done=True), BackfillResult(HOUR + 3_600, 50, 40, is_done=False)]
     ).splitlines() == [
         "2016-04-18 21h            50 rows  split anew",
         "2016-04-18 22h            50 rows  left as it is: the raw table holds 40",
@@ -125,18 +125,20 @@ class FakeCommands:
     def __init__(self) -> None:
         self.given: list[object] = []
 
-    def seal(self, settings: FlatSettings) -> Upkeep:
+    def seal(self, settings: FlatSettings) -> UpkeepResult:
         self.given.append(settings.name)
-        return Upkeep(sealed=3)
+        return UpkeepResult(sealed=3)
 
-    def backfill(self, settings: FlatSettings, hours: range | None, *, any_number: bool) -> list[Backfilled]:
+    def backfill(
+        self, settings: FlatSettings, hours: range | None, *, any_number: bool
+    ) -> list[BackfillResult]:
         self.given += [settings.name, hours, any_number]
-        return [Backfilled(HOUR, 5, 4, is_done=False)]
+        return [BackfillResult(HOUR, 5, 4, is_done=False)]
 
-    def plan(self, settings: FlatSettings) -> Outlook:
+    def plan(self, settings: FlatSettings) -> Proposal:
         self.given.append(settings.name)
         wait = Change(ChangeKind.WAIT, "no row has brought it", key("zz"))
-        return Outlook(Demand(()), Evolution(Layout.new(), (wait,)))
+        return Proposal(Demand(()), Evolution(Layout.new(), (wait,)))
 
 
 @pytest.fixture
@@ -209,7 +211,7 @@ def test_events_of_tomorrow_only_tell_that_the_driver_lives() -> None:
 
 def test_a_reader_that_has_gone_does_not_stop_the_driver() -> None:
     read, write = os.pipe()
-    tell = lines_to(write)
+    tell = write_lines_to(write)
     tell({"event": "idle"})
     assert json.loads(os.read(read, 100)) == {"event": "idle"}
     os.close(read)

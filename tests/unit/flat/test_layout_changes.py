@@ -12,7 +12,7 @@ from state.columns.slots import Layout
 from state.columns.types import ColumnType, is_soft
 from state.errors import BadInput, InvalidRequest, LimitExceeded
 from streaming.table.layout_changes import check_successor
-from streaming.table.parameters import check_columns, check_parameters, merged
+from streaming.table.parameters import check_columns, check_parameters, merge_parameters
 from tests.builders.flat_tables import a_layout, next_version, rekeyed, retyped, with_keys
 
 
@@ -87,4 +87,4 @@ def test_long_parameters_are_refused(parameters: dict[str, str | None]) -> None:
 
 def test_changes_keep_what_belongs_to_others_and_drop_what_is_stale() -> None:
     old = {"a": "1", "tideline.x": "1", "numRows": "7", "spark.sql.sources.schema": "{}"}
-    assert merged(old, {"tideline.x": None, "tideline.y": "2"}) == {"a": "1", "tideline.y": "2"}
+    assert merge_parameters(old, {"tideline.x": None, "tideline.y": "2"}) == {"a": "1", "tideline.y": "2"}

@@ -22,9 +22,15 @@ from state.errors import (
     StateLocked,
     TableAltered,
 )
-from streaming.table.compatibility_view import OLD_NAME, OldName, collapsed, collapsed_names, view_query
+from streaming.table.compatibility_view import (
+    OLD_NAME,
+    OldName,
+    build_query,
+    find_collapsed_names,
+    locate_collapsed,
+)
 from streaming.table.hours import HOUR_S, HourColumns
-from streaming.table.lease import Held, WriterLease
+from streaming.table.lease import LeaseRecord, WriterLease
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import WRITER
 from tests.builders.flat_tables import HOUR, a_layout, compatibility_view, next_version, rekeyed, with_keys
@@ -145,15 +151,17 @@ def test_a_lease_taken_by_another_at_this_very_moment_is_a_conflict(
 
 @pytest.mark.parametrize("text", [None, "", "[]", "1", '{"holder": "x"}', '{"holder": "x", "until": "y"}'])
 def test_texts_that_are_no_lease_are_none(text: str | None) -> None:
-    assert Held.read(text) is None
+    assert LeaseRecord.read(text) is None
 
 
 def test_a_view_shows_all_columns_and_the_old_names(table: MetastoreTable) -> None:
     old = {
-        "foo/bar/baz": collapsed(KeyPath.of_dotted("foo.bar.baz"), KeyPath.of_dotted("foo.bar"), "foo/bar"),
+        "foo/bar/baz": locate_collapsed(
+            KeyPath.of_dotted("foo.bar.baz"), KeyPath.of_dotted("foo.bar"), "foo/bar"
+        ),
         "cost": OldName("price"),
     }
-    assert view_query("db", "flat", table.read(), old) == (
+    assert build_query("db", "flat", table.read(), old) == (
         "SELECT `_rescued`, `foo/bar`, `price`, `yyyy_mm_dd`, `hh`, "
         "get_json_object(`foo/bar`, '$.baz') AS `foo/bar/baz`, `price` AS `cost` FROM `db`.`flat`"
     )
@@ -168,14 +176,14 @@ def test_a_path_that_hive_would_misread_is_refused(member: str) -> None:
 @pytest.mark.parametrize("name", ["hh", "PRICE"])
 def test_an_old_name_that_no_column_may_have_is_refused(table: MetastoreTable, name: str) -> None:
     with pytest.raises(BadInput):
-        view_query("db", "flat", table.read(), {name: OldName("foo/bar")})
+        build_query("db", "flat", table.read(), {name: OldName("foo/bar")})
 
 
 def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table: MetastoreTable) -> None:
     layout = with_keys(next_version(LAYOUT), {"foo.bar.baz": ColumnType.INT, "alone": ColumnType.INT})
     empty = [replace(slot, state=SlotState.EMPTY) for slot in layout.slots[3:]]
     layout = replace(layout, slots=(*layout.slots[:3], *empty))
-    assert set(collapsed_names(layout)) == {"foo/bar/baz"}
+    assert set(find_collapsed_names(layout)) == {"foo/bar/baz"}
     state = table.alter(table.read(), layout)
     view = compatibility_view(table, "compat")
     assert view.refresh(state)

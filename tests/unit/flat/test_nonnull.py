@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
-from streaming.table.storage import Found
-from streaming.table.value_counts import believed, counted, retained_nonnull
+from streaming.table.storage import Entry
+from streaming.table.value_counts import count_retained_values, format_nonnull, parse_nonnull
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 
 FILES = [
-    Found("b-1.orc", is_directory=False, size_bytes=10),
-    Found("b-2.orc", is_directory=False, size_bytes=20),
+    Entry("b-1.orc", is_directory=False, size_bytes=10),
+    Entry("b-2.orc", is_directory=False, size_bytes=20),
 ]
 
 
 @given(counts=st.lists(st.integers(0, 2**62), max_size=1_500))
 def test_a_count_is_read_back_within_a_factor_of_two_and_zero_exactly(counts: list[int]) -> None:
-    parameters = counted(3, counts, FILES)
+    parameters = format_nonnull(3, counts, FILES)
     assert len(parameters[NONNULL]) <= VALUE_CHARS_MAX
-    found = believed(parameters, FILES)
+    found = parse_nonnull(parameters, FILES)
     assert found is not None
     assert all((least == 0) == (count == 0) for least, count in zip(found, counts, strict=True))
     assert all(least <= count < max(2 * least, 1) for least, count in zip(found, counts, strict=True))
 
 
 def test_the_order_in_which_files_are_listed_does_not_matter() -> None:
-    assert believed(counted(1, [5], FILES), FILES[::-1]) == (4,)
+    assert parse_nonnull(format_nonnull(1, [5], FILES), FILES[::-1]) == (4,)
 
 
 def test_counts_of_other_files_or_of_another_layout_are_not_believed() -> None:
-    parameters = counted(3, [1, 0], FILES)
-    grown = [FILES[0], Found("b-2.orc", is_directory=False, size_bytes=21)]
-    assert believed(parameters, FILES[:1]) is None
-    assert believed(parameters, grown) is None
-    assert believed({**parameters, LAYOUT_VERSION: "4"}, FILES) is None
+    parameters = format_nonnull(3, [1, 0], FILES)
+    grown = [FILES[0], Entry("b-2.orc", is_directory=False, size_bytes=21)]
+    assert parse_nonnull(parameters, FILES[:1]) is None
+    assert parse_nonnull(parameters, grown) is None
+    assert parse_nonnull({**parameters, LAYOUT_VERSION: "4"}, FILES) is None
 
 
 def test_texts_that_are_no_counts_are_not_believed() -> None:
     for text in ("", "x", "1.2.3", "1.0123456789abcdef.!", "\u0661.0123456789abcdef.0"):
-        assert believed({LAYOUT_VERSION: "1", NONNULL: text}, FILES) is None
+        assert parse_nonnull({LAYOUT_VERSION: "1", NONNULL: text}, FILES) is None
 
 
 def test_footers_are_read_only_where_the_count_is_not_believed(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_footers_are_read_only_where_the_count_is_not_believed(tmp_path: Path) -
         an_hour_with_files(table, hour, "a.orc", "_SUCCESS")
         table.add_hour(hour)
     place = table.partitions([HOUR])[0].location
-    files = [Found("a.orc", is_directory=False, size_bytes=1)]
-    table.set_hour_parameters(HOUR, counted(1, [2, 0], files))
-    assert retained_nonnull(table.partitions(), storage, footers) == (2, 1, 7)
+    files = [Entry("a.orc", is_directory=False, size_bytes=1)]
+    table.set_hour_parameters(HOUR, format_nonnull(1, [2, 0], files))
+    assert count_retained_values(table.partitions(), storage, footers) == (2, 1, 7)
     assert asked == [[str(table.partitions([HOUR + 3_600])[0].location) + "/a.orc"]]
-    assert retained_nonnull(table.partitions([HOUR]), storage, footers) == (2, 0)
+    assert count_retained_values(table.partitions([HOUR]), storage, footers) == (2, 0)
     assert place.name == "v1"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handlers.files.paths import parse
 from streaming.table.hours import HOUR_S
-from streaming.table.retention import DISTANCE_MAX_S, Deletions, RetentionRules, drop, expired
+from streaming.table.retention import DISTANCE_MAX_S, Deletions, RetentionRules, drop_hours, find_expired
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
@@ -21,35 +21,35 @@ NOW = HOUR + HOUR_S
 
 
 def test_hours_older_than_the_window_are_dropped_oldest_first_and_not_all_at_once() -> None:
-    found = expired(TEN_DAYS, [HOUR], NOW, DAY)
+    found = find_expired(TEN_DAYS, [HOUR], NOW, DAY)
     assert found.hours == tuple(sorted(TEN_DAYS)[:48])
     assert found.left == 240 - 25 - 48
 
 
 def test_a_stopped_stream_drops_nothing_more() -> None:
     kept = [hour for hour in TEN_DAYS if hour + DAY.keep_s >= HOUR]
-    assert expired(kept, [HOUR], NOW + DISTANCE_MAX_S, DAY).hours == ()
+    assert find_expired(kept, [HOUR], NOW + DISTANCE_MAX_S, DAY).hours == ()
 
 
 def test_a_wrong_clock_drops_nothing() -> None:
     for now_s in (0, NOW - DISTANCE_MAX_S - 1, NOW + DISTANCE_MAX_S + 1, 10**12):
-        found = expired(TEN_DAYS, [HOUR], now_s, DAY)
+        found = find_expired(TEN_DAYS, [HOUR], now_s, DAY)
         assert found.hours == ()
         assert found.refused
 
 
 def test_one_wild_event_time_drops_nothing() -> None:
     wild = HOUR + 400 * 86_400
-    assert expired([*TEN_DAYS, wild], [HOUR, wild], NOW, DAY).refused
+    assert find_expired([*TEN_DAYS, wild], [HOUR, wild], NOW, DAY).refused
 
 
 def test_hours_that_are_not_sealed_do_not_make_others_old() -> None:
-    assert expired([*TEN_DAYS, HOUR + DISTANCE_MAX_S], [min(TEN_DAYS)], min(TEN_DAYS), DAY).hours == ()
+    assert find_expired([*TEN_DAYS, HOUR + DISTANCE_MAX_S], [min(TEN_DAYS)], min(TEN_DAYS), DAY).hours == ()
 
 
 def test_without_a_sealed_hour_or_without_a_window_nothing_is_dropped() -> None:
-    assert expired(TEN_DAYS, [], NOW, DAY).refused == "no hour is sealed yet"
-    assert expired(TEN_DAYS, [HOUR], NOW, RetentionRules(keep_s=0)).hours == ()
+    assert find_expired(TEN_DAYS, [], NOW, DAY).refused == "no hour is sealed yet"
+    assert find_expired(TEN_DAYS, [HOUR], NOW, RetentionRules(keep_s=0)).hours == ()
 
 
 @given(
@@ -63,7 +63,7 @@ def test_no_hour_within_the_window_is_ever_dropped(
 ) -> None:
     sealed = data.draw(st.sets(st.sampled_from(sorted(hours)))) if hours else set()
     rules = RetentionRules(keep_s)
-    found = expired(hours, sealed, now_s, rules)
+    found = find_expired(hours, sealed, now_s, rules)
     assert len(found.hours) <= rules.hours_max
     assert set(found.hours) <= hours
     for hour in found.hours:
@@ -77,7 +77,7 @@ def test_dropped_hours_lose_their_files_later(tmp_path: Path) -> None:
     place = an_hour_with_files(table, HOUR, "a.orc")
     table.add_hour(HOUR)
     deletions = Deletions(parse(str(tmp_path / "flat")), LocalStorage())
-    assert drop(table, table.partitions(), deletions, due_s=100) == [HOUR]
+    assert drop_hours(table, table.partitions(), deletions, due_s=100) == [HOUR]
     assert table.hours() == []
     assert deletions.sweep(table, now_s=99).waiting == 1
     assert Path(place.path, "a.orc").exists()

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from streaming.table.value_counts import CHARS_MAX, added, counts_of, text_of
+from streaming.table.value_counts import CHARS_MAX, add_counts, format_counts, parse_counts
 
 
 COUNTS = st.lists(st.integers(0, 10**12), max_size=60)
@@ -14,25 +14,25 @@ COUNTS = st.lists(st.integers(0, 10**12), max_size=60)
 @given(COUNTS)
 @example([int("x", 36)])
 def test_counts_come_back(counts: list[int]) -> None:
-    back = counts_of(text_of(counts))
+    back = parse_counts(format_counts(counts))
     assert list(back) + [0] * (len(counts) - len(back)) == counts
 
 
 def test_what_does_not_fit_says_only_which_slots_have_any() -> None:
     counts = [10**12 if slot % 3 else 0 for slot in range(1_500)]
-    text = text_of(counts)
+    text = format_counts(counts)
     assert len(text) <= CHARS_MAX
-    back = counts_of(text)
+    back = parse_counts(text)
     assert [bool(count) for count in back] == [bool(count) for count in counts][: len(back)]
 
 
 @given(COUNTS, COUNTS)
 def test_counts_add_up_slot_by_slot(one: list[int], other: list[int]) -> None:
-    total = added(one, other)
+    total = add_counts(one, other)
     assert sum(total) == sum(one) + sum(other)
     assert len(total) == max(len(one), len(other))
 
 
 def test_anything_else_is_refused() -> None:
     with pytest.raises(BadInput):
-        counts_of("1,-,2")
+        parse_counts("1,-,2")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigError
-from streaming.driver.executor import PROGRAM, become, command_from
+from streaming.driver.executor import PROGRAM, build_command, replace_process
 
 
 JARS = Path("/spark/jars")
@@ -28,7 +28,7 @@ def pod(**more: str) -> dict[str, str]:
 
 
 def test_an_executor_serves_whom_its_pod_says() -> None:
-    command = command_from(pod(), JARS)
+    command = build_command(pod(), JARS)
     assert command[:5] == ["/java/bin/java", "-Xms4096m", "-Xmx4096m", "-cp", "/spark/jars/*"]
     arguments = command[command.index(PROGRAM) + 1 :]
     assert dict(zip(arguments[::2], arguments[1::2], strict=True)) == {
@@ -44,23 +44,23 @@ def test_an_executor_serves_whom_its_pod_says() -> None:
 
 def test_java_options_come_in_the_order_of_their_numbers_and_are_not_cut_at_blanks() -> None:
     options = {f"SPARK_JAVA_OPT_{n}": f"-Dn={n} x" for n in range(11, -1, -1)}
-    command = command_from(pod(**options, SPARK_JAVA_OPT_X="-Dno"), JARS)
+    command = build_command(pod(**options, SPARK_JAVA_OPT_X="-Dno"), JARS)
     assert command[1:13] == [f"-Dn={n} x" for n in range(12)]
 
 
 def test_configuration_and_the_users_classes_come_before_sparks() -> None:
     environment = pod(SPARK_CLASSPATH="/mine/*", SPARK_CONF_DIR="/opt/spark/conf", HADOOP_CONF_DIR="")
-    command = command_from(environment, JARS)
+    command = build_command(environment, JARS)
     assert command[command.index("-cp") + 1] == "/opt/spark/conf:/mine/*:/spark/jars/*"
 
 
 def test_what_spark_did_not_set_is_named() -> None:
     with pytest.raises(ConfigError) as caught:
-        command_from(pod(SPARK_EXECUTOR_POD_IP="", SPARK_EXECUTOR_MEMORY=""), JARS)
+        build_command(pod(SPARK_EXECUTOR_POD_IP="", SPARK_EXECUTOR_MEMORY=""), JARS)
     assert caught.value.context["missing"] == ["SPARK_EXECUTOR_POD_IP", "SPARK_EXECUTOR_MEMORY"]
 
 
 def test_an_image_without_spark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyspark", None)
     with pytest.raises(ConfigError, match="PySpark"):
-        become()
+        replace_process()

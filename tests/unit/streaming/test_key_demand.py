@@ -11,7 +11,7 @@ import pytest
 from state.columns.evolution import Change, ChangeKind
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
-from streaming.batch.key_demand import REFRESH_S, KeyLogAsks, asking
+from streaming.batch.key_demand import REFRESH_S, KeyLogDemand, open_key_demand
 from streaming.keylog.key_rules import Rule, RuleKind, set_rule
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import changes_of, flat_table
@@ -61,33 +61,33 @@ def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: K
     log.record(asked, source="s", position="p")
     set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT))
     set_rule(log, Rule(FLAT, RuleKind.ALWAYS, other))
-    found = asking(settings).questions()
+    found = open_key_demand(settings).read()
     assert [each.key for each in found.asked] == [key]
     assert found.rules.whitelist == {other}
     assert found.rules.pins == {key: ColumnType.BIGINT}
 
 
 def test_without_a_key_log_only_the_rules_ask(settings: FlatSettings) -> None:
-    assert asking(replace(settings, keylog_url="")).questions().asked == ()
+    assert open_key_demand(replace(settings, keylog_url="")).read().asked == ()
 
 
 def test_a_key_log_that_is_away_leaves_the_last_answer(
     settings: FlatSettings, log: KeyLog, tmp_path: Path
 ) -> None:
     clock = Clock()
-    stream = KeyLogAsks(settings, clock)
+    stream = KeyLogDemand(settings, clock)
     set_rule(log, Rule(FLAT, RuleKind.SKIP, "$.x"))
-    assert stream.questions().rules.skip == ("$.x",)
+    assert stream.read().rules.skip == ("$.x",)
     (tmp_path / "keylog.db").write_bytes(b"gone" * 5_000)
     clock.now_s += REFRESH_S
-    assert stream.questions().rules.skip == ("$.x",)
-    stream.tell(2, {}, [])
+    assert stream.read().rules.skip == ("$.x",)
+    stream.save_snapshot(2, {}, [])
 
 
 def test_what_the_stream_tells_is_there_for_people(settings: FlatSettings, log: KeyLog) -> None:
     change = Change(ChangeKind.APPEND, "asked for by 2 users", KeyPath(("a",)), 1, ColumnType.INT)
     for _ in range(2):
-        asking(settings).tell(2, {"rows": 7}, [change])
+        open_key_demand(settings).save_snapshot(2, {"rows": 7}, [change])
     told = flat_table(log, FLAT)
     assert told is not None
     assert (told.version, told.document) == (2, {"rows": 7})

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigError
-from streaming.driver.local_catalog import CATALOG, conf_of, make_directory
+from streaming.driver.local_catalog import CATALOG, build_conf, make_directory
 from tests.builders.flat_settings import SETTINGS
 
 
 @pytest.mark.parametrize("location", ["/w/events/", "file:/w/events", "file:///w/events"])
 def test_everything_of_the_catalog_lies_in_the_tables_directory_hidden(location: str) -> None:
-    conf = conf_of(replace(SETTINGS, location=location))
+    conf = build_conf(replace(SETTINGS, location=location))
     assert conf["spark.sql.warehouse.dir"] == "/w/events/.warehouse"
     assert "databaseName=/w/events/.metastore;" in conf["spark.hadoop.javax.jdo.option.ConnectionURL"]
     assert conf["spark.driver.extraJavaOptions"].endswith("=/w/events/.metastore.log")
@@ -24,12 +24,12 @@ def test_a_table_with_a_metastore_or_a_catalog_of_ones_own_is_left_alone() -> No
     elsewhere = replace(SETTINGS, location="hdfs://nn/t", metastores=("thrift://m:9083",))
     chosen = replace(SETTINGS, spark=replace(SETTINGS.spark, conf={CATALOG: "in-memory"}))
     for settings in (elsewhere, chosen):
-        assert conf_of(settings) == {}
+        assert build_conf(settings) == {}
         make_directory(settings)
     assert not Path("/warehouse/flat").exists()
 
 
-@pytest.mark.parametrize("act", [conf_of, make_directory])
+@pytest.mark.parametrize("act", [build_conf, make_directory])
 def test_a_table_without_a_metastore_lies_on_a_local_disk(act: object) -> None:
     assert callable(act)
     with pytest.raises(ConfigError, match="local disk"):

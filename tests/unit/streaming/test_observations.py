@@ -6,7 +6,14 @@ import pytest
 
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
-from streaming.batch.observations import FileCounts, Misfits, folded, missed, observed, sampled
+from streaming.batch.observations import (
+    FileCounts,
+    Misfits,
+    find_misfits,
+    merge_counts,
+    observe_batch,
+    observe_sample,
+)
 from tests.builders.flat_streams import key
 from tests.builders.flat_tables import HOUR, a_layout
 
@@ -35,7 +42,7 @@ def test_a_misfit_is_what_its_column_does_not_take(
     column_type: ColumnType, value: object, is_misfit: bool
 ) -> None:
     layout = a_layout({"v": column_type, "other": ColumnType.STRING})
-    found = missed(layout, Misfits(10, (json.dumps({"v": value}), json.dumps({"other": 1}))), RULES)
+    found = find_misfits(layout, Misfits(10, (json.dumps({"v": value}), json.dumps({"other": 1}))), RULES)
     assert (key("v") in found) == is_misfit
     if is_misfit:
         assert found[key("v")].misfits == 5
@@ -43,8 +50,8 @@ def test_a_misfit_is_what_its_column_does_not_take(
 
 def test_counts_and_bounds_come_from_footers_and_misfits_from_the_rescued_rows() -> None:
     layout = a_layout({"n": ColumnType.INT, "s": ColumnType.STRING})
-    counts = folded([FileCounts(5, (0, 4, 2), {1: (3, 9)}), FileCounts(3, (1, 1, 0), {1: (-1, 2)})])
-    seen = observed(layout, counts, Misfits(1, ('{"n":"x"}',)), RULES)
+    counts = merge_counts([FileCounts(5, (0, 4, 2), {1: (3, 9)}), FileCounts(3, (1, 1, 0), {1: (-1, 2)})])
+    seen = observe_batch(layout, counts, Misfits(1, ('{"n":"x"}',)), RULES)
     seen.check()
     number = seen.keys[key("n")]
     assert (number.rows, number.nonnull, number.misfits) == (8, 5, 1)
@@ -54,11 +61,11 @@ def test_counts_and_bounds_come_from_footers_and_misfits_from_the_rescued_rows()
 
 def test_malformed_rows_are_counted() -> None:
     layout = a_layout({"n": ColumnType.INT})
-    assert observed(layout, FileCounts(2, (1, 0), {}), Misfits(1, ("no json",)), RULES).malformed == 1
+    assert observe_batch(layout, FileCounts(2, (1, 0), {}), Misfits(1, ("no json",)), RULES).malformed == 1
 
 
 def test_a_key_that_a_sample_does_not_hold_is_noted_as_not_seen() -> None:
-    seen = sampled({HOUR: ['{"a":1}', '{"a":"x"}', "[]"]}, RULES, [key("a"), key("typo")])[HOUR]
+    seen = observe_sample({HOUR: ['{"a":1}', '{"a":"x"}', "[]"]}, RULES, [key("a"), key("typo")])[HOUR]
     seen.check()
     assert seen.rows == 0
     assert seen.keys[key("a")].values == 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
-from streaming.split.parse_schema import Parse, is_expressible, parses, quoted, reached
+from streaming.split.parse_schema import Parse, field_path, is_expressible, plan_parses, quote
 from tests.builders.columns import a_key
 
 
@@ -31,7 +31,7 @@ def leaves(struct: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[st
 def test_every_key_is_in_one_parse_and_none_lies_within_another_there(
     types: dict[KeyPath, ColumnType],
 ) -> None:
-    dealt = parses(types)
+    dealt = plan_parses(types)
     assert sorted(key for parse in dealt for key in parse.types) == sorted(types)
     for parse in dealt:
         keys = list(parse.types)
@@ -43,12 +43,12 @@ def test_there_are_no_more_parses_than_the_longest_chain_of_ancestors(
     types: dict[KeyPath, ColumnType],
 ) -> None:
     chains = [sum(key.is_within(other) for other in types) for key in types]
-    assert len(parses(types)) == max(chains, default=1)
+    assert len(plan_parses(types)) == max(chains, default=1)
 
 
 @given(TYPED)
 def test_a_schema_has_exactly_the_keys_and_a_field_for_doubt(types: dict[KeyPath, ColumnType]) -> None:
-    for parse in parses(types):
+    for parse in plan_parses(types):
         for schema in (parse.typed_schema(), parse.text_schema()):
             assert set(leaves(json.loads(schema))) == {key.members for key in parse.types} | {(parse.doubt,)}
         assert set(leaves(json.loads(parse.text_schema())).values()) == {"string"}
@@ -73,8 +73,8 @@ def test_only_texts_are_never_in_doubt() -> None:
 
 
 def test_names_are_quoted_so_that_only_backticks_need_care() -> None:
-    assert quoted("a`b.c") == "`a``b.c`"
-    assert reached("row", ("a.b", "`")) == "`row`.`a.b`.````"
+    assert quote("a`b.c") == "`a``b.c`"
+    assert field_path("row", ("a.b", "`")) == "`row`.`a.b`.````"
 
 
 def test_half_a_surrogate_pair_is_no_name() -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from state.columns.types import ColumnType
 from streaming.batch.publishing import Publisher
-from streaming.batch.records import HourCounts, Move, StagedBatch
+from streaming.batch.records import HourDelta, Move, StagedBatch
 from streaming.batch.schema_evolution import begin_promotion
 from streaming.batch.watermark import Watermark
-from streaming.table.parameters import HARDENED, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
+from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, SEALED, TOUCHED, VALUES
 from streaming.table.partition_cache import CachedTable
-from streaming.table.value_counts import counts_of
-from streaming.upkeep.promotion import pending
-from streaming.upkeep.sealing import due, outgrown
+from streaming.table.value_counts import parse_counts
+from streaming.upkeep.promotion import find_pending
+from streaming.upkeep.sealing import find_due, find_outgrown
 from tests.builders.flat_tables import HOUR, a_layout
 from tests.builders.local_storage import LocalStorage
 from tests.builders.memory_catalog import a_flat_table
@@ -45,8 +45,8 @@ def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, i
         (stage / f"{hour}.orc").write_text(f"{hours[hour]} rows of batch {batch}")
         target = f"{publisher.hour(hour).location}/b-q-{batch}-{n}.orc"
         moves.append(Move(str(stage / f"{hour}.orc"), target))
-    reached = Watermark().advanced({0: max(hours)}, 0, 600)
-    counts = {hour: HourCounts(rows, (0, rows), 10 * rows) for hour, rows in hours.items()}
+    reached = Watermark().advance({0: max(hours)}, 0, 600)
+    counts = {hour: HourDelta(rows, (0, rows), 10 * rows) for hour, rows in hours.items()}
     return StagedBatch(batch, "", str(stage), tuple(moves), counts, {}, reached)
 
 
@@ -59,7 +59,7 @@ def test_a_batch_is_published_once_however_often_it_is_carried_on_with(
     publisher.publish(a_batch(publisher, tmp_path, 1, {HOUR: 5}))
     first, second = table.partitions()
     assert first.parameters["tideline.rows"] == "8"
-    assert counts_of(first.parameters[VALUES]) == (0, 8)
+    assert parse_counts(first.parameters[VALUES]) == (0, 8)
     assert first.parameters["tideline.raw_bytes"] == "80"
     assert second.parameters["tideline.rows"] == "4"
     place = first.location.path
@@ -89,26 +89,26 @@ def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     end = HOUR + HOUR_S
-    assert due(table.partitions(), None, 60) == []
-    assert due(table.partitions(), end + 59, 60) == []
-    assert len(due(table.partitions(), end + 60, 60)) == 1
+    assert find_due(table.partitions(), None, 60) == []
+    assert find_due(table.partitions(), end + 59, 60) == []
+    assert len(find_due(table.partitions(), end + 60, 60)) == 1
     table.set_hour_parameters(HOUR, {TOUCHED: str(end + 500)})
-    assert due(table.partitions(), end + 559, 60) == []
+    assert find_due(table.partitions(), end + 559, 60) == []
     table.set_hour_parameters(HOUR, {SEALED: "true"})
-    assert due(table.partitions(), end + 10_000, 60) == []
+    assert find_due(table.partitions(), end + 10_000, 60) == []
 
 
 def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_again(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
-    state = table.alter(table.read(), parameters={HARDENED: "9"})
+    state = table.alter(table.read(), parameters={PROMOTED: "9"})
     table.set_hour_parameters(HOUR, {SEALED: "true", VALUES: "2,1"})
-    assert [each.hour for each in outgrown(table.partitions(), state)] == [HOUR]
+    assert [each.hour for each in find_outgrown(table.partitions(), state)] == [HOUR]
     table.set_hour_parameters(HOUR, {VALUES: "0,3"})
-    assert outgrown(table.partitions(), state) == []
+    assert find_outgrown(table.partitions(), state) == []
     table.set_hour_parameters(HOUR, {VALUES: "2,1", LAYOUT_VERSION: "9"})
-    assert outgrown(table.partitions(), state) == []
+    assert find_outgrown(table.partitions(), state) == []
 
 
 def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
@@ -118,11 +118,11 @@ def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
 
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.read()
-    assert pending(state, table.partitions()) == []
+    assert find_pending(state, table.partitions()) == []
     harden = Change(ChangeKind.HARDEN, "misfits", index=1, type=ColumnType.STRING)
     state = begin_promotion(table, state, Evolution(state.layout, (harden,)))
     publisher.publish(a_batch(publisher, tmp_path, 1, {HOUR + HOUR_S: 3}))
-    assert [each.hour for each in pending(state, table.partitions())] == [HOUR]
+    assert [each.hour for each in find_pending(state, table.partitions())] == [HOUR]
     assert begin_promotion(table, state, Evolution(state.layout, (harden,))) == state
 
 

@@ -7,7 +7,15 @@ import pytest
 from state.columns.observations import HourBook, KeySeen, Observations
 from state.columns.types import ColumnType, integers
 from state.errors import StateCorrupt
-from streaming.batch.records import KEPT, BatchPlan, BatchRecords, HourCounts, Move, StagedBatch, same_columns
+from streaming.batch.records import (
+    KEPT,
+    BatchPlan,
+    BatchRecords,
+    HourDelta,
+    Move,
+    StagedBatch,
+    have_same_columns,
+)
 from streaming.batch.watermark import Watermark
 from tests.builders.flat_streams import key
 from tests.builders.flat_tables import HOUR, a_layout, next_version, retyped
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LAYOUT = a_layout({"a.b": ColumnType.INT, "c": ColumnType.STRING})
-MARK = Watermark().advanced({0: HOUR + 5, 1: None}, HOUR, 600)
+MARK = Watermark().advance({0: HOUR + 5, 1: None}, HOUR, 600)
 BOOK = HourBook({HOUR: Observations(3, 1, {key("a.b"): KeySeen(3, 2, 0, integers(1, 9))})})
 
 
@@ -29,7 +37,7 @@ def a_batch(batch: int) -> StagedBatch:
         origin='{"t":{"0":5}}',
         directory="/stage",
         moves=(Move("/stage/x.orc", "/table/b-q-0-0.orc"),),
-        hours={HOUR: HourCounts(3, (1, 2), 99)},
+        hours={HOUR: HourDelta(3, (1, 2), 99)},
         counts={"rows": 3},
         watermark=MARK,
         observed=BOOK,
@@ -72,5 +80,5 @@ def test_a_damaged_record_is_told(records: BatchRecords, tmp_path: Path) -> None
 
 
 def test_files_of_another_type_are_others_and_of_another_version_are_not() -> None:
-    assert same_columns(LAYOUT, next_version(LAYOUT))
-    assert not same_columns(LAYOUT, retyped(LAYOUT, 1, ColumnType.BIGINT))
+    assert have_same_columns(LAYOUT, next_version(LAYOUT))
+    assert not have_same_columns(LAYOUT, retyped(LAYOUT, 1, ColumnType.BIGINT))

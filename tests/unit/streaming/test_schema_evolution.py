@@ -13,7 +13,7 @@ from state.columns.demand import Demand
 from state.columns.observations import HourBook, KeySeen, Observations
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout
-from streaming.batch.schema_evolution import Outlook, now_hour, proven
+from streaming.batch.schema_evolution import Proposal, current_hour, propose_proven
 
 
 if TYPE_CHECKING:
@@ -32,62 +32,62 @@ class LookedAt:
         self._slots = frozenset(slots)
         self.asked: list[set[int]] = []
 
-    def filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
+    def find_filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
         assert not partitions
         self.asked.append(set(slots))
         return self._slots & frozenset(slots)
 
 
-def decided(*free: int, appends: bool = True) -> Callable[[Retained], Outlook]:
+def decided(*free: int, appends: bool = True) -> Callable[[Retained], Proposal]:
     """Return who gives NEW the first of ``free`` slots that is not known to hold a value, and appends OTHER."""
 
-    def decide(held: Retained) -> Outlook:
+    def decide(held: Retained) -> Proposal:
         slot = next((index for index in free if held.is_empty(index)), None)
         changes = [Change(ChangeKind.APPEND, "asked for", OTHER, 9)] if appends else []
         if slot is not None:
             changes.append(Change(ChangeKind.REUSE, "asked for", NEW, slot))
         else:
             changes.append(Change(ChangeKind.WAIT, "no slot is free", NEW))
-        return Outlook(Demand(), Evolution(Layout.new(), tuple(changes)))
+        return Proposal(Demand(), Evolution(Layout.new(), tuple(changes)))
 
     return decide
 
 
-def kinds(found: Outlook) -> list[tuple[ChangeKind, int | None]]:
+def kinds(found: Proposal) -> list[tuple[ChangeKind, int | None]]:
     return [(change.kind, change.index) for change in found.evolution.changes]
 
 
 def test_a_slot_whose_counts_were_wrong_is_left_and_the_other_changes_are_made() -> None:
     files = LookedAt(3)
-    found = proven(decided(3), [], files)
+    found = propose_proven(decided(3), [], files)
     assert kinds(found) == [(ChangeKind.APPEND, 9), (ChangeKind.WAIT, None)]
     assert files.asked == [{3}]
 
 
 def test_the_next_slot_is_proven_as_well() -> None:
     files = LookedAt(3, 4)
-    found = proven(decided(3, 4, 5), [], files)
+    found = propose_proven(decided(3, 4, 5), [], files)
     assert kinds(found) == [(ChangeKind.APPEND, 9), (ChangeKind.REUSE, 5)]
     assert files.asked == [{3}, {4}, {5}]
 
 
 def test_files_are_not_looked_at_where_no_slot_is_used_again() -> None:
     files = LookedAt(3)
-    assert kinds(proven(decided(), [], files)) == [(ChangeKind.APPEND, 9), (ChangeKind.WAIT, None)]
+    assert kinds(propose_proven(decided(), [], files)) == [(ChangeKind.APPEND, 9), (ChangeKind.WAIT, None)]
     assert files.asked == []
 
 
 def test_who_uses_a_slot_that_is_known_to_hold_a_value_is_a_defect() -> None:
-    stubborn = Outlook(Demand(), Evolution(Layout.new(), (Change(ChangeKind.REUSE, "", NEW, 3),)))
+    stubborn = Proposal(Demand(), Evolution(Layout.new(), (Change(ChangeKind.REUSE, "", NEW, 3),)))
     with pytest.raises(AssertionError, match="not used again"):
-        proven(lambda _: stubborn, [], LookedAt(3))
+        propose_proven(lambda _: stubborn, [], LookedAt(3))
 
 
 @given(st.lists(st.integers(1, 8), unique=True), st.sets(st.integers(1, 8)))
 def test_the_first_slot_that_is_empty_in_truth_is_used_as_if_counts_were_right(
     free: list[int], filled: set[int]
 ) -> None:
-    found = proven(decided(*free, appends=False), [], LookedAt(*filled))
+    found = propose_proven(decided(*free, appends=False), [], LookedAt(*filled))
     right = next((index for index in free if index not in filled), None)
     assert kinds(found) == [(ChangeKind.WAIT if right is None else ChangeKind.REUSE, right)]
 
@@ -97,11 +97,11 @@ def rows_with(values: int) -> Observations:
 
 
 def test_the_hour_that_is_written_is_the_watermarks() -> None:
-    assert now_hour(HourBook({3_600 * 9: rows_with(1)}), 3_600 * 7 + 59) == 3_600 * 7
+    assert current_hour(HourBook({3_600 * 9: rows_with(1)}), 3_600 * 7 + 59) == 3_600 * 7
 
 
 def test_before_there_is_a_watermark_rows_without_values_do_not_say_which_hour_is_written() -> None:
     events, broken = 3_600 * 5, 3_600 * 40
-    assert now_hour(HourBook({events: rows_with(3), broken: rows_with(0)}), None) == events
-    assert now_hour(HourBook({broken: rows_with(0)}), None) == broken
-    assert now_hour(HourBook(), None) == 0
+    assert current_hour(HourBook({events: rows_with(3), broken: rows_with(0)}), None) == events
+    assert current_hour(HourBook({broken: rows_with(0)}), None) == broken
+    assert current_hour(HourBook(), None) == 0

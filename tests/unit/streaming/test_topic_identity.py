@@ -6,7 +6,7 @@ import pytest
 
 from state.errors import StateCorrupt, TopicReplaced
 from streaming.settings import KafkaSource
-from streaming.source.raw_events import kafka_options, offsets_of
+from streaming.source.raw_events import build_kafka_options, parse_offsets
 from streaming.source.topic_identity import Topic, TopicGuard
 from tests.builders.local_storage import LocalStorage
 
@@ -21,7 +21,7 @@ class OneTopic:
     def __init__(self) -> None:
         self.topic = Topic("events", "id-1", {0: 100, 1: 50})
 
-    def look(self, name: str) -> Topic:
+    def describe(self, name: str) -> Topic:
         assert name == self.topic.name
         return self.topic
 
@@ -68,16 +68,16 @@ def test_a_damaged_record_of_the_topic_is_told(guard: TopicGuard, tmp_path: Path
 
 
 def test_offsets_are_read_from_sparks_line() -> None:
-    assert offsets_of('{"events":{"1":50,"0":100}}', "events") == {0: 100, 1: 50}
-    assert offsets_of('{"logOffset":3}', "events") == {}
-    assert offsets_of("no json", "events") == {}
+    assert parse_offsets('{"events":{"1":50,"0":100}}', "events") == {0: 100, 1: 50}
+    assert parse_offsets('{"logOffset":3}', "events") == {}
+    assert parse_offsets("no json", "events") == {}
 
 
 def test_the_clients_settings_are_passed_on_and_a_batch_may_wait() -> None:
     source = KafkaSource(
         "b:9092", "events", records_to_wait_for=10, wait_s=5, options={"security.protocol": "SSL"}
     )
-    options = kafka_options(source)
+    options = build_kafka_options(source)
     assert options["kafka.security.protocol"] == "SSL"
     assert options["minOffsetsPerTrigger"] == "10"
     assert options["maxTriggerDelay"] == "5s"

@@ -16,20 +16,20 @@ BATCHES = st.lists(
 
 
 def test_the_slowest_partition_decides() -> None:
-    reached = Watermark().advanced({0: 100, 1: 50}, 1_000, 600).advanced({0: 200, 1: None}, 1_100, 600)
+    reached = Watermark().advance({0: 100, 1: 50}, 1_000, 600).advance({0: 200, 1: None}, 1_100, 600)
     assert reached.reached_s == 50
 
 
 def test_a_partition_without_events_holds_it_until_it_counts_as_idle() -> None:
-    first = Watermark().advanced({0: 100, 1: None}, 1_000, 600)
+    first = Watermark().advance({0: 100, 1: None}, 1_000, 600)
     assert first.reached_s is None
-    assert first.advanced({0: 200, 1: None}, 1_599, 600).reached_s is None
-    assert first.advanced({0: 200, 1: None}, 1_601, 600).reached_s == 200
+    assert first.advance({0: 200, 1: None}, 1_599, 600).reached_s is None
+    assert first.advance({0: 200, 1: None}, 1_601, 600).reached_s == 200
 
 
 def test_when_all_are_idle_the_farthest_decides() -> None:
-    reached = Watermark().advanced({0: 100, 1: 50}, 1_000, 600)
-    assert reached.advanced({0: None, 1: None}, 9_000, 600).reached_s == 100
+    reached = Watermark().advance({0: 100, 1: 50}, 1_000, 600)
+    assert reached.advance({0: None, 1: None}, 9_000, 600).reached_s == 100
 
 
 @given(BATCHES)
@@ -40,7 +40,7 @@ def test_it_never_goes_back_and_never_beyond_the_events(
     for latest, passed_s in batches:
         now_s += passed_s
         seen += [each for each in latest.values() if each is not None]
-        before, mark = mark, mark.advanced(latest, now_s, 300)
+        before, mark = mark, mark.advance(latest, now_s, 300)
         mark.check()
         assert before.reached_s is None or (mark.reached_s is not None and mark.reached_s >= before.reached_s)
         assert mark.reached_s is None or mark.reached_s <= max(seen)
