@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.config import CatalogConfig
     from daemon.partitions.metrics import PartitionMeasures
     from handlers.catalog.projection import CatalogProjection
-    from handlers.expressions import ExpressionJvm
+    from handlers.expressions.expression_reader import ExpressionReader
     from handlers.metastore import Metastore
     from state.store import Store
 
@@ -46,13 +46,13 @@ def _own_store(settings: CatalogConfig) -> Store | None:
     return open_store(at.host, at.port, at.table, at.timeout_s)
 
 
-def expression_jvm(settings: CatalogConfig) -> ExpressionJvm | None:
+def expression_jvm(settings: CatalogConfig) -> ExpressionReader | None:
     """Return what reads expressions, where that is wanted; its process starts with the first one."""
     if settings.partitions is None or not settings.partitions.read_expressions:
         return None
-    from handlers.expressions import ExpressionJvm
+    from handlers.expressions.expression_reader import ExpressionReader
 
-    return ExpressionJvm()
+    return ExpressionReader()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PartitionDesk:
     projection: CatalogProjection
     follower: PartitionFollower
     measures: PartitionMeasures
-    expressions: ExpressionJvm | None = None
+    expressions: ExpressionReader | None = None
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do one request; raises BadInput for one that is none, and what it raises."""

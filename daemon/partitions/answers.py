@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.source_choice import only_one, state_of, views_of
-from handlers.catalog.index.partition_queries import ServedPartitions
+from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.structs.struct import Struct
 from state.errors import BadInput, NotFound
 from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.table_states import Begun
     from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.catalog.index.partition_queries import ServingObserver
-    from state.partitions.index.metastore_calls import ExpressionReader
+    from handlers.catalog.index.partition_queries import QueryObserver
+    from state.partitions.index.metastore_calls import ReadExpression
 
 
 TABLES_MAX: Final = 1_000
@@ -45,17 +45,17 @@ class KnownPartitions:
     waiting: Mapping[str, str]
     confined: Mapping[str, str]
     under_load: Mapping[str, Begun]
-    observer: ServingObserver | None = None
-    read: ExpressionReader | None = None
+    observer: QueryObserver | None = None
+    read: ReadExpression | None = None
     """Reads the expressions of ``by_expr``; None where they are not looked into."""
 
     def state(self, table: str) -> str:
         """Tell whether answers about a table can be believed."""
         return state_of(table, self.confined, self.waiting)
 
-    def served(self, dialect: Dialect = HIVE_4) -> ServedPartitions:
+    def served(self, dialect: Dialect = HIVE_4) -> PartitionQueries:
         """Return the calls in a dialect."""
-        return ServedPartitions(self.follower, dialect=dialect, read=self.read, observer=self.observer)
+        return PartitionQueries(self.follower, dialect=dialect, read=self.read, observer=self.observer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class PartitionMetrics:
 
 
 class PartitionMeasures:
-    """What the index of one projection tells (``handlers.catalog.index.partition_queries.ServingObserver``)."""
+    """What the index of one projection tells (``handlers.catalog.index.partition_queries.QueryObserver``)."""
 
     def __init__(self, metrics: PartitionMetrics, projection: str) -> None:
         self._metrics = metrics

@@ -1,6 +1,4 @@
-"""Reading the expressions that Hive's clients send to ``getPartitionsByExpr``. See DESIGN.md."""
+"""Reading the expressions that Hive's clients send to ``getPartitionsByExpr``. See DESIGN.md.
 
-from handlers.expressions.expression_reader import ExpressionJvm
-
-
-__all__ = ["ExpressionJvm"]
+``expression_reader`` turns bytes into an expression tree; ``java_process`` is the Java process that does it.
+"""

@@ -13,13 +13,13 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ServerFault
-from state.partitions.filters.hive_expressions import Call, ColumnRead, Constant, Expression
+from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handlers.expressions.java_process import Jvm
+    from handlers.expressions.java_process import JavaProcess
 
 
 EXPRESSION_BYTES_MAX: Final = 1 << 20
@@ -28,13 +28,13 @@ REST_S: Final = 10.0
 _HIVE_4: Final = b"\x01\x00org.apache.hadoop.hive.ql.plan."
 
 
-class ExpressionJvm:
+class ExpressionReader:
     """Reads expressions; for any thread, one at a time."""
 
-    def __init__(self, start: Callable[[], Jvm] | None = None, *, rest_s: float = REST_S) -> None:
+    def __init__(self, start: Callable[[], JavaProcess] | None = None, *, rest_s: float = REST_S) -> None:
         self._start = start or _started
         self._rest_s = rest_s
-        self._jvm: Jvm | None = None
+        self._jvm: JavaProcess | None = None
         self._rest_until_s = 0.0
         self._lock = threading.Lock()
         self.failures = 0
@@ -81,16 +81,16 @@ class ExpressionJvm:
             self._jvm = None
 
 
-def _started() -> Jvm:
-    from handlers.expressions.java_process import Jvm
+def _started() -> JavaProcess:
+    from handlers.expressions.java_process import JavaProcess
 
-    return Jvm()
+    return JavaProcess()
 
 
 def _node(found: Mapping[str, Any]) -> Expression:
     if "function" in found:
         return Call(str(found["function"]), tuple(_node(part) for part in found["arguments"]))
     if "column" in found:
-        return ColumnRead(str(found["column"]), str(found["type"]))
+        return ColumnReference(str(found["column"]), str(found["type"]))
     text = found["constant"]
     return Constant(None if text is None else str(text), str(found["type"]))

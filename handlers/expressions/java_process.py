@@ -58,7 +58,7 @@ _LIMITED: Final = ("/bin/sh", "-c", 'ulimit -f 0 && ulimit -c 0 && ulimit -n 256
 _NOBODY: Final = 65_534
 
 
-class Jvm:
+class JavaProcess:
     """One Java process and the connection to it."""
 
     def __init__(self, *, java: str | None = None, timeout_s: float = 30.0) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from state.partitions.index.records import Kind, kind_of
+from state.partitions.index.records import EntryKind, kind_of
 from state.partitions.keys import partition_key
 
 
@@ -61,7 +61,7 @@ def numbered_cell(number: int) -> bytes:
 
 def cells(key: bytes, value: bytes) -> Cells:
     """Return the cells of an entry."""
-    if kind_of(key) is not Kind.ROW:
+    if kind_of(key) is not EntryKind.ROW:
         return {VALUE: value}
     fields = {numbered_cell(column): partition_key.field(key, column) for column in range(key[-1])}
     return {VALUE: value, **fields}
@@ -69,4 +69,4 @@ def cells(key: bytes, value: bytes) -> Cells:
 
 def smallest_cell(key: bytes) -> bytes:
     """Return the name of the smallest cell that every entry of this kind has: what tells that it is there."""
-    return numbered_cell(0) if kind_of(key) is Kind.ROW else VALUE
+    return numbered_cell(0) if kind_of(key) is EntryKind.ROW else VALUE

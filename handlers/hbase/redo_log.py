@@ -15,7 +15,7 @@ from handlers.failpoints import failpoint
 from handlers.hbase import layout
 from handlers.hbase.server_filters import KEYS_ONLY
 from state.errors import StateCorrupt
-from state.partitions.index.records import Kind, kind_of
+from state.partitions.index.records import EntryKind, kind_of
 
 
 if TYPE_CHECKING:
@@ -143,15 +143,15 @@ def forget(gateway: Gateway, writes: Writes) -> None:
 
 def apply(gateway: Gateway, writes: Writes) -> None:
     """Do all of it; may be repeated at any time, also when others have been applied since."""
-    for kind in Kind:
+    for kind in EntryKind:
         put_kind(gateway, writes, kind)
         failpoint(f"hbase-put-{kind.name.lower()}")
-    for kind in reversed(Kind):
+    for kind in reversed(EntryKind):
         delete_kind(gateway, writes, kind)
         failpoint(f"hbase-deleted-{kind.name.lower()}")
 
 
-def put_kind(gateway: Gateway, writes: Writes, kind: Kind) -> None:
+def put_kind(gateway: Gateway, writes: Writes, kind: EntryKind) -> None:
     """Put the entries of one kind."""
     found = {key: value for key, value in writes.puts.items() if kind_of(key) is kind}
     gateway.put(
@@ -159,7 +159,7 @@ def put_kind(gateway: Gateway, writes: Writes, kind: Kind) -> None:
     )
 
 
-def delete_kind(gateway: Gateway, writes: Writes, kind: Kind) -> None:
+def delete_kind(gateway: Gateway, writes: Writes, kind: EntryKind) -> None:
     """Delete the entries of one kind, and clear the ranges that begin with one."""
     doomed = [key for key in writes.deletes if kind_of(key) is kind]
     gateway.delete(map(layout.row_key, doomed), writes.version)

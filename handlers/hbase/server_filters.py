@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.hbase.layout import FAMILY
-from state.partitions.filters.conditions import AllOf, Bound, Leaf
+from state.partitions.filters.conditions import AllOf, Condition, Leaf
 
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ INTERVALS_MAX: Final = 64
 FILTER_BYTES_MAX: Final = 16 * 1024
 
 
-def keys_matching(bound: Bound) -> bytes:
+def keys_matching(bound: Condition) -> bytes:
     """Return the filter for keys without values; all of them where the condition cannot be told."""
     told = _told(bound)
     if told is None or len(told) > FILTER_BYTES_MAX:
@@ -37,14 +37,14 @@ def keys_matching(bound: Bound) -> bytes:
     return told + b" AND " + KEYS_ONLY
 
 
-def columns_of(bound: Bound) -> frozenset[int]:
+def columns_of(bound: Condition) -> frozenset[int]:
     """Return the numbers of the columns that a condition speaks of; HBase has to read their cells to compare them."""
     if isinstance(bound, Leaf):
         return frozenset([bound.column])
     return frozenset().union(*map(columns_of, bound.children))
 
 
-def _told(bound: Bound) -> bytes | None:
+def _told(bound: Condition) -> bytes | None:
     if isinstance(bound, Leaf):
         return _leaf(bound)
     parts = [_told(child) for child in bound.children]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from handlers.hbase.gateway import Found
     from handlers.hbase.transaction import Entry
-    from state.partitions.filters.conditions import Bound
+    from state.partitions.filters.conditions import Condition
 
 
 TIMEOUT_S: Final = 30.0
@@ -88,7 +88,7 @@ class HBaseStore:
         found = self._scanned(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
         return (layout.entry_key(each.row) for each in found)
 
-    def scan_matching(self, start: bytes, end: bytes | None, bound: Bound) -> Iterator[bytes]:
+    def scan_matching(self, start: bytes, end: bytes | None, bound: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end``, without some that ``bound`` excludes."""
         cells = [layout.numbered_cell(column) for column in sorted(server_filters.columns_of(bound))]
         found = self._scanned(start, end, cells, server_filters.keys_matching(bound))

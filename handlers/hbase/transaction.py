@@ -21,7 +21,7 @@ from sortedcontainers import SortedDict
 from handlers.failpoints import failpoint
 from handlers.hbase.redo_log import Cleared, Writes, delete_kind, put_kind
 from state.errors import LimitExceeded
-from state.partitions.index.records import Kind, kind_of
+from state.partitions.index.records import EntryKind, kind_of
 from state.store import refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
 
@@ -122,7 +122,7 @@ class HBaseTransaction:
     def _set(self, key: bytes, value: bytes | None) -> None:
         assert not self._ended, "the transaction is over"
         self._own[key] = value
-        if kind_of(key) is Kind.OTHER:
+        if kind_of(key) is EntryKind.OTHER:
             return
         self._early_count += 1
         self._early_bytes += len(key) + len(value or b"")
@@ -131,11 +131,11 @@ class HBaseTransaction:
 
     def _spill(self) -> None:
         """Write rows and postings now, and the number before them, which nobody else may draw then."""
-        early = {key: value for key, value in self._own.items() if kind_of(key) is not Kind.OTHER}
+        early = {key: value for key, value in self._own.items() if kind_of(key) is not EntryKind.OTHER}
         writes = Writes(self._next_version(), *self._split(early))
-        for kind in (Kind.NUMBER, Kind.POSTING, Kind.ROW):
+        for kind in (EntryKind.NUMBER, EntryKind.POSTING, EntryKind.ROW):
             put_kind(self._store.gateway, writes, kind)
-        for kind in (Kind.ROW, Kind.POSTING):
+        for kind in (EntryKind.ROW, EntryKind.POSTING):
             delete_kind(self._store.gateway, writes, kind)
         for key in early:
             del self._own[key]

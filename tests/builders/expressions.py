@@ -12,7 +12,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from dev.stack.jars import class_path, read_lock
 from dev.stack.java import java
-from state.partitions.filters.hive_expressions import Call, ColumnRead, Constant, Expression
+from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
 
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def call(function: str, *arguments: Expression) -> Call:
     )
 
 
-def column(name: str, type_: str = "string") -> ColumnRead:
-    return ColumnRead(name, type_)
+def column(name: str, type_: str = "string") -> ColumnReference:
+    return ColumnReference(name, type_)
 
 
 def constant(value: object, type_: str = "string") -> Constant:
@@ -89,7 +89,7 @@ class HiveWriter:
     def _node(self, expression: Expression) -> Any:
         plan = self._gateway.jvm.org.apache.hadoop.hive.ql.plan
         match expression:
-            case ColumnRead(name, type_):
+            case ColumnReference(name, type_):
                 return plan.ExprNodeColumnDesc(self._type(type_), name, "t", True)  # noqa: FBT003 - Java's own order
             case Constant(text, type_):
                 return plan.ExprNodeConstantDesc(self._type(type_), self._value(text, type_))

@@ -20,19 +20,19 @@ import atheris
 
 with atheris.instrument_imports(include=["state.partitions"]):
     from state.partitions.filters.binder import bind
-    from state.partitions.filters.conditions import check_of
-    from state.partitions.filters.dialect import Dialect, Generation
+    from state.partitions.filters.conditions import compile_check
+    from state.partitions.filters.dialect import Dialect, HiveVersion
     from state.partitions.filters.parser import parse
     from state.partitions.keys.binary_sortable import ASCENDING, Order, decode, encode
-    from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, Kind
-    from state.partitions.keys.partition_key import checked, name
+    from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, TypeKind
+    from state.partitions.keys.partition_key import name, verify
 
 from state.errors import BadFilter, LimitExceeded, StateCorrupt
 from tests.builders.partitions import TABLE, an_index
 
 
 if TYPE_CHECKING:
-    from state.partitions.filters.conditions import Bound
+    from state.partitions.filters.conditions import Condition
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("n", "decimal(10,2)"), ("t", "timestamp")]
@@ -50,9 +50,9 @@ INDEX = an_index(COLUMNS, ROWS)
 ALL_KEYS = list(INDEX.keys(INDEX.prepare(TABLE, "")))
 DIALECTS = [
     Dialect.of(generation, ignore_trailing_input=ignore, all_types=every)
-    for generation, ignore, every in product(Generation, (False, True), (False, True))
+    for generation, ignore, every in product(HiveVersion, (False, True), (False, True))
 ]
-TYPES = [ColumnType.parse("decimal(38,10)" if kind is Kind.DECIMAL else kind.value) for kind in Kind]
+TYPES = [ColumnType.parse("decimal(38,10)" if kind is TypeKind.DECIMAL else kind.value) for kind in TypeKind]
 ORDERS = [
     ASCENDING,
     *(Order(descending=down, nulls_first=first) for down, first in product((False, True), repeat=2)),
@@ -91,8 +91,8 @@ def _filter(text: str, choice: int) -> None:
     assert INDEX.names(prepared) == sorted(_every_name(bound)), text
 
 
-def _every_name(bound: Bound | None) -> list[str]:
-    check = None if bound is None else check_of(bound, len(COLUMNS))
+def _every_name(bound: Condition | None) -> list[str]:
+    check = None if bound is None else compile_check(bound, len(COLUMNS))
     return [name(key).decode() for key in ALL_KEYS if check is None or check(key)]
 
 
@@ -106,7 +106,7 @@ def _field(data: bytes, choice: int) -> None:
     except StateCorrupt:
         pass
     with suppress(StateCorrupt):
-        checked(data, 1 + choice % 8)
+        verify(data, 1 + choice % 8)
 
 
 def main() -> None:

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from handlers.catalog.index.partition_follower import PartitionFollower
     from handlers.structs import Partition
     from state.partitions.index.explanation import Explanation
-    from state.partitions.index.metastore_calls import ExpressionReader
+    from state.partitions.index.metastore_calls import ReadExpression
     from state.partitions.index.partition_index import IndexedPartition
 
 
-class ServingObserver(Protocol):
+class QueryObserver(Protocol):
     """Receives what answers cost; implementations are thread-safe and never raise."""
 
     def answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
         """A question was answered with so many partitions; ``costs`` are the differences of the index's ``counts``."""
 
 
-class ServedPartitions:
+class PartitionQueries:
     """The calls over one follower's index, in one dialect of the filter language.
 
     Every call raises NotFound for a table that is not indexed, InvalidRequest for a missing name, BadFilter or LimitExceeded for a
@@ -46,8 +46,8 @@ class ServedPartitions:
         follower: PartitionFollower,
         *,
         dialect: Dialect = HIVE_4,
-        read: ExpressionReader | None = None,
-        observer: ServingObserver | None = None,
+        read: ReadExpression | None = None,
+        observer: QueryObserver | None = None,
     ) -> None:
         self._follower = follower
         self._dialect = dialect

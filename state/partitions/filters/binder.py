@@ -25,8 +25,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from state.errors import BadFilter
-from state.partitions.filters.conditions import Bound, Leaf, all_of, any_of
-from state.partitions.filters.dialect import Dialect, Generation
+from state.partitions.filters.conditions import Condition, Leaf, all_of, any_of
+from state.partitions.filters.dialect import Dialect, HiveVersion
 from state.partitions.filters.intervals import (
     NOT_NULL,
     NOTHING,
@@ -34,11 +34,11 @@ from state.partitions.filters.intervals import (
     Intervals,
     after,
     between,
-    meet_all,
+    intersect_all,
     point,
-    union,
+    unite,
 )
-from state.partitions.filters.like_pattern import like
+from state.partitions.filters.like_pattern import parse_pattern
 from state.partitions.filters.syntax_tree import (
     FLIPPED,
     And,
@@ -50,9 +50,9 @@ from state.partitions.filters.syntax_tree import (
     Operator,
     Or,
 )
-from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escaped
-from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, Kind, PartitionColumn
-from state.partitions.keys.values import DEFAULT_PARTITION, instant_of, typed
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escape_bytes
+from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, PartitionColumn, TypeKind
+from state.partitions.keys.values import DEFAULT_PARTITION, parse_timestamp, parse_typed
 
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 ONLY_STRINGS: Final = "Filtering is supported only on partition keys of type string"
 """How Hive words a constant that does not fit its column."""
 _LENIENT_DATE: Final = re.compile(r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})")
-_WIDE_DECIMAL: Final = ColumnType(Kind.DECIMAL, 120, 60)
+_WIDE_DECIMAL: Final = ColumnType(TypeKind.DECIMAL, 120, 60)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Edges = tuple[bytes, bytes]
 """Where a constant's field begins and where what is larger begins; the same where no field equals it."""
@@ -73,7 +73,7 @@ def bind(
     columns: Sequence[PartitionColumn],
     dialect: Dialect,
     default_partition: str = DEFAULT_PARTITION,
-) -> Bound:
+) -> Condition:
     """Return a filter in terms of a table's columns; raise BadFilter for what they do not allow."""
     return _Binder(columns, dialect, default_partition).node(node)
 
@@ -89,7 +89,7 @@ class _Binder:
         self._least = [_least(column.type) for column in columns]
         self._readers = [_reader(column.type, dialect) for column in columns]
 
-    def node(self, node: Node) -> Bound:
+    def node(self, node: Node) -> Condition:
         match node:
             case And(children):
                 return all_of([self.node(child) for child in children])
@@ -111,7 +111,7 @@ class _Binder:
         number = self._number(node.column)
         operator = Operator.NOT_EQUAL if node.negated else Operator.EQUAL
         sets = [self._intervals(number, operator, literal) for literal in node.literals]
-        return Leaf(number, meet_all(sets) if node.negated else union(sets))
+        return Leaf(number, intersect_all(sets) if node.negated else unite(sets))
 
     def _number(self, column: Column) -> int:
         number = self._numbers.get(column.name.lower())
@@ -142,7 +142,7 @@ class _Binder:
         return found
 
     def _means_null(self, type_: ColumnType, operator: Operator, literal: Literal) -> bool:
-        if literal.value != self._default or self._dialect.generation is not Generation.HIVE_4:
+        if literal.value != self._default or self._dialect.hive_version is not HiveVersion.HIVE_4:
             return False
         return operator in {Operator.EQUAL, Operator.NOT_EQUAL} and not type_.is_text
 
@@ -169,10 +169,10 @@ class _Binder:
         text = self._readers[number](node.literal.value) if column.type.is_text else None
         if not isinstance(text, str):
             raise self._unfit(number, node.literal)
-        pattern = like(text, self._dialect.like)
+        pattern = parse_pattern(text, self._dialect.like)
         if pattern.is_equality:
             return Leaf(number, point(encode(column.type.kind, pattern.prefix)))
-        start = VALUE + escaped(pattern.prefix.encode(errors="surrogatepass"))
+        start = VALUE + escape_bytes(pattern.prefix.encode(errors="surrogatepass"))
         return Leaf(number, between(start, after(start)), None if pattern.is_prefix else pattern)
 
     def _unfit(self, number: int, literal: Literal) -> BadFilter:
@@ -193,23 +193,23 @@ def _least(type_: ColumnType) -> int:
 
 def _reader(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
     """Return what turns a constant into a value of the type, None where the metastore would not compare the two."""
-    kind, wide = type_.kind, dialect.all_types or dialect.generation is Generation.HIVE_4
-    if kind is Kind.STRING or (wide and kind in {Kind.VARCHAR, Kind.CHAR}):
+    kind, wide = type_.kind, dialect.all_types or dialect.hive_version is HiveVersion.HIVE_4
+    if kind is TypeKind.STRING or (wide and kind in {TypeKind.VARCHAR, TypeKind.CHAR}):
         return lambda constant: _as_text(kind, constant)
     if type_.is_integer:
         return lambda constant: constant if isinstance(constant, int) else None
-    if kind is Kind.DATE:
+    if kind is TypeKind.DATE:
         return _as_date
-    if kind is Kind.TIMESTAMP and wide:
+    if kind is TypeKind.TIMESTAMP and wide:
         return _as_instant
-    if not dialect.all_types or kind is Kind.OTHER:
+    if not dialect.all_types or kind is TypeKind.OTHER:
         return lambda _: None
     return lambda constant: _as_any(type_, constant)
 
 
-def _as_text(kind: Kind, constant: Value) -> str | None:
+def _as_text(kind: TypeKind, constant: Value) -> str | None:
     if isinstance(constant, str):
-        return constant.rstrip(" ") if kind is Kind.CHAR else constant
+        return constant.rstrip(" ") if kind is TypeKind.CHAR else constant
     if isinstance(constant, dt.date):
         return constant.isoformat()
     if isinstance(constant, Instant):
@@ -236,12 +236,12 @@ def _as_instant(constant: Value) -> Instant | None:
     day = _as_date(constant)
     if day is not None:
         return Instant((day.toordinal() - _EPOCH.toordinal()) * 86_400, 0)
-    return instant_of(constant) if isinstance(constant, str) else None
+    return parse_timestamp(constant) if isinstance(constant, str) else None
 
 
 def _as_any(type_: ColumnType, constant: Value) -> Value:
-    if isinstance(constant, int) and type_.kind in {Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE}:
-        return Decimal(constant) if type_.kind is Kind.DECIMAL else float(constant)
+    if isinstance(constant, int) and type_.kind in {TypeKind.DECIMAL, TypeKind.FLOAT, TypeKind.DOUBLE}:
+        return Decimal(constant) if type_.kind is TypeKind.DECIMAL else float(constant)
     if not isinstance(constant, str):
         return None
-    return typed(_WIDE_DECIMAL if type_.kind is Kind.DECIMAL else type_, constant)
+    return parse_typed(_WIDE_DECIMAL if type_.kind is TypeKind.DECIMAL else type_, constant)

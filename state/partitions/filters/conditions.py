@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from state.partitions.filters.intervals import Intervals, contains, meet_all, union
-from state.partitions.keys.binary_sortable import VALUE, unterminated
+from state.partitions.filters.intervals import Intervals, contains, intersect_all, unite
+from state.partitions.keys.binary_sortable import VALUE, unterminate
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from state.partitions.filters.like_pattern import Like
+    from state.partitions.filters.like_pattern import LikePattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,43 +28,45 @@ class Leaf:
 
     column: int
     intervals: Intervals
-    like: Like | None = None
+    like: LikePattern | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
     """Every child is true."""
 
-    children: tuple[Bound, ...]
+    children: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
     """One child at least is true."""
 
-    children: tuple[Bound, ...]
+    children: tuple[Condition, ...]
 
 
-Bound = Leaf | AllOf | AnyOf
+Condition = Leaf | AllOf | AnyOf
 
 
-def all_of(children: Iterable[Bound]) -> Bound:
+def all_of(children: Iterable[Condition]) -> Condition:
     """Return the AND of children; sets of one column become one set."""
     flat = [part for child in children for part in (child.children if isinstance(child, AllOf) else (child,))]
-    parts = _grouped(flat, meet_all)
+    parts = _grouped(flat, intersect_all)
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
 
-def any_of(children: Iterable[Bound]) -> Bound:
+def any_of(children: Iterable[Condition]) -> Condition:
     """Return the OR of children; sets of one column become one set, so that a list of values is one leaf."""
     flat = [part for child in children for part in (child.children if isinstance(child, AnyOf) else (child,))]
-    parts = _grouped(flat, union)
+    parts = _grouped(flat, unite)
     return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
 
-def _grouped(children: Sequence[Bound], join: Callable[[Sequence[Intervals]], Intervals]) -> list[Bound]:
+def _grouped(
+    children: Sequence[Condition], join: Callable[[Sequence[Intervals]], Intervals]
+) -> list[Condition]:
     sets: dict[int, list[Intervals]] = {}
-    others: list[Bound] = []
+    others: list[Condition] = []
     for child in children:
         if isinstance(child, Leaf) and child.like is None:
             sets.setdefault(child.column, []).append(child.intervals)
@@ -78,11 +80,11 @@ _STARTS: Final = struct.Struct(">HH")
 _REMEMBERED: Final = 1 << 14
 
 
-def check_of(bound: Bound, columns: int) -> Check:
+def compile_check(bound: Condition, columns: int) -> Check:
     """Return a function that tells of a key with so many columns whether its partition matches."""
     if isinstance(bound, Leaf):
         return _field_check(bound, columns)
-    checks = [check_of(child, columns) for child in bound.children]
+    checks = [compile_check(child, columns) for child in bound.children]
     if len(checks) == 2:
         one, other = checks
         return (
@@ -126,9 +128,7 @@ def _holds(leaf: Leaf) -> Callable[[bytes], bool]:
     # Few values make up many partitions: each text is looked at once.
     @lru_cache(maxsize=_REMEMBERED)
     def holds(field: bytes) -> bool:
-        return inside(field) and like.matches(
-            unterminated(field[len(VALUE) :]).decode(errors="surrogatepass")
-        )
+        return inside(field) and like.matches(unterminate(field[len(VALUE) :]).decode(errors="surrogatepass"))
 
     return holds
 

@@ -17,7 +17,7 @@ DEPTH_MAX: Final = 100
 """Nested parentheses."""
 
 
-class Generation(Enum):
+class HiveVersion(Enum):
     """Whose grammar and typing rules count."""
 
     HIVE_2 = 2
@@ -42,19 +42,19 @@ class Dialect:
     ``all_types``: also filter on booleans, floats, decimals and bytes (with their text in quotes), which no metastore does.
     """
 
-    generation: Generation = Generation.HIVE_4
+    hive_version: HiveVersion = HiveVersion.HIVE_4
     like: LikeDialect = LikeDialect.SQL
     ignore_trailing_input: bool = False
     all_types: bool = False
 
     @staticmethod
     def of(
-        generation: Generation, *, ignore_trailing_input: bool = False, all_types: bool = False
+        hive_version: HiveVersion, *, ignore_trailing_input: bool = False, all_types: bool = False
     ) -> Dialect:
         """Return the dialect of a generation, with its own LIKE."""
-        like = LikeDialect.REGEX if generation is Generation.HIVE_2 else LikeDialect.SQL
-        return Dialect(generation, like, ignore_trailing_input, all_types)
+        like = LikeDialect.REGEX if hive_version is HiveVersion.HIVE_2 else LikeDialect.SQL
+        return Dialect(hive_version, like, ignore_trailing_input, all_types)
 
 
-HIVE_2: Final = Dialect.of(Generation.HIVE_2)
-HIVE_4: Final = Dialect.of(Generation.HIVE_4)
+HIVE_2: Final = Dialect.of(HiveVersion.HIVE_2)
+HIVE_4: Final = Dialect.of(HiveVersion.HIVE_4)

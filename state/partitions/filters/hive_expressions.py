@@ -29,10 +29,10 @@ from state.partitions.filters.syntax_tree import (
     Node,
     Operator,
     Or,
-    inverted,
-    joined,
+    invert,
+    join_nodes,
 )
-from state.partitions.keys.values import date_of, instant_of
+from state.partitions.keys.values import parse_date, parse_timestamp
 
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnRead:
+class ColumnReference:
     """A column, with its type as Hive writes it."""
 
     name: str
@@ -66,11 +66,11 @@ class Call:
     arguments: tuple[Expression, ...]
 
 
-Expression = ColumnRead | Constant | Call
+Expression = ColumnReference | Constant | Call
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class Translation:
     """An expression as a filter, None for "all partitions"."""
 
     filter: Node | None
@@ -78,7 +78,7 @@ class Translated:
     """Whether the filter finds nothing that the expression would not."""
 
 
-UNKNOWN: Final = Translated(None, is_exact=False)
+UNKNOWN: Final = Translation(None, is_exact=False)
 _GENERIC: Final = "org.apache.hadoop.hive.ql.udf.generic.GenericUDF"
 _COMPARISONS: Final = {
     "OPEqual": Operator.EQUAL,
@@ -95,7 +95,7 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _DEPTH_MAX: Final = 100
 
 
-def filter_of(expression: Expression, default_partition: str) -> Translated:
+def translate(expression: Expression, default_partition: str) -> Translation:
     """Return what a filter can say of an expression; never raises for a tree of any form."""
     return _Translator(default_partition).of(expression, 0)
 
@@ -106,7 +106,7 @@ class _Translator:
     def __init__(self, default_partition: str) -> None:
         self._default = default_partition
 
-    def of(self, expression: Expression, depth: int, *, negated: bool = False) -> Translated:
+    def of(self, expression: Expression, depth: int, *, negated: bool = False) -> Translation:
         if depth > _DEPTH_MAX or not isinstance(expression, Call):
             return UNKNOWN
         parts = expression.arguments
@@ -119,38 +119,38 @@ class _Translator:
             case name:
                 return self._condition(name, parts, negated=negated)
 
-    def _condition(self, name: str, parts: Sequence[Expression], *, negated: bool) -> Translated:
+    def _condition(self, name: str, parts: Sequence[Expression], *, negated: bool) -> Translation:
         match name, parts:
-            case ("OPNull" | "OPNotNull", [ColumnRead() as column]):
+            case ("OPNull" | "OPNotNull", [ColumnReference() as column]):
                 return _exactly(self._null_check(column, is_null=(name == "OPNull") is not negated))
             case ("OPEqualNS", _) if negated:
                 return UNKNOWN  # true where = is NULL, which no filter says
         node = _plain_condition(name, parts)
         try:
-            wanted = inverted(node) if node is not None and negated else node
+            wanted = invert(node) if node is not None and negated else node
         except BadFilter:
             return UNKNOWN
         return UNKNOWN if wanted is None else _exactly(self._without_null(wanted, parts))
 
     def _without_null(self, node: Node, parts: Sequence[Expression]) -> Node:
         """A filter takes the default partition of a text column for a text; in an expression it is NULL."""
-        texts = [part for part in parts if isinstance(part, ColumnRead) and part.type == "string"]
-        return joined(And, [node, *(self._null_check(column, is_null=False) for column in texts)])
+        texts = [part for part in parts if isinstance(part, ColumnReference) and part.type == "string"]
+        return join_nodes(And, [node, *(self._null_check(column, is_null=False) for column in texts)])
 
-    def _null_check(self, column: ColumnRead, *, is_null: bool) -> Node:
+    def _null_check(self, column: ColumnReference, *, is_null: bool) -> Node:
         operator = Operator.EQUAL if is_null else Operator.NOT_EQUAL
         return Comparison(_named(column), operator, Literal(self._default, 0))
 
 
 def _plain_condition(name: str, parts: Sequence[Expression]) -> Node | None:
     match name, parts:
-        case ("In", [ColumnRead() as column, *items]):
+        case ("In", [ColumnReference() as column, *items]):
             literals = [_literal(column, item) for item in items]
             known = tuple(literal for literal in literals if literal is not None)
             return Membership(_named(column), known) if known and len(known) == len(literals) else None
-        case ("Between", [Constant(text), ColumnRead() as column, low, high]):
+        case ("Between", [Constant(text), ColumnReference() as column, low, high]):
             return _between(column, low, high, negated=text == "true")
-        case (function, [ColumnRead() as column, Constant() as pattern]) if function == _LIKE:
+        case (function, [ColumnReference() as column, Constant() as pattern]) if function == _LIKE:
             return _compared(column, Operator.LIKE, pattern)
         case _:
             return _comparison(_COMPARISONS.get(name), parts)
@@ -158,30 +158,30 @@ def _plain_condition(name: str, parts: Sequence[Expression]) -> Node | None:
 
 def _comparison(operator: Operator | None, parts: Sequence[Expression]) -> Node | None:
     match operator, parts:
-        case (Operator(), [ColumnRead() as column, Constant() as constant]):
+        case (Operator(), [ColumnReference() as column, Constant() as constant]):
             return _compared(column, operator, constant)
-        case (Operator(), [Constant() as constant, ColumnRead() as column]):
+        case (Operator(), [Constant() as constant, ColumnReference() as column]):
             return _compared(column, operator, constant, is_reversed=True)
         case _:
             return None
 
 
 def _compared(
-    column: ColumnRead, operator: Operator, constant: Expression, *, is_reversed: bool = False
+    column: ColumnReference, operator: Operator, constant: Expression, *, is_reversed: bool = False
 ) -> Node | None:
     literal = _literal(column, constant)
     return None if literal is None else Comparison(_named(column), operator, literal, is_reversed)
 
 
-def _between(column: ColumnRead, low: Expression, high: Expression, *, negated: bool) -> Node | None:
+def _between(column: ColumnReference, low: Expression, high: Expression, *, negated: bool) -> Node | None:
     first = _compared(column, Operator.LESS if negated else Operator.GREATER_OR_EQUAL, low)
     last = _compared(column, Operator.GREATER if negated else Operator.LESS_OR_EQUAL, high)
     if first is None or last is None:
         return None
-    return joined(Or if negated else And, [first, last])
+    return join_nodes(Or if negated else And, [first, last])
 
 
-def _literal(column: ColumnRead, constant: Expression) -> Literal | None:
+def _literal(column: ColumnReference, constant: Expression) -> Literal | None:
     """Return a constant of the column's own type; None for NULL, for another type and for types that no filter takes."""
     if not isinstance(constant, Constant) or constant.text is None:
         return None
@@ -196,28 +196,28 @@ def _value(text: str, type_: str) -> str | int | dt.date | Instant | None:
     if type_ in _INTEGERS:
         return int(text) if _INTEGER.fullmatch(text) else None
     if type_ == "date":
-        return date_of(text)
+        return parse_date(text)
     if type_ == "timestamp":
-        return instant_of(text)
+        return parse_timestamp(text)
     return text if type_ == "string" else None
 
 
-def _all(parts: Sequence[Translated]) -> Translated:
+def _all(parts: Sequence[Translation]) -> Translation:
     known = [part.filter for part in parts if part.filter is not None]
     exact = len(known) == len(parts) and all(part.is_exact for part in parts)
-    return Translated(joined(And, known), exact) if known else UNKNOWN
+    return Translation(join_nodes(And, known), exact) if known else UNKNOWN
 
 
-def _any(parts: Sequence[Translated]) -> Translated:
+def _any(parts: Sequence[Translation]) -> Translation:
     known = [part.filter for part in parts if part.filter is not None]
     if not known or len(known) < len(parts):
         return UNKNOWN
-    return Translated(joined(Or, known), all(part.is_exact for part in parts))
+    return Translation(join_nodes(Or, known), all(part.is_exact for part in parts))
 
 
-def _exactly(node: Node) -> Translated:
-    return Translated(node, is_exact=True)
+def _exactly(node: Node) -> Translation:
+    return Translation(node, is_exact=True)
 
 
-def _named(column: ColumnRead) -> Column:
+def _named(column: ColumnReference) -> Column:
     return Column(column.name, 0)

@@ -55,7 +55,7 @@ def between(lo: bytes, hi: bytes) -> Intervals:
     return (Interval(lo, hi),) if lo < hi else NOTHING
 
 
-def union(sets: Iterable[Intervals]) -> Intervals:
+def unite(sets: Iterable[Intervals]) -> Intervals:
     """Return what is in one of the sets at least; costs a sort."""
     pieces = sorted(piece for intervals in sets for piece in intervals)
     merged: list[Interval] = []
@@ -70,7 +70,7 @@ def union(sets: Iterable[Intervals]) -> Intervals:
     return tuple(merged)
 
 
-def meet(one: Intervals, other: Intervals) -> Intervals:
+def intersect(one: Intervals, other: Intervals) -> Intervals:
     """Return what is in both sets, in one pass over them."""
     met, i, j = [], 0, 0
     while i < len(one) and j < len(other):
@@ -85,12 +85,12 @@ def meet(one: Intervals, other: Intervals) -> Intervals:
     return tuple(met)
 
 
-def meet_all(sets: Sequence[Intervals]) -> Intervals:
+def intersect_all(sets: Sequence[Intervals]) -> Intervals:
     """Return what is in all of the sets; halves meet first, so a thousand sets cost no square."""
     assert sets
     level = list(sets)
     while len(level) > 1:
-        pairs = [meet(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+        pairs = [intersect(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
         level = pairs + level[len(level) - len(level) % 2 :]
     return level[0]
 

@@ -11,9 +11,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from state.errors import BadFilter
-from state.partitions.filters.dialect import Generation
+from state.partitions.filters.dialect import HiveVersion
 from state.partitions.filters.syntax_tree import PREFIX
-from state.partitions.keys.values import date_of, instant_of
+from state.partitions.keys.values import parse_date, parse_timestamp
 
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from state.partitions.keys.binary_sortable import Instant
 
 
-class Sort(Enum):
+class TokenKind(Enum):
     """What a word is."""
 
     NAME = "a column"
@@ -34,10 +34,10 @@ class Sort(Enum):
     END = "the end"
 
 
-class Word(NamedTuple):
+class Token(NamedTuple):
     """One word: ``text`` is what it means (keywords in upper case, names without quotes)."""
 
-    sort: Sort
+    kind: TokenKind
     text: str
     at: int
     value: str | int | dt.date | Instant = ""
@@ -54,11 +54,11 @@ _STRING: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _TIME: Final = r"\d{4}-\d{2}-\d{2}[ ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?!\w)"
 _DATE: Final = r"(?P<date>\d{4}-\d{2}-\d{2}(?!\w))"
 _FORMS: Final = {
-    Generation.HIVE_2: re.compile(
+    HiveVersion.HIVE_2: re.compile(
         rf"{_COMMON}|(?P<string>{_STRING})|{_DATE}|(?P<integer>-?\d+(?!\w))|(?P<name>[A-Za-z0-9]\w*)",
         re.ASCII | re.VERBOSE | re.DOTALL,
     ),
-    Generation.HIVE_4: re.compile(
+    HiveVersion.HIVE_4: re.compile(
         rf"{_COMMON}|(?P<timed>(?:DATE|TIMESTAMP)\s*{_STRING})|(?P<string>{_STRING}(?:\s*{_STRING})*)|(?P<time>{_TIME})|{_DATE}"
         r"|(?P<integer>-?\s*\d+(?!\w))|(?P<name>\w+)|(?P<quoted>`(?:[^`]|``)+`)",
         re.ASCII | re.VERBOSE | re.DOTALL | re.IGNORECASE,
@@ -70,32 +70,34 @@ _LONG: Final = range(-(1 << 63), 1 << 63)
 _GAPS: Final = re.compile(r"(['\"])\s+(?=['\"])")
 
 
-def words(text: str, generation: Generation) -> list[Word]:
+def tokenize(text: str, hive_version: HiveVersion) -> list[Token]:
     """Return the words of a filter, closed by some of sort ``END``; raise BadFilter for a constant that is none."""
-    found, at, form = [], 0, _FORMS[generation]
-    keywords = _KEYWORDS_2 if generation is Generation.HIVE_2 else _KEYWORDS_4
+    found, at, form = [], 0, _FORMS[hive_version]
+    keywords = _KEYWORDS_2 if hive_version is HiveVersion.HIVE_2 else _KEYWORDS_4
     while match := form.match(text, at):
         group = match.lastgroup
         if group != "space":
             found.append(_word(group or "", match[0], at, keywords))
         at = match.end()
     if at < len(text):
-        found.append(Word(Sort.ODD, text[at], at))
-    return found + [Word(Sort.END, "", len(text))] * (LOOK_AHEAD + 1)
+        found.append(Token(TokenKind.ODD, text[at], at))
+    return found + [Token(TokenKind.END, "", len(text))] * (LOOK_AHEAD + 1)
 
 
-def _word(group: str, text: str, at: int, keywords: frozenset[str]) -> Word:
+def _word(group: str, text: str, at: int, keywords: frozenset[str]) -> Token:
     match group:
         case "name":
             upper = text.upper()
-            return Word(Sort.KEYWORD, upper, at) if upper in keywords else Word(Sort.NAME, text, at)
+            return (
+                Token(TokenKind.KEYWORD, upper, at) if upper in keywords else Token(TokenKind.NAME, text, at)
+            )
         case "mark":
-            return Word(Sort.MARK, text, at)
+            return Token(TokenKind.MARK, text, at)
         case "operator":
-            return Word(Sort.OPERATOR, text, at)
+            return Token(TokenKind.OPERATOR, text, at)
         case "quoted":
-            return Word(Sort.NAME, text[1:-1].replace("``", "`"), at)
-    return Word(Sort.LITERAL, text, at, _constant(group, text, at))
+            return Token(TokenKind.NAME, text[1:-1].replace("``", "`"), at)
+    return Token(TokenKind.LITERAL, text, at, _constant(group, text, at))
 
 
 def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
@@ -103,12 +105,12 @@ def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
         case "integer":
             return _integer(text, at)
         case "date":
-            return _known(date_of(text), text, at)
+            return _known(parse_date(text), text, at)
         case "time":
-            return _known(instant_of(text), text, at)
+            return _known(parse_timestamp(text), text, at)
         case "timed":
             inner = re.sub(r"^\w+\s*", "", text)[1:-1]
-            read = date_of(inner) if text[0] in "dD" else instant_of(inner)
+            read = parse_date(inner) if text[0] in "dD" else parse_timestamp(inner)
             return _known(read, text, at)
     # As Hive: the outer quotes go, escapes stay as they are.
     return (_GAPS.sub(r"\1", text) if "\n" in text or " " in text else text)[1:-1]

@@ -22,7 +22,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True)
-class Like:
+class LikePattern:
     """A pattern; ``pieces`` are the texts between its "any text" marks, each with None for a single wildcard."""
 
     pieces: tuple[tuple[str | None, ...], ...]
@@ -70,7 +70,7 @@ class Like:
         ]
 
 
-def like(pattern: str, dialect: LikeDialect) -> Like:
+def parse_pattern(pattern: str, dialect: LikeDialect) -> LikePattern:
     """Read a pattern; every text is one."""
     pieces: list[list[str | None]] = [[]]
     for word in _WORDS[dialect].finditer(pattern):
@@ -82,4 +82,4 @@ def like(pattern: str, dialect: LikeDialect) -> Like:
             pieces[-1].append(word["escaped"] or word["plain"])
     inner = [piece for piece in pieces[1:-1] if piece]
     ends = [pieces[0], *inner, pieces[-1]] if len(pieces) > 1 else pieces
-    return Like(tuple(tuple(piece) for piece in ends))
+    return LikePattern(tuple(tuple(piece) for piece in ends))

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from state.errors import BadFilter, LimitExceeded
-from state.partitions.filters.dialect import CONDITIONS_MAX, DEPTH_MAX, FILTER_CHARS_MAX, Dialect, Generation
-from state.partitions.filters.lexer import Sort, Word, words
+from state.partitions.filters.dialect import CONDITIONS_MAX, DEPTH_MAX, FILTER_CHARS_MAX, Dialect, HiveVersion
+from state.partitions.filters.lexer import Token, TokenKind, tokenize
 from state.partitions.filters.syntax_tree import (
     PREFIX,
     And,
@@ -29,8 +29,8 @@ from state.partitions.filters.syntax_tree import (
     Node,
     Operator,
     Or,
-    inverted,
-    joined,
+    invert,
+    join_nodes,
 )
 
 
@@ -62,7 +62,7 @@ class _Parser:
     """One text, read from left to right."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
-        self._words = words(text, dialect.generation)
+        self._words = tokenize(text, dialect.hive_version)
         self._dialect = dialect
         self._next = 0
         self._depth = 0
@@ -70,7 +70,7 @@ class _Parser:
 
     def filter(self) -> Node:
         node = self._or()
-        if not self._dialect.ignore_trailing_input and self._peek().sort is not Sort.END:
+        if not self._dialect.ignore_trailing_input and self._peek().kind is not TokenKind.END:
             self._refuse("the end, or AND or OR")
         return node
 
@@ -84,15 +84,15 @@ class _Parser:
         children = [part()]
         while self._take(keyword):
             children.append(part())
-        return joined(kind, children)
+        return join_nodes(kind, children)
 
     def _term(self) -> Node:
         if not self._is("("):
             return self._condition()
         second, third = self._peek(1), self._peek(2)
-        if second.sort is Sort.KEYWORD and second.text == "STRUCT":
+        if second.kind is TokenKind.KEYWORD and second.text == "STRUCT":
             return self._struct_membership()
-        if second.sort is Sort.NAME and third.text == ")" and third.sort is Sort.MARK:
+        if second.kind is TokenKind.NAME and third.text == ")" and third.kind is TokenKind.MARK:
             return self._membership()
         return self._nested()
 
@@ -110,16 +110,16 @@ class _Parser:
 
     def _truth(self, node: Node) -> Node:
         """``IS [NOT] TRUE|FALSE`` behind a parenthesis."""
-        if self._dialect.generation is Generation.HIVE_2 or not self._take("IS"):
+        if self._dialect.hive_version is HiveVersion.HIVE_2 or not self._take("IS"):
             return node
         negated = self._take("NOT")
         is_true = self._take("TRUE")
         if not is_true:
             self._expect("FALSE")
-        return inverted(node) if negated == is_true else node
+        return invert(node) if negated == is_true else node
 
     def _condition(self) -> Node:
-        if self._peek().sort is Sort.LITERAL:
+        if self._peek().kind is TokenKind.LITERAL:
             literal = self._literal()
             operator = self._operator()
             return self._counted(Comparison(self._column(), operator, literal, reversed=True))
@@ -147,7 +147,10 @@ class _Parser:
         negated = self._take("NOT")
         self._expect("IN")
         literals = self._listed(self._literal)
-        if self._dialect.generation is Generation.HIVE_2 and len({type(item.value) for item in literals}) > 1:
+        if (
+            self._dialect.hive_version is HiveVersion.HIVE_2
+            and len({type(item.value) for item in literals}) > 1
+        ):
             raise BadFilter(f"{PREFIX}: a list holds constants of two types", position=literals[0].at)
         return self._truth(self._counted(Membership(column, tuple(literals), negated), len(literals)))
 
@@ -160,14 +163,14 @@ class _Parser:
         self._expect("IN")
         rows = self._listed(lambda: self._struct(len(columns)))
         alternatives: list[Node] = [
-            joined(
+            join_nodes(
                 And,
                 [Comparison(column, Operator.EQUAL, item) for column, item in zip(columns, row, strict=True)],
             )
             for row in rows
         ]
-        node = self._counted(joined(Or, alternatives), len(rows) * len(columns))
-        return self._truth(inverted(node) if negated else node)
+        node = self._counted(join_nodes(Or, alternatives), len(rows) * len(columns))
+        return self._truth(invert(node) if negated else node)
 
     def _struct(self, size: int) -> list[Literal]:
         self._take("CONST")
@@ -190,14 +193,14 @@ class _Parser:
 
     def _column(self) -> Column:
         word = self._peek()
-        if word.sort is not Sort.NAME:
+        if word.kind is not TokenKind.NAME:
             self._refuse("a column")
         self._next += 1
         return Column(word.text, word.at)
 
     def _literal(self) -> Literal:
         word = self._peek()
-        if word.sort is not Sort.LITERAL:
+        if word.kind is not TokenKind.LITERAL:
             self._refuse("a constant")
         self._next += 1
         return Literal(word.value, word.at)
@@ -206,10 +209,10 @@ class _Parser:
         word = self._peek()
         operator = (
             _OPERATORS.get(word.text.lower())
-            if word.sort is Sort.OPERATOR or word.sort is Sort.KEYWORD
+            if word.kind is TokenKind.OPERATOR or word.kind is TokenKind.KEYWORD
             else None
         )
-        if operator is None or (word.text == "==" and self._dialect.generation is Generation.HIVE_2):
+        if operator is None or (word.text == "==" and self._dialect.hive_version is HiveVersion.HIVE_2):
             self._refuse("an operator")
         self._next += 1
         return operator
@@ -220,12 +223,12 @@ class _Parser:
             raise LimitExceeded(f"{PREFIX}: it has too many conditions", limit=CONDITIONS_MAX)
         return node
 
-    def _peek(self, ahead: int = 0) -> Word:
+    def _peek(self, ahead: int = 0) -> Token:
         return self._words[self._next + ahead]
 
     def _is(self, text: str) -> bool:
         word = self._words[self._next]
-        return word.text == text and (word.sort is Sort.KEYWORD or word.sort is Sort.MARK)
+        return word.text == text and (word.kind is TokenKind.KEYWORD or word.kind is TokenKind.MARK)
 
     def _take(self, text: str) -> bool:
         if not self._is(text):
@@ -239,7 +242,7 @@ class _Parser:
 
     def _refuse(self, wanted: str) -> NoReturn:
         word = self._peek()
-        found = f"'{word.text[:40]}'" if word.text else word.sort.value
+        found = f"'{word.text[:40]}'" if word.text else word.kind.value
         raise BadFilter(
             f"{PREFIX}: {found} at position {word.at} where {wanted} was expected",
             position=word.at,

@@ -107,18 +107,18 @@ class Or:
 Node = Comparison | Membership | And | Or
 
 
-def joined(kind: type[And | Or], children: list[Node]) -> Node:
+def join_nodes(kind: type[And | Or], children: list[Node]) -> Node:
     """Return one node of its children; a single child stands for itself."""
     return children[0] if len(children) == 1 else kind(tuple(children))
 
 
-def inverted(node: Node) -> Node:
+def invert(node: Node) -> Node:
     """Return what is true where ``node`` is not, NULL aside; raise BadFilter for LIKE, as Hive does."""
     match node:
         case And(children):
-            return Or(tuple(inverted(child) for child in children))
+            return Or(tuple(invert(child) for child in children))
         case Or(children):
-            return And(tuple(inverted(child) for child in children))
+            return And(tuple(invert(child) for child in children))
         case Membership(column, literals, negated):
             return Membership(column, literals, not negated)
         case Comparison(column, operator, literal, reversed_):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from state.errors import StateCorrupt
-from state.partitions.filters.conditions import AllOf, Bound, Leaf
+from state.partitions.filters.conditions import AllOf, Condition, Leaf
 from state.partitions.keys.binary_sortable import END, UNCONVERTIBLE, VALUE, decode
 
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from state.partitions.filters.intervals import Interval
-    from state.partitions.index.key_ranges import Access
+    from state.partitions.index.key_ranges import AccessPath
     from state.partitions.keys.column_types import PartitionColumn
 
 
@@ -54,7 +54,7 @@ class Explanation:
         )
 
 
-def way_of(access: Access, columns: Sequence[PartitionColumn]) -> str:
+def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str:
     """Return in words how a plan is read."""
     if not access.ranges:
         return "nothing: the filter can never be true"
@@ -65,15 +65,15 @@ def way_of(access: Access, columns: Sequence[PartitionColumn]) -> str:
     return "whole table" if access.ranges[0] == (b"", None) else "key ranges"
 
 
-def residual_of(bound: Bound, columns: Sequence[PartitionColumn]) -> str:
+def describe_condition(bound: Condition, columns: Sequence[PartitionColumn]) -> str:
     """Return a bound filter in words."""
     if isinstance(bound, Leaf):
         return _leaf(bound, columns[bound.column])
     joint = " and " if isinstance(bound, AllOf) else " or "
-    return "(" + joint.join(residual_of(child, columns) for child in bound.children) + ")"
+    return "(" + joint.join(describe_condition(child, columns) for child in bound.children) + ")"
 
 
-def selectivity(bound: Bound | None) -> float:
+def estimate_selectivity(bound: Condition | None) -> float:
     """Guess which share of a table a filter matches: shares of shapes, multiplied under AND and added under OR."""
     if bound is None:
         return 1.0
@@ -82,9 +82,9 @@ def selectivity(bound: Bound | None) -> float:
     if isinstance(bound, AllOf):
         share = 1.0
         for child in bound.children:
-            share *= selectivity(child)
+            share *= estimate_selectivity(child)
         return share
-    return min(1.0, sum(selectivity(child) for child in bound.children))
+    return min(1.0, sum(estimate_selectivity(child) for child in bound.children))
 
 
 def _share(interval: Interval) -> float:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from state.errors import NotFound
 from state.partitions.index import records
 from state.partitions.index.records import IndexedTable
-from state.partitions.keys.column_types import columns_of
-from state.partitions.keys.partition_key import RowForm
+from state.partitions.keys.column_types import parse_columns
+from state.partitions.keys.partition_key import KeySchema
 from state.partitions.keys.values import DEFAULT_PARTITION
 
 
@@ -55,12 +55,12 @@ class IndexChange:
         A table whose columns changed starts empty: its partitions have to be loaded. Raises LimitExceeded for no columns
         or too many.
         """
-        form = RowForm(columns_of(columns), default_partition)
+        form = KeySchema(parse_columns(columns), default_partition)
         current = self._current(name)
         if current is not None and _is_same(current.form, form):
             return False
         self.forget(name)
-        self._save(name, IndexedTable(records.next_number(self._txn), form))
+        self._save(name, IndexedTable(records.draw_number(self._txn), form))
         return True
 
     def forget(self, name: str) -> None:
@@ -140,5 +140,5 @@ class IndexChange:
         records.put_table(self._txn, name, table)
 
 
-def _is_same(one: RowForm, other: RowForm) -> bool:
+def _is_same(one: KeySchema, other: KeySchema) -> bool:
     return one.columns == other.columns and one.default_partition == other.default_partition

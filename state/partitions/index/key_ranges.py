@@ -5,7 +5,7 @@ interval ends the key. What is limited behind it is left to the residual check. 
 partition is read twice and nothing has to be merged afterwards.
 
 A key may begin with any column: the table's own keys begin with the first, a posting begins with its column and goes on with
-all of them. ``choose`` takes the path that fixes most.
+all of them. ``choose_path`` takes the path that fixes most.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POINT, _CLOSED, _HALF_OPEN = 4, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPath:
     """How a plan is read: through postings of ``column``, or (None) through the table's own keys."""
 
     column: int | None
@@ -46,18 +46,18 @@ class Access:
     """Where the plan is a single box: the columns that the ranges say nothing of. Their limits are all there is to check."""
 
 
-def choose(plan: FilterPlan, columns: int) -> Access:
+def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
     """Return the way to read a plan for a table with so many columns that fixes most of the key."""
     boxes = plan.plans()
     ways: list[int | None] = [None]
     ways += [column for column in range(1, columns) if all(box.limit(column) is not None for box in boxes)]
     if not boxes:
-        return Access(None, (), exact=True)
+        return AccessPath(None, (), exact=True)
     best = max(ways, key=lambda way: min(_score(box, _order(way, columns)) for box in boxes))
-    return lower(plan, columns, best)
+    return find_ranges(plan, columns, best)
 
 
-def lower(plan: FilterPlan, columns: int, way: int | None = None) -> Access:
+def find_ranges(plan: FilterPlan, columns: int, way: int | None = None) -> AccessPath:
     """Return the ranges of a plan along one way."""
     order = _order(way, columns)
     boxes = plan.plans()
@@ -69,7 +69,7 @@ def lower(plan: FilterPlan, columns: int, way: int | None = None) -> Access:
     single = len(boxes) == 1 and plan.is_exact and not capped
     left = tuple(sorted(lowered[0].left)) if single else ()
     whole = way is None and not capped and all(_is_fixed(box, column) for box in boxes for column in order)
-    return Access(way, tuple(ranges), exact, capped, whole, left)
+    return AccessPath(way, tuple(ranges), exact, capped, whole, left)
 
 
 def _order(way: int | None, columns: int) -> list[int]:

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from state.errors import BadFilter, InvalidRequest
 from state.partitions.filters.binder import bind
-from state.partitions.filters.conditions import Bound, Leaf, all_of
+from state.partitions.filters.conditions import Condition, Leaf, all_of
 from state.partitions.filters.dialect import HIVE_4, Dialect
-from state.partitions.filters.hive_expressions import UNKNOWN, Expression, Translated, filter_of
+from state.partitions.filters.hive_expressions import UNKNOWN, Expression, Translation, translate
 from state.partitions.filters.intervals import point
 from state.partitions.index.partition_index import ALL, IndexedPartition, PartitionIndex, first
-from state.partitions.keys.partition_key import partition_name
+from state.partitions.keys.partition_key import format_name
 
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from state.partitions.index.records import IndexedTable
 
-    ExpressionReader = Callable[[bytes], Expression | None]
+    ReadExpression = Callable[[bytes], Expression | None]
     """Reads the bytes that Hive's clients send; None where it cannot."""
 
 
@@ -52,7 +52,7 @@ class PartitionCalls:
     """The calls over one index, in one dialect of the filter language."""
 
     def __init__(
-        self, index: PartitionIndex, dialect: Dialect = HIVE_4, read: ExpressionReader | None = None
+        self, index: PartitionIndex, dialect: Dialect = HIVE_4, read: ReadExpression | None = None
     ) -> None:
         self._index = index
         self._dialect = dialect
@@ -90,10 +90,10 @@ class PartitionCalls:
             )
         filled = [*values, *[""] * (len(form.columns) - len(values))]
         fields = form.fields(filled)
-        leaves: list[Bound] = [Leaf(at, point(fields[at])) for at, value in enumerate(filled) if value]
+        leaves: list[Condition] = [Leaf(at, point(fields[at])) for at, value in enumerate(filled) if value]
         prepared = self._index.prepared(indexed, all_of(leaves) if leaves else None)
         wanted = [
-            partition_name([column.name], [value], form.default_partition) if value else None
+            format_name([column.name], [value], form.default_partition) if value else None
             for column, value in zip(form.columns, filled, strict=True)
         ]
         names = (name for name in self._index.names(prepared) if _fits(name, wanted))
@@ -114,8 +114,8 @@ class PartitionCalls:
         return ByExprAnswer(found, has_unknown=not asked.is_exact)
 
     @staticmethod
-    def _translated(indexed: IndexedTable, expression: Expression | None) -> Translated:
-        return UNKNOWN if expression is None else filter_of(expression, indexed.form.default_partition)
+    def _translated(indexed: IndexedTable, expression: Expression | None) -> Translation:
+        return UNKNOWN if expression is None else translate(expression, indexed.form.default_partition)
 
 
 def _name(db: str | None, table: str | None) -> str:

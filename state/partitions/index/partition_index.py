@@ -19,14 +19,19 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from state.errors import NotFound
 from state.partitions.filters.binder import bind
-from state.partitions.filters.conditions import Bound, Check, Leaf, all_of, check_of
+from state.partitions.filters.conditions import Check, Condition, Leaf, all_of, compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse
 from state.partitions.index import records
-from state.partitions.index.explanation import Explanation, residual_of, selectivity, way_of
+from state.partitions.index.explanation import (
+    Explanation,
+    describe_condition,
+    describe_path,
+    estimate_selectivity,
+)
 from state.partitions.index.index_change import IndexChange
-from state.partitions.index.key_ranges import Access, choose
-from state.partitions.index.scan_plans import plan_of
+from state.partitions.index.key_ranges import AccessPath, choose_path
+from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, prefix_end
 
@@ -57,13 +62,13 @@ class IndexedPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedFilter:
     """A filter that is bound to a table and planned; it holds for as long as the table's columns do."""
 
     table: IndexedTable
-    bound: Bound | None
-    access: Access
-    residual: Bound | None
+    bound: Condition | None
+    access: AccessPath
+    residual: Condition | None
     """What is left to check of a key in the ranges; None where all match."""
     check: Check | None
     """The residual as a function of a key."""
@@ -77,8 +82,8 @@ class PartitionIndex:
         self._reader = reader
         self._remote = reader if isinstance(reader, RemoteReader) else None
         self._filtering = reader if isinstance(reader, FilteringReader) else None
-        self._tables = dict(records.tables(reader))
-        self._prepared: OrderedDict[tuple[int, str, Dialect], Prepared] = OrderedDict()
+        self._tables = dict(records.read_tables(reader))
+        self._prepared: OrderedDict[tuple[int, str, Dialect], PreparedFilter] = OrderedDict()
         self.counts: Counter[str] = Counter()
         """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
 
@@ -94,7 +99,7 @@ class PartitionIndex:
         """Return a table's partition columns; raise NotFound where it is not indexed."""
         return self.table(table).form.columns
 
-    def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Prepared:
+    def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> PreparedFilter:
         """Plan a filter; raise NotFound, BadFilter or LimitExceeded."""
         known = self.table(table)
         key = (known.number, text, dialect)
@@ -108,14 +113,14 @@ class PartitionIndex:
                 self._prepared.popitem(last=False)
         return made
 
-    def keys(self, prepared: Prepared) -> Iterator[bytes]:
+    def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the way it is read."""
         found = self._scanned(prepared)
         if self._remote is None or prepared.access.column is None:
             return found
         return with_rows(self._remote, prepared.table, found, self.counts)
 
-    def _scanned(self, prepared: Prepared) -> Iterator[bytes]:
+    def _scanned(self, prepared: PreparedFilter) -> Iterator[bytes]:
         check, scanned = prepared.check, 0
         for start, end in self._ranges(prepared):
             for key in self._keys_between(prepared, start, end):
@@ -124,30 +129,30 @@ class PartitionIndex:
                     yield key
         self.counts["rows-scanned"] += scanned
 
-    def _keys_between(self, prepared: Prepared, start: bytes, end: bytes | None) -> Iterator[bytes]:
+    def _keys_between(self, prepared: PreparedFilter, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys of one range, without some that cannot match where the store can leave them out."""
         if self._filtering is None or prepared.residual is None or prepared.access.column is not None:
             return self._reader.scan_keys(start, end)
         return self._filtering.scan_matching(start, end, prepared.residual)
 
-    def _ranges(self, prepared: Prepared) -> Iterator[tuple[bytes, bytes | None]]:
+    def _ranges(self, prepared: PreparedFilter) -> Iterator[tuple[bytes, bytes | None]]:
         prefix = prepared.table.prefix(prepared.access.column)
         for start, end in prepared.access.ranges:
             yield prefix + start, prefix_end(prefix) if end is None else prefix + end
 
-    def count(self, prepared: Prepared) -> int:
+    def count(self, prepared: PreparedFilter) -> int:
         """Return how many partitions match."""
         return sum(1 for _ in self.keys(prepared))
 
-    def names(self, prepared: Prepared, most: int = ALL) -> list[str]:
+    def names(self, prepared: PreparedFilter, most: int = ALL) -> list[str]:
         """Return the names of the first ``most`` partitions that match, in the order of names."""
         found = (partition_key.name(key) for key in self.keys(prepared))
         return [name.decode(errors="surrogatepass") for name in first(found, most)]
 
-    def partitions(self, prepared: Prepared, most: int = ALL) -> list[IndexedPartition]:
+    def partitions(self, prepared: PreparedFilter, most: int = ALL) -> list[IndexedPartition]:
         """Return the first ``most`` partitions that match, in the order of names."""
         found = first(
-            ((partition_key.name(key), partition_key.row_of(key)) for key in self.keys(prepared)), most
+            ((partition_key.name(key), partition_key.strip_prefix(key)) for key in self.keys(prepared)), most
         )
         contents = records.get_each(self._reader, prepared.table, [row for _, row in found])
         return [
@@ -172,40 +177,40 @@ class PartitionIndex:
         before = self.counts["rows-scanned"]
         matched = self.count(prepared)
         scanned = self.counts["rows-scanned"] - before
-        residual = "" if prepared.residual is None else residual_of(prepared.residual, columns)
+        residual = "" if prepared.residual is None else describe_condition(prepared.residual, columns)
         size = self.count(self.prepare(table, "", dialect))
         ranges = tuple((start.hex(), "" if end is None else end.hex()) for start, end in access.ranges)
-        estimate = round(size * selectivity(prepared.bound))
+        estimate = round(size * estimate_selectivity(prepared.bound))
         return Explanation(
-            table, way_of(access, columns), ranges, residual, access.capped, estimate, scanned, matched
+            table, describe_path(access, columns), ranges, residual, access.capped, estimate, scanned, matched
         )
 
     def check(self) -> None:
         """Assert that the store holds the same tables, that their rows and postings agree, and that there are no others."""
-        stored = dict(records.tables(self._reader))
+        stored = dict(records.read_tables(self._reader))
         assert sorted(stored) == self.tables(), (sorted(stored), self.tables())
         for name, table in stored.items():
             assert table.number == self._tables[name].number, name
             records.check(self._reader, table)
         records.check_numbers(self._reader, {table.number for table in stored.values()})
 
-    def _planned(self, table: IndexedTable, text: str, dialect: Dialect) -> Prepared:
+    def _planned(self, table: IndexedTable, text: str, dialect: Dialect) -> PreparedFilter:
         form = table.form
         tree = parse(text, dialect)
         bound = None if tree is None else bind(tree, form.columns, dialect, form.default_partition)
         return self.prepared(table, bound)
 
-    def prepared(self, table: IndexedTable, bound: Bound | None) -> Prepared:
+    def prepared(self, table: IndexedTable, bound: Condition | None) -> PreparedFilter:
         """Plan a bound filter (None: all partitions)."""
-        plan, columns = plan_of(bound), len(table.form.columns)
-        access = choose(plan, columns)
+        plan, columns = plan_filter(bound), len(table.form.columns)
+        access = choose_path(plan, columns)
         self.counts.update({"plans": 1, "ranges": len(access.ranges), "caps-hit": int(access.capped)})
         if access.exact or bound is None:
-            return Prepared(table, bound, access, None, None)
+            return PreparedFilter(table, bound, access, None, None)
         residual = bound
         if access.left:
             residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.left)
-        return Prepared(table, bound, access, residual, check_of(residual, columns))
+        return PreparedFilter(table, bound, access, residual, compile_check(residual, columns))
 
     def table(self, name: str) -> IndexedTable:
         """Return how a table is stored; raise NotFound where it is not indexed."""
@@ -234,7 +239,7 @@ AT_ONCE: Final = 512
 class FilteringReader(RemoteReader, Protocol):
     """A store that can tell of some keys of rows by itself that they do not match."""
 
-    def scan_matching(self, start: bytes, end: bytes | None, bound: Bound) -> Iterator[bytes]:
+    def scan_matching(self, start: bytes, end: bytes | None, bound: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end`` in order, perhaps without some that ``bound`` excludes."""
 
 
@@ -244,7 +249,7 @@ def with_rows(
     """Yield those postings whose rows are there, in order; count the others as ``postings-dropped``."""
     left = iter(postings)
     while some := list(islice(left, AT_ONCE)):
-        behind = [table.rows + partition_key.row_of(posting) for posting in some]
+        behind = [table.rows + partition_key.strip_prefix(posting) for posting in some]
         there = reader.existing(behind)
         counts["postings-dropped"] += len(set(behind)) - len(there)
         yield from (posting for posting, row in zip(some, behind, strict=True) if row in there)

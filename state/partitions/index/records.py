@@ -11,7 +11,7 @@ one range::
 A row is a key of ``keys``. A posting holds the whole row behind its field: it answers for the names and for every other
 column by itself, and behind one value of its column the table's own order goes on.
 
-A store that cannot write several entries at once writes them in the order of ``Kind`` and removes them in the reverse order,
+A store that cannot write several entries at once writes them in the order of ``EntryKind`` and removes them in the reverse order,
 and so does this module, because such a store may write a long transaction in pieces: then whatever a crash leaves, every row
 has its postings, and every table that is known has a number that nobody else gets.
 """
@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import StateCorrupt
 from state.partitions.keys import partition_key
-from state.partitions.keys.column_types import columns_of
-from state.partitions.keys.partition_key import RowForm
+from state.partitions.keys.column_types import parse_columns
+from state.partitions.keys.partition_key import KeySchema
 from state.store import Reader, Transaction, get_many, prefix_end
 
 
@@ -43,7 +43,7 @@ _CHECKED_AT_ONCE: Final = 256
 """Rows whose postings are asked for together."""
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     """What an entry of the store is, in the order of writing."""
 
     NUMBER = 0
@@ -53,13 +53,13 @@ class Kind(IntEnum):
     """A table's record, or an entry of somebody else."""
 
 
-def kind_of(key: bytes) -> Kind:
+def kind_of(key: bytes) -> EntryKind:
     """Tell what is stored under a key."""
     if key.startswith(_POSTINGS):
-        return Kind.POSTING
+        return EntryKind.POSTING
     if key.startswith(_ROWS):
-        return Kind.ROW
-    return Kind.NUMBER if key == _NUMBER else Kind.OTHER
+        return EntryKind.ROW
+    return EntryKind.NUMBER if key == _NUMBER else EntryKind.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class IndexedTable:
     """A table whose partitions are indexed; one number stands for one set of columns for ever."""
 
     number: int
-    form: RowForm
+    form: KeySchema
 
     @property
     def rows(self) -> bytes:
@@ -83,7 +83,7 @@ class IndexedTable:
         return self.rows if column is None else self.postings(column)
 
 
-def tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
+def read_tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
     """Yield (name, table); raise StateCorrupt where a record cannot be read."""
     for key, value in reader.scan(_TABLES, prefix_end(_TABLES)):
         yield key[len(_TABLES) :].decode(), _table(value)
@@ -104,7 +104,7 @@ def forget_table(txn: Transaction, name: str) -> None:
     txn.delete(_TABLES + name.encode())
 
 
-def next_number(txn: Transaction) -> int:
+def draw_number(txn: Transaction) -> int:
     """Draw a table number that was never used."""
     number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
     txn.put(_NUMBER, number.to_bytes(8))
@@ -140,10 +140,10 @@ def get_each(
 ) -> list[tuple[tuple[str, ...], bytes] | None]:
     """Return (values, payload) of each row, None where there is none."""
     values = get_many(reader, [table.rows + row for row in rows])
-    return [None if value is None else content(value) for value in values]
+    return [None if value is None else parse_value(value) for value in values]
 
 
-def content(value: bytes) -> tuple[tuple[str, ...], bytes]:
+def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:
     """Read (values, payload); raise StateCorrupt where it is something else."""
     values, separator, payload = value.partition(b"\n")
     read = _decoded(values)
@@ -159,8 +159,8 @@ def check(reader: Reader, table: IndexedTable) -> int:
     while chunk := list(islice(stored, _CHECKED_AT_ONCE)):
         rows += len(chunk)
         for key, value in chunk:
-            values, _ = content(value)
-            row = partition_key.row_of(partition_key.checked(key, columns))
+            values, _ = parse_value(value)
+            row = partition_key.strip_prefix(partition_key.verify(key, columns))
             assert row == key[len(table.rows) :], key
             assert row == table.form.row(values), (key, values)
         expected = [posting for key, _ in chunk for posting in postings_of(table, key)]
@@ -173,11 +173,11 @@ def check(reader: Reader, table: IndexedTable) -> int:
 
 def check_numbers(reader: Reader, known: set[int]) -> None:
     """Assert that nothing is stored under a number that no table has."""
-    strange = [number for number in numbers(reader) if number not in known]
+    strange = [number for number in stored_numbers(reader) if number not in known]
     assert not strange, strange
 
 
-def numbers(reader: Reader) -> Iterator[int]:
+def stored_numbers(reader: Reader) -> Iterator[int]:
     """Yield the table numbers that rows and postings are stored under; one with both comes twice."""
     for group in (_ROWS, _POSTINGS):
         at = group
@@ -197,7 +197,7 @@ def postings_of(table: IndexedTable, key: bytes) -> list[bytes]:
     """Return the keys of the postings that belong to a row's key."""
     columns = range(len(table.form.columns))
     return _postings(
-        table, [partition_key.field(key, column) for column in columns], partition_key.row_of(key)
+        table, [partition_key.field(key, column) for column in columns], partition_key.strip_prefix(key)
     )
 
 
@@ -208,8 +208,8 @@ def _postings(table: IndexedTable, fields: Sequence[bytes], row: bytes) -> list[
 def _table(value: bytes) -> IndexedTable:
     record = _decoded(value)
     try:
-        columns = columns_of((name, declared) for name, declared in record["columns"])
-        return IndexedTable(record["number"], RowForm(columns, record["default"]))
+        columns = parse_columns((name, declared) for name, declared in record["columns"])
+        return IndexedTable(record["number"], KeySchema(columns, record["default"]))
     except (KeyError, TypeError, ValueError) as error:
         raise StateCorrupt("a table of the partition index cannot be read", value=value[:80]) from error
 

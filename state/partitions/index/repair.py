@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairReport:
     """How many entries were put right."""
 
     strange: int = 0
@@ -37,23 +37,23 @@ class Repaired:
     missing: int = 0
     """Postings of rows, written anew."""
 
-    def __add__(self, other: Repaired) -> Repaired:
+    def __add__(self, other: RepairReport) -> RepairReport:
         mine, others = asdict(self), asdict(other)
-        return Repaired(**{name: mine[name] + others[name] for name in mine})
+        return RepairReport(**{name: mine[name] + others[name] for name in mine})
 
 
-def repair(store: Store) -> Repaired:
+def repair(store: Store) -> RepairReport:
     """Remove what belongs to nothing and complete the postings; return what was found. Raises what the store raises."""
-    tables = [table for _, table in records.tables(store)]
-    found = Repaired(strange=_remove_strange(store, {table.number for table in tables}))
+    tables = [table for _, table in records.read_tables(store)]
+    found = RepairReport(strange=_remove_strange(store, {table.number for table in tables}))
     for table in tables:
-        found += Repaired(superfluous=_remove_superfluous(store, table), missing=_complete(store, table))
+        found += RepairReport(superfluous=_remove_superfluous(store, table), missing=_complete(store, table))
     return found
 
 
 def _remove_strange(store: Store, known: set[int]) -> int:
     removed = 0
-    for number in sorted(set(records.numbers(store)) - known):
+    for number in sorted(set(records.stored_numbers(store)) - known):
         with store.transaction() as txn:
             removed += records.clear(txn, number)
     return removed
@@ -62,7 +62,7 @@ def _remove_strange(store: Store, known: set[int]) -> int:
 def _remove_superfluous(store: Store, table: IndexedTable) -> int:
     removed = 0
     for some in _chunks(store.scan_keys(*records.posting_range(table))):
-        rows = [table.rows + partition_key.row_of(posting) for posting in some]
+        rows = [table.rows + partition_key.strip_prefix(posting) for posting in some]
         there = _existing(store, rows)
         doomed = [posting for posting, row in zip(some, rows, strict=True) if row not in there]
         if doomed:

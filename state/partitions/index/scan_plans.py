@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from state.partitions.filters.conditions import AllOf, Bound, Leaf
-from state.partitions.filters.intervals import Intervals, meet
+from state.partitions.filters.conditions import AllOf, Condition, Leaf
+from state.partitions.filters.intervals import Intervals, intersect
 from state.partitions.filters.intervals import check as check_intervals
-from state.partitions.filters.intervals import union as union_intervals
+from state.partitions.filters.intervals import unite as unite_intervals
 
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class FilterPlan(ABC):
         """Return where both can be true."""
         mine, others = _within_cap(self.plans(), other.plans())
         met = (_meet(one, two) for one in mine for two in others)
-        return union(plan for plan in met if plan is not None)
+        return unite(plan for plan in met if plan is not None)
 
     def or_(self, other: FilterPlan) -> FilterPlan:
         """Return where one of them can be true."""
-        return union([*self.plans(), *other.plans()])
+        return unite([*self.plans(), *other.plans()])
 
     def check(self) -> None:
         """Assert what this module promises of every plan."""
@@ -94,7 +94,7 @@ EVERYTHING: Final = ScanPlan()
 NOWHERE: Final = MultiScanPlan()
 
 
-def plan_of(bound: Bound | None) -> FilterPlan:
+def plan_filter(bound: Condition | None) -> FilterPlan:
     """Return where a bound filter can be true; None is the empty filter."""
     if bound is None:
         return EVERYTHING
@@ -102,13 +102,13 @@ def plan_of(bound: Bound | None) -> FilterPlan:
         return (
             ScanPlan(((bound.column, bound.intervals),), bound.like is None) if bound.intervals else NOWHERE
         )
-    children = [plan_of(child) for child in bound.children]
+    children = [plan_filter(child) for child in bound.children]
     if isinstance(bound, AllOf):
         return _product(children)
-    return union(box for child in children for box in child.plans())
+    return unite(box for child in children for box in child.plans())
 
 
-def union(plans: Iterable[ScanPlan]) -> FilterPlan:
+def unite(plans: Iterable[ScanPlan]) -> FilterPlan:
     """Return the union of boxes: whole scans swallow the rest, boxes that differ in their last column become one."""
     boxes = list(dict.fromkeys(plans))
     whole = [box for box in boxes if not box.limits]
@@ -127,7 +127,7 @@ def _product(plans: Sequence[FilterPlan]) -> FilterPlan:
     met = reduce(FilterPlan.and_, ordered[: singles + FACTORS_MAX])
     if len(ordered) <= singles + FACTORS_MAX:
         return met
-    return union(ScanPlan(box.limits, exact=False) for box in met.plans())
+    return unite(ScanPlan(box.limits, exact=False) for box in met.plans())
 
 
 def _merged(boxes: Sequence[ScanPlan]) -> list[ScanPlan]:
@@ -140,13 +140,13 @@ def _merged(boxes: Sequence[ScanPlan]) -> list[ScanPlan]:
 
 def _joined(group: Sequence[ScanPlan]) -> ScanPlan:
     *others, (column, _) = group[0].limits
-    return ScanPlan((*others, (column, union_intervals(box.limits[-1][1] for box in group))), group[0].exact)
+    return ScanPlan((*others, (column, unite_intervals(box.limits[-1][1] for box in group))), group[0].exact)
 
 
 def _meet(one: ScanPlan, other: ScanPlan) -> ScanPlan | None:
     limits = dict(one.limits)
     for column, intervals in other.limits:
-        met = meet(limits[column], intervals) if column in limits else intervals
+        met = intersect(limits[column], intervals) if column in limits else intervals
         if not met:
             return None
         limits[column] = met
@@ -166,5 +166,5 @@ def _hull(boxes: Sequence[ScanPlan]) -> ScanPlan:
     """Return one box around all: per column that every box limits, the union of the sets."""
     shared = set.intersection(*({column for column, _ in box.limits} for box in boxes))
     maps = [dict(box.limits) for box in boxes]
-    limits = tuple((column, union_intervals(limit[column] for limit in maps)) for column in sorted(shared))
+    limits = tuple((column, unite_intervals(limit[column] for limit in maps)) for column in sorted(shared))
     return ScanPlan(limits, exact=False)

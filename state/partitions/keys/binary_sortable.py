@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state.errors import StateCorrupt
-from state.partitions.keys.column_types import DECIMAL_DIGITS_MAX, INTEGER_BYTES, ColumnType, Kind
+from state.partitions.keys.column_types import DECIMAL_DIGITS_MAX, INTEGER_BYTES, ColumnType, TypeKind
 
 
 if TYPE_CHECKING:
@@ -68,16 +68,16 @@ _ESCAPE: Final = re.compile(rb"\x01.", re.DOTALL)
 _COMPLEMENT: Final = bytes(255 - byte for byte in range(256))
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _SECONDS_SIGN: Final = 1 << 55
-_FLOATS: Final = {Kind.FLOAT: (struct.Struct(">f"), 4), Kind.DOUBLE: (struct.Struct(">d"), 8)}
+_FLOATS: Final = {TypeKind.FLOAT: (struct.Struct(">f"), 4), TypeKind.DOUBLE: (struct.Struct(">d"), 8)}
 
 
-def encode(kind: Kind, value: Value, order: Order = ASCENDING) -> bytes:
+def encode(kind: TypeKind, value: Value, order: Order = ASCENDING) -> bytes:
     """Return the field of a value; NULL is None. The value must fit the kind (``values.read`` sees to it)."""
     null_is_low = order.nulls_first != order.descending
     if value is None:
         field = b"\x00" if null_is_low else b"\x01"
     elif isinstance(value, Unconvertible):
-        field = UNCONVERTIBLE + terminated(value.text.encode(errors="surrogatepass"))
+        field = UNCONVERTIBLE + terminate(value.text.encode(errors="surrogatepass"))
     else:
         field = (b"\x01" if null_is_low else b"\x00") + _body(kind, value)
     return field.translate(_COMPLEMENT) if order.descending else field
@@ -90,7 +90,7 @@ def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
     marker, body = plain[:1], plain[1:]
     try:
         if marker == UNCONVERTIBLE:
-            return Unconvertible(unterminated(body).decode(errors="surrogatepass"))
+            return Unconvertible(unterminate(body).decode(errors="surrogatepass"))
         if marker == (b"\x00" if null_is_low else b"\x01") and not body:
             return None
         if marker == (b"\x01" if null_is_low else b"\x00"):
@@ -100,24 +100,24 @@ def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
     raise StateCorrupt("a field of a partition key has an unknown marker", field=field.hex()[:80])
 
 
-def terminated(data: bytes) -> bytes:
+def terminate(data: bytes) -> bytes:
     """Return bytes as BinarySortable writes them: 00 and 01 escaped, closed by 00."""
-    return escaped(data) + b"\x00"
+    return escape_bytes(data) + b"\x00"
 
 
-def escaped(data: bytes) -> bytes:
+def escape_bytes(data: bytes) -> bytes:
     """Return bytes with 00 and 01 escaped: every extension of ``data`` starts with this."""
     return data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
 
 
-def unterminated(body: bytes) -> bytes:
-    """Undo ``terminated``; raise ValueError where it cannot be."""
+def unterminate(body: bytes) -> bytes:
+    """Undo ``terminate``; raise ValueError where it cannot be."""
     if not _TERMINATED.fullmatch(body):
         raise ValueError("a broken escape or end")
     return _ESCAPE.sub(lambda found: bytes([found[0][1] - 1]), body[:-1])
 
 
-def _body(kind: Kind, value: Value) -> bytes:
+def _body(kind: TypeKind, value: Value) -> bytes:
     form = _BODIES.get(type(value))
     if form is not None:
         return form(value)
@@ -132,7 +132,7 @@ def _integer(value: int, size: int) -> bytes:
     return (value + (1 << (8 * size - 1))).to_bytes(size)
 
 
-def _float(kind: Kind, value: float) -> bytes:
+def _float(kind: TypeKind, value: float) -> bytes:
     form, size = _FLOATS[kind]
     plain = math.nan if math.isnan(value) else value + 0.0
     bits = int.from_bytes(form.pack(plain))
@@ -164,8 +164,8 @@ def _digits(value: Decimal) -> tuple[int, bytes, int]:
 
 
 _BODIES: Final[dict[type, Callable[[Any], bytes]]] = {
-    str: lambda value: terminated(value.encode(errors="surrogatepass")),
-    bytes: terminated,
+    str: lambda value: terminate(value.encode(errors="surrogatepass")),
+    bytes: terminate,
     bool: lambda value: b"\x02" if value else b"\x01",
     Decimal: _decimal,
     Instant: lambda value: (value.seconds + _SECONDS_SIGN).to_bytes(7) + value.nanos.to_bytes(4),
@@ -173,12 +173,12 @@ _BODIES: Final[dict[type, Callable[[Any], bytes]]] = {
 }
 
 
-def _value(kind: Kind, body: bytes) -> Value:
-    if kind in {Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.OTHER}:
-        return unterminated(body).decode(errors="surrogatepass")
-    if kind is Kind.BINARY:
-        return unterminated(body)
-    if kind is Kind.DECIMAL:
+def _value(kind: TypeKind, body: bytes) -> Value:
+    if kind in {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.OTHER}:
+        return unterminate(body).decode(errors="surrogatepass")
+    if kind is TypeKind.BINARY:
+        return unterminate(body)
+    if kind is TypeKind.DECIMAL:
         return _read_decimal(body)
     if len(body) != _WIDTHS[kind]:
         raise ValueError("another width")
@@ -187,18 +187,18 @@ def _value(kind: Kind, body: bytes) -> Value:
 
 _WIDTHS: Final = {
     **INTEGER_BYTES,
-    Kind.BOOLEAN: 1,
-    Kind.FLOAT: 4,
-    Kind.DOUBLE: 8,
-    Kind.DATE: 4,
-    Kind.TIMESTAMP: 11,
+    TypeKind.BOOLEAN: 1,
+    TypeKind.FLOAT: 4,
+    TypeKind.DOUBLE: 8,
+    TypeKind.DATE: 4,
+    TypeKind.TIMESTAMP: 11,
 }
 
 
-def _read_fixed(kind: Kind, body: bytes) -> Value:
-    if kind is Kind.BOOLEAN:
+def _read_fixed(kind: TypeKind, body: bytes) -> Value:
+    if kind is TypeKind.BOOLEAN:
         return {b"\x01": False, b"\x02": True}[body] if body in {b"\x01", b"\x02"} else _refuse()
-    if kind is Kind.TIMESTAMP:
+    if kind is TypeKind.TIMESTAMP:
         return Instant(int.from_bytes(body[:7]) - _SECONDS_SIGN, int.from_bytes(body[7:]))
     if kind in _FLOATS:
         form, size = _FLOATS[kind]
@@ -207,7 +207,7 @@ def _read_fixed(kind: Kind, body: bytes) -> Value:
         value: float = form.unpack(plain.to_bytes(size))[0]
         return value
     number = int.from_bytes(body) - (1 << (8 * len(body) - 1))
-    return dt.date.fromordinal(number + _EPOCH_DAY) if kind is Kind.DATE else number
+    return dt.date.fromordinal(number + _EPOCH_DAY) if kind is TypeKind.DATE else number
 
 
 def _read_decimal(body: bytes) -> Decimal:

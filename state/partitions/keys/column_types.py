@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Kind(Enum):
+class TypeKind(Enum):
     """What a value is, Hive's name of it."""
 
     BOOLEAN = "boolean"
@@ -36,17 +36,17 @@ class Kind(Enum):
     OTHER = "other"
 
 
-INTEGER_BYTES: Final = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 4, Kind.BIGINT: 8}
+INTEGER_BYTES: Final = {TypeKind.TINYINT: 1, TypeKind.SMALLINT: 2, TypeKind.INT: 4, TypeKind.BIGINT: 8}
 DECIMAL_DIGITS_MAX: Final = 38
 """Hive's ``HiveDecimal.MAX_PRECISION``."""
-TEXT_KINDS: Final = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.OTHER})
+TEXT_KINDS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.OTHER})
 """Kinds whose every text is a value, the default partition's name included (the metastore compares it as text)."""
 
 _FORM: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d{1,6})\s*(?:,\s*(\d{1,6})\s*)?\))?\s*", re.ASCII)
-_KINDS: Final = {kind.value: kind for kind in Kind if kind is not Kind.OTHER} | {
-    "integer": Kind.INT,
-    "numeric": Kind.DECIMAL,
-    "dec": Kind.DECIMAL,
+_KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.OTHER} | {
+    "integer": TypeKind.INT,
+    "numeric": TypeKind.DECIMAL,
+    "dec": TypeKind.DECIMAL,
 }
 
 
@@ -54,7 +54,7 @@ _KINDS: Final = {kind.value: kind for kind in Kind if kind is not Kind.OTHER} | 
 class ColumnType:
     """A kind, and for ``decimal(precision, scale)`` how many digits there are and how many behind the point."""
 
-    kind: Kind
+    kind: TypeKind
     precision: int = 0
     scale: int = 0
 
@@ -64,11 +64,11 @@ class ColumnType:
         form = _FORM.fullmatch(text.lower())
         kind = _KINDS.get(form[1]) if form else None
         if form is None or kind is None:
-            return ColumnType(Kind.OTHER)
-        if kind is Kind.DECIMAL:
+            return ColumnType(TypeKind.OTHER)
+        if kind is TypeKind.DECIMAL:
             precision, scale = int(form[2] or 10), int(form[3] or 0)
             fits = scale <= precision <= DECIMAL_DIGITS_MAX
-            return ColumnType(kind, precision, scale) if fits else ColumnType(Kind.OTHER)
+            return ColumnType(kind, precision, scale) if fits else ColumnType(TypeKind.OTHER)
         return ColumnType(kind)
 
     @property
@@ -97,6 +97,6 @@ class PartitionColumn:
         return PartitionColumn(name.lower(), ColumnType.parse(declared), declared)
 
 
-def columns_of(pairs: Iterable[tuple[str, str]]) -> tuple[PartitionColumn, ...]:
+def parse_columns(pairs: Iterable[tuple[str, str]]) -> tuple[PartitionColumn, ...]:
     """Read (name, type) pairs in key order."""
     return tuple(PartitionColumn.of(name, declared) for name, declared in pairs)

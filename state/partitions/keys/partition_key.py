@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
-from state.partitions.keys.binary_sortable import VALUE, terminated
-from state.partitions.keys.values import DEFAULT_PARTITION, field_of
+from state.partitions.keys.binary_sortable import VALUE, terminate
+from state.partitions.keys.values import DEFAULT_PARTITION, encode_text
 
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ ROW_BYTES_MAX: Final = 6 * 1024
 COLUMNS_MAX: Final = 64
 
 
-class RowForm:
+class KeySchema:
     """How the partitions of one table become keys."""
 
     def __init__(
@@ -59,11 +59,11 @@ class RowForm:
                 columns=tuple(self._names),
             )
         default = self.default_partition
-        return [field_of(type_, text, default) for type_, text in zip(self._types, values, strict=True)]
+        return [encode_text(type_, text, default) for type_, text in zip(self._types, values, strict=True)]
 
     def name(self, values: Sequence[str]) -> str:
         """Return the name of the partition with these values."""
-        return partition_name(self._names, values, self.default_partition)
+        return format_name(self._names, values, self.default_partition)
 
     def row(self, values: Sequence[str], fields: Sequence[bytes] | None = None) -> bytes:
         """Return the key of a partition without a prefix; raise LimitExceeded where it is too long."""
@@ -83,7 +83,7 @@ class RowForm:
 
 def table_prefix(db: str, table: str) -> bytes:
     """Return what every key of a table starts with where keys hold its name: two BinarySortable strings."""
-    return VALUE + terminated(db.lower().encode()) + VALUE + terminated(table.lower().encode())
+    return VALUE + terminate(db.lower().encode()) + VALUE + terminate(table.lower().encode())
 
 
 def field(key: bytes, column: int) -> bytes:
@@ -99,13 +99,13 @@ def name(key: bytes) -> bytes:
     return key[end - (key[-3] << 8 | key[-2]) : end - 1]
 
 
-def row_of(key: bytes) -> bytes:
+def strip_prefix(key: bytes) -> bytes:
     """Return a key without its prefix."""
     end = len(key) - 2 * key[-1] - 3
     return key[end - (key[end] << 8 | key[end + 1]) :]
 
 
-def checked(key: bytes, columns: int) -> bytes:
+def verify(key: bytes, columns: int) -> bytes:
     """Return ``key``; raise StateCorrupt where its end cannot be that of a key with so many columns."""
     end = len(key) - 2 * columns - 3
     if end <= 0 or key[-1] != columns:
@@ -127,7 +127,7 @@ _PAIR: Final = struct.Struct(">HH")
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
 
 
-def partition_name(
+def format_name(
     columns: Iterable[str], values: Sequence[str], default_partition: str = DEFAULT_PARTITION
 ) -> str:
     """Return the name of a partition; an empty value has the default partition's name, as Hive does it."""

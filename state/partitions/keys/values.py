@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from state.partitions.keys.binary_sortable import Instant, Unconvertible, Value, encode
-from state.partitions.keys.column_types import INTEGER_BYTES, TEXT_KINDS, ColumnType, Kind
+from state.partitions.keys.column_types import INTEGER_BYTES, TEXT_KINDS, ColumnType, TypeKind
 
 
 if TYPE_CHECKING:
@@ -40,28 +40,28 @@ _TIMESTAMP: Final = re.compile(
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def read(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
+def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
     """Return the value that a partition's text stands for: None for NULL, ``Unconvertible`` where it is none."""
     if type_.is_text:
         return _text(type_, text)
     if text == default_partition:
         return None
-    value = typed(type_, text)
+    value = parse_typed(type_, text)
     return Unconvertible(text) if value is None else value
 
 
 @lru_cache(maxsize=1 << 16)
-def field_of(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> bytes:
+def encode_text(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> bytes:
     """Return the field of a partition value; remembered, because few values make up many partitions."""
-    return encode(type_.kind, read(type_, text, default_partition))
+    return encode(type_.kind, parse_value(type_, text, default_partition))
 
 
-def typed(type_: ColumnType, text: str) -> Value:
+def parse_typed(type_: ColumnType, text: str) -> Value:
     """Return the value of a text, None where it is none of this type."""
     return _READERS[type_.kind](type_, text)
 
 
-def date_of(text: str) -> dt.date | None:
+def parse_date(text: str) -> dt.date | None:
     """Read ``yyyy-MM-dd``; None where it is no day of the calendar."""
     form = _DATE.fullmatch(text)
     if form is None:
@@ -72,7 +72,7 @@ def date_of(text: str) -> dt.date | None:
         return None
 
 
-def instant_of(text: str) -> Instant | None:
+def parse_timestamp(text: str) -> Instant | None:
     """Read ``yyyy-MM-dd HH:mm:ss[.fraction]`` as UTC; None where it is no time of the calendar."""
     form = _TIMESTAMP.fullmatch(text)
     if form is None:
@@ -113,7 +113,7 @@ def _float(type_: ColumnType, text: str) -> float | None:
     if not _FLOAT.fullmatch(text):
         return None
     value = float(text)
-    if type_.kind is Kind.DOUBLE:
+    if type_.kind is TypeKind.DOUBLE:
         return value
     try:
         single: float = struct.unpack(">f", struct.pack(">f", value))[0]
@@ -123,17 +123,17 @@ def _float(type_: ColumnType, text: str) -> float | None:
 
 
 def _text(type_: ColumnType, text: str) -> str:
-    return text.rstrip(" ") if type_.kind is Kind.CHAR else text
+    return text.rstrip(" ") if type_.kind is TypeKind.CHAR else text
 
 
-_READERS: Final[dict[Kind, Callable[[ColumnType, str], Value]]] = {
+_READERS: Final[dict[TypeKind, Callable[[ColumnType, str], Value]]] = {
     **dict.fromkeys(INTEGER_BYTES, _integer),
     **dict.fromkeys(TEXT_KINDS, _text),
-    Kind.BOOLEAN: lambda _, text: {"true": True, "false": False}.get(text.lower()),
-    Kind.DATE: lambda _, text: date_of(text),
-    Kind.TIMESTAMP: lambda _, text: instant_of(text),
-    Kind.DECIMAL: _decimal,
-    Kind.FLOAT: _float,
-    Kind.DOUBLE: _float,
-    Kind.BINARY: lambda _, text: text.encode(errors="surrogatepass"),
+    TypeKind.BOOLEAN: lambda _, text: {"true": True, "false": False}.get(text.lower()),
+    TypeKind.DATE: lambda _, text: parse_date(text),
+    TypeKind.TIMESTAMP: lambda _, text: parse_timestamp(text),
+    TypeKind.DECIMAL: _decimal,
+    TypeKind.FLOAT: _float,
+    TypeKind.DOUBLE: _float,
+    TypeKind.BINARY: lambda _, text: text.encode(errors="surrogatepass"),
 }

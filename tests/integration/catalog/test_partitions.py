@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.catalog.following import loader
-from handlers.catalog.index.partition_queries import ServedPartitions
+from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.timelines.rules import PartitionRules, Rules
 from handlers.metastore.calls import DECLARED, Call
 from handlers.structs import MetaException, NoSuchObjectException, Partition, binary
@@ -64,7 +64,7 @@ def asked(client: Metastore, database: str, table: str, text: str) -> list[Parti
 
 
 def assert_as_the_metastore(catalog: FollowedCatalog, database: str, *tables: str) -> None:
-    served = ServedPartitions(catalog.partitions)
+    served = PartitionQueries(catalog.partitions)
     for table in tables:
         answer = served.by_filter(database, table, "")
         names = served.names_by_filter(database, table, "")
@@ -107,7 +107,7 @@ def test_every_field_of_every_partition_is_that_of_the_metastore(
     catalog.follow()
     assert_as_the_metastore(catalog, database, "u")
     with pytest.raises(NotFound):
-        ServedPartitions(catalog.partitions).by_filter(database, "t", "")
+        PartitionQueries(catalog.partitions).by_filter(database, "t", "")
 
 
 def test_tables_that_are_dropped_and_made_again_with_other_types(
@@ -122,7 +122,7 @@ def test_tables_that_are_dropped_and_made_again_with_other_types(
     hive.run("ALTER TABLE one ADD PARTITION (dt='2015-01-07')")
     catalog.follow()
     assert_as_the_metastore(catalog, database, "one")
-    served = ServedPartitions(catalog.partitions)
+    served = PartitionQueries(catalog.partitions)
     assert served.count_by_filter(database, "one", "dt < date '2015-01-05'") == 0
     hive.run(f"DROP DATABASE {database} CASCADE")
     catalog.follow()
@@ -160,7 +160,7 @@ def test_random_changes_through_the_metastore_client(
         for text in ("ds >= '2015-01-10'", "k = 'b'", "ds < '2015-01-05' and k != 'a'"):
             mine = {
                 tuple(p.values): p
-                for p in ServedPartitions(catalog.partitions).by_filter(database, "r", text)
+                for p in PartitionQueries(catalog.partitions).by_filter(database, "r", text)
             }
             assert mine == {tuple(p.values): p for p in asked(client, database, "r", text)}, text
 

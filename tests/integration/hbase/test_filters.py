@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state.partitions.filters.conditions import AllOf, AnyOf, Bound, Leaf, check_of
+from state.partitions.filters.conditions import AllOf, AnyOf, Condition, Leaf, compile_check
 from state.partitions.filters.dialect import Dialect
 from state.partitions.filters.intervals import Interval
 from state.store import prefix_end
@@ -50,7 +50,7 @@ LEAVES = st.builds(
     st.integers(0, 1),
     st.tuples(FIELDS, FIELDS).filter(lambda edges: edges[0] != edges[1]),
 )
-BOUNDS: st.SearchStrategy[Bound] = st.recursive(
+BOUNDS: st.SearchStrategy[Condition] = st.recursive(
     LEAVES,
     lambda part: st.builds(
         lambda kind, parts: kind(tuple(parts)),
@@ -69,10 +69,10 @@ def filled(store: HBaseStore) -> PartitionIndex:
 @given(BOUNDS)
 @settings(parent=SOME, max_examples=60)
 def test_hbase_leaves_out_exactly_what_an_interval_excludes_whatever_bytes_it_has(
-    filled: PartitionIndex, store: HBaseStore, bound: Bound
+    filled: PartitionIndex, store: HBaseStore, bound: Condition
 ) -> None:
     start = filled.table(TABLE).rows
-    end, check = prefix_end(start), check_of(bound, 2)
+    end, check = prefix_end(start), compile_check(bound, 2)
     expected = [key for key in store.scan_keys(start, end) if check(key)]
     assert list(store.scan_matching(start, end, bound)) == expected
 

@@ -12,7 +12,7 @@ import pytest
 from handlers.hbase.store import HBaseStore, open_store
 from state.partitions.index import records
 from state.partitions.index.partition_index import PartitionIndex
-from state.partitions.index.repair import Repaired, repair
+from state.partitions.index.repair import RepairReport, repair
 from tests.crash.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
 
 
@@ -72,7 +72,7 @@ def expect_right_answers(store: HBaseStore) -> None:
             assert store.existing(postings) == set(postings), "a row has all its postings"
 
 
-def expect_whole(port: int, table: str) -> tuple[int, Repaired]:
+def expect_whole(port: int, table: str) -> tuple[int, RepairReport]:
     """Open as the next program does: the state of a step, but for rows of a load that was under way."""
     with closing(open_store(HOST, port, table)) as store:
         step = int(store.get(MARK) or b"0")
@@ -90,8 +90,8 @@ def expect_whole(port: int, table: str) -> tuple[int, Repaired]:
 POINTS = [
     "hbase-spilled",
     "hbase-logged",
-    *(f"hbase-put-{kind.name.lower()}" for kind in records.Kind),
-    *(f"hbase-deleted-{kind.name.lower()}" for kind in records.Kind),
+    *(f"hbase-put-{kind.name.lower()}" for kind in records.EntryKind),
+    *(f"hbase-deleted-{kind.name.lower()}" for kind in records.EntryKind),
 ]
 
 
@@ -107,7 +107,7 @@ def test_killed_at_any_point_it_goes_on_and_ends_as_if_nothing_had_been(
         assert kills <= STEPS * 2
     assert kills
     step, found = expect_whole(hbase_port, table)
-    assert (step, found) == (STEPS, Repaired())
+    assert (step, found) == (STEPS, RepairReport())
     assert partitions(PartitionIndex(watching)) == expected(STEPS)
 
 
@@ -125,5 +125,5 @@ def test_killed_at_any_moment_it_goes_on_and_ends_as_if_nothing_had_been(
         expect_right_answers(watching)
         expect_whole(hbase_port, table)
     assert exit_code(started(hbase_port, table)) == 0
-    assert expect_whole(hbase_port, table) == (STEPS, Repaired())
+    assert expect_whole(hbase_port, table) == (STEPS, RepairReport())
     assert partitions(PartitionIndex(watching)) == expected(STEPS)

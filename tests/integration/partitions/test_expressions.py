@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import PartitionsByExprRequest
 
-from handlers.expressions import ExpressionJvm
+from handlers.expressions.expression_reader import ExpressionReader
 from state.partitions.index.metastore_calls import PartitionCalls
 from tests.builders.both_sides import COLUMNS, filled_table
 from tests.builders.expressions import HiveWriter, call, column, constant
@@ -56,8 +56,8 @@ LARGER: dict[str, Expression] = {
 
 
 @pytest.fixture(scope="module")
-def reader() -> Iterator[ExpressionJvm]:
-    jvm = ExpressionJvm()
+def reader() -> Iterator[ExpressionReader]:
+    jvm = ExpressionReader()
     yield jvm
     jvm.close()
 
@@ -70,7 +70,7 @@ def writer(request: pytest.FixtureRequest) -> Iterator[HiveWriter]:
 
 @pytest.mark.parametrize("name", [*EXACT, "like", "timestamp", "bigint"])
 def test_what_either_hive_writes_is_read_as_it_was_meant(
-    writer: HiveWriter, reader: ExpressionJvm, name: str
+    writer: HiveWriter, reader: ExpressionReader, name: str
 ) -> None:
     more: dict[str, Expression] = {
         "like": call("like", S, constant("a%")),
@@ -84,13 +84,13 @@ def test_what_either_hive_writes_is_read_as_it_was_meant(
     assert repr(read).replace(".500000000", ".5") == repr(expression)
 
 
-def test_only_classes_on_the_list_are_made(writer: HiveWriter, reader: ExpressionJvm) -> None:
+def test_only_classes_on_the_list_are_made(writer: HiveWriter, reader: ExpressionReader) -> None:
     assert reader.read(writer.bytes_of(LARGER["a class that is not on the list"])) is None
     assert reader.read(writer.bytes_of(EXACT["equal"])) == EXACT["equal"]
 
 
 @pytest.mark.parametrize("data", [b"", b"foo", b"\x01\x00org.apache.hadoop.hive.ql.plan.", b"\xff" * 100])
-def test_bytes_that_are_no_expression_are_not_read(reader: ExpressionJvm, data: bytes) -> None:
+def test_bytes_that_are_no_expression_are_not_read(reader: ExpressionReader, data: bytes) -> None:
     before = reader.failures
     assert reader.read(data) is None
     assert reader.failures == before + 1
@@ -99,7 +99,7 @@ def test_bytes_that_are_no_expression_are_not_read(reader: ExpressionJvm, data: 
 def test_cut_off_and_changed_bytes_never_stop_the_reading(writer: HiveWriter) -> None:
     whole = writer.bytes_of(EXACT["and"])
     # Its own, since such bytes may well end a process; and one that begins anew at once.
-    reader = ExpressionJvm(rest_s=0)
+    reader = ExpressionReader(rest_s=0)
     try:
         for at in range(0, len(whole), 7):
             reader.read(whole[:at])
@@ -110,7 +110,7 @@ def test_cut_off_and_changed_bytes_never_stop_the_reading(writer: HiveWriter) ->
 
 
 def test_the_java_process_runs_as_nobody_where_we_are_root_and_may_write_no_file(
-    writer: HiveWriter, reader: ExpressionJvm
+    writer: HiveWriter, reader: ExpressionReader
 ) -> None:
     assert reader.read(writer.bytes_of(EXACT["equal"])) is not None
     pid = reader.pid
@@ -130,7 +130,7 @@ def theirs(target: ClusterEndpoints) -> Iterator[tuple[Any, str]]:
 
 @pytest.mark.parametrize("name", [*EXACT, *LARGER])
 def test_the_answer_is_that_of_hive_4_or_more_and_says_so(
-    theirs: tuple[Any, str], reader: ExpressionJvm, hive4: HiveWriter, name: str
+    theirs: tuple[Any, str], reader: ExpressionReader, hive4: HiveWriter, name: str
 ) -> None:
     client, db = theirs
     expression = hive4.bytes_of({**EXACT, **LARGER}[name])

@@ -15,8 +15,8 @@ import pytest
 from dev.stack.jars import class_path, read_lock
 from dev.stack.java import FRUGAL, OPENS, java
 from state.partitions.keys.binary_sortable import Order, decode, encode
-from state.partitions.keys.column_types import ColumnType, Kind
-from state.partitions.keys.values import typed
+from state.partitions.keys.column_types import ColumnType, TypeKind
+from state.partitions.keys.values import parse_typed
 from tests.builders.components import or_skipped
 
 
@@ -151,13 +151,13 @@ def test_every_field_that_hive_writes_is_read_back(hive: list[str]) -> None:
     asked = [question for question in questions() if question[2] is None or "NaN" not in question[2]]
     for (declared, order, text), theirs in zip(asked, answers(hive, asked), strict=True):
         type_ = ColumnType.parse(declared)
-        value = None if text is None else typed(type_, text)
+        value = None if text is None else parse_typed(type_, text)
         assert decode(type_, bytes.fromhex(theirs), order) == value, (declared, order, text)
 
 
 def encoded(declared: str, order: Order, text: str | None) -> bytes:
     type_ = ColumnType.parse(declared)
-    value = None if text is None else typed(type_, text)
+    value = None if text is None else parse_typed(type_, text)
     assert (value is None) == (text is None), (declared, text)
     return encode(type_.kind, value, order)
 
@@ -165,4 +165,4 @@ def encoded(declared: str, order: Order, text: str | None) -> bytes:
 def test_minus_zero_is_zero_unlike_in_hive(hive: list[str]) -> None:
     theirs = answers(hive, [("double", Order(), "-0.0"), ("double", Order(), "0.0")])
     assert theirs[0] < theirs[1]
-    assert encode(Kind.DOUBLE, -0.0).hex() == theirs[1]
+    assert encode(TypeKind.DOUBLE, -0.0).hex() == theirs[1]

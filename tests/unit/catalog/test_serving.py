@@ -10,7 +10,7 @@ import pytest
 
 from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionFollower
-from handlers.catalog.index.partition_queries import ServedPartitions
+from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import PartitionRules
 from state.errors import InvalidRequest, NotFound
@@ -42,7 +42,7 @@ def test_answers_from_other_threads_are_never_half_of_a_change(
     stop = threading.Event()
 
     def ask() -> None:
-        served = ServedPartitions(follower)
+        served = PartitionQueries(follower)
         try:
             while not stop.is_set():
                 whole = served.by_filter(DB, "a", "x = 'x'")
@@ -75,7 +75,7 @@ def test_names_that_are_missing_and_tables_that_are_not_there_are_what_the_metas
     follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
     with closing(SqliteStore(tmp_path / "c.db", schema_version=1)) as store:
         follower.open(store)
-        served = ServedPartitions(follower)
+        served = PartitionQueries(follower)
         with pytest.raises(NotFound):
             served.by_filter(DB, "none", "")
         with pytest.raises(InvalidRequest):

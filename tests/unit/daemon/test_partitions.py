@@ -19,7 +19,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import PartitionRules
 from handlers.structs import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
-from state.partitions.filters.hive_expressions import Call, ColumnRead, Constant
+from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
 from state.store.memory import MemoryStore
 from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.daemons import daemon_status
@@ -220,7 +220,7 @@ def test_an_expression_that_is_read_is_answered_exactly(follower: PartitionFollo
     def read(expression: bytes) -> Expression:
         asked.append(expression)
         function = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFOPEqual"
-        return Call(function, (ColumnRead("dt", "string"), Constant("2015-01-02", "string")))
+        return Call(function, (ColumnReference("dt", "string"), Constant("2015-01-02", "string")))
 
     known = KnownPartitions(follower, 10, {}, {}, {}, read=read)
     answers = PartitionAnswers([PartitionView("lake", lambda: known)], lambda _: None)

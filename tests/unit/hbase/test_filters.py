@@ -5,7 +5,7 @@ from __future__ import annotations
 from handlers.hbase.server_filters import INTERVALS_MAX, KEYS_ONLY, columns_of, keys_matching
 from state.partitions.filters.conditions import AllOf, AnyOf, Leaf
 from state.partitions.filters.intervals import VALUES, Interval
-from state.partitions.filters.like_pattern import Like
+from state.partitions.filters.like_pattern import LikePattern
 
 
 LEAF = Leaf(1, (Interval(b"\x01a", b"\x01b"),))
@@ -42,4 +42,4 @@ def test_the_columns_of_a_condition_are_all_that_it_speaks_of() -> None:
 
 
 def test_of_like_only_the_interval_is_told() -> None:
-    assert keys_matching(Leaf(0, VALUES, Like.__new__(Like))) == keys_matching(Leaf(0, VALUES))
+    assert keys_matching(Leaf(0, VALUES, LikePattern.__new__(LikePattern))) == keys_matching(Leaf(0, VALUES))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from handlers.hbase import layout
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
 from state.partitions.index.partition_index import PartitionIndex
-from state.partitions.index.repair import Repaired, repair
+from state.partitions.index.repair import RepairReport, repair
 from state.store.memory import MemoryStore
 from tests.builders.fake_hbase import FakeHBase
 from tests.builders.partitions import TABLE, an_index
@@ -177,7 +177,7 @@ def test_a_long_transaction_that_fails_leaves_only_what_repair_removes_or_the_ne
         index.check()
     assert repair(store).strange > 0
     index.check()
-    assert repair(store) == Repaired()
+    assert repair(store) == RepairReport()
     changed(store, lambda change: change.follow(other, COLUMNS))
     assert names(PartitionIndex(store), "", other) == []
 
@@ -193,7 +193,7 @@ def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> No
     assert names(index, "hr = 1") == ["ds=b/hr=1/region=y"]
     assert [each.name for each in index.partitions(index.prepare(TABLE, "hr = 1"))] == ["ds=b/hr=1/region=y"]
     assert index.counts["postings-dropped"] == 2
-    assert repair(store) == Repaired(superfluous=2)
+    assert repair(store) == RepairReport(superfluous=2)
     index.check()
 
 
@@ -203,7 +203,7 @@ def test_rows_without_postings_get_them_back() -> None:
     posting = next(store.scan_keys(index.table(TABLE).postings(1), None))
     with store.transaction() as txn:
         txn.delete(posting)
-    assert repair(store) == Repaired(missing=1)
+    assert repair(store) == RepairReport(missing=1)
     index.check()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state.partitions.filters.hive_expressions import UNKNOWN, Call, Expression, filter_of
+from state.partitions.filters.hive_expressions import UNKNOWN, Call, Expression, translate
 from state.partitions.index.metastore_calls import PartitionCalls
 from tests.builders.expressions import call, column, constant
 from tests.builders.partitions import DEFAULT, an_index
@@ -92,4 +92,4 @@ def test_a_tree_of_any_depth_is_answered() -> None:
     tree: Expression = call("OPEqual", NR, ONE)
     for _ in range(5_000):
         tree = Call(call("OPNot").function, (tree,))
-    assert filter_of(tree, DEFAULT) == UNKNOWN
+    assert translate(tree, DEFAULT) == UNKNOWN

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.partitions.filters.conditions import check_of
+from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import Dialect
-from state.partitions.index.key_ranges import lower
-from state.partitions.index.scan_plans import plan_of
-from state.partitions.keys.partition_key import partition_name
+from state.partitions.index.key_ranges import find_ranges
+from state.partitions.index.scan_plans import plan_filter
+from state.partitions.keys.partition_key import format_name
 from tests.builders.partitions import DATE, INT, NAIVE_COLUMNS, STRING, TABLE, an_index, conditions, rows_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from state.partitions.index.partition_index import PartitionIndex, Prepared
+    from state.partitions.index.partition_index import PartitionIndex, PreparedFilter
     from tests.builders.partitions import Condition, NaiveColumn
 
 
@@ -58,19 +58,19 @@ def expect_same(
     index = an_index([(column.name, column.declared) for column in columns], rows)
     prepared = index.prepare(TABLE, condition.text, DIALECT)
     names = [column.name for column in columns]
-    expected = sorted(partition_name(names, values).encode() for values in rows if condition.holds(values))
+    expected = sorted(format_name(names, values).encode() for values in rows if condition.holds(values))
     assert [name.encode() for name in index.names(prepared)] == expected
     expect_sound_ways(index, prepared, len(expected))
 
 
-def expect_sound_ways(index: PartitionIndex, prepared: Prepared, matching: int) -> None:
+def expect_sound_ways(index: PartitionIndex, prepared: PreparedFilter, matching: int) -> None:
     """Every way to read a plan finds all that matches, and only that where it says that it is exact."""
     assert prepared.bound is not None
-    plan, columns = plan_of(prepared.bound), len(prepared.table.form.columns)
+    plan, columns = plan_filter(prepared.bound), len(prepared.table.form.columns)
     plan.check()
-    check = check_of(prepared.bound, columns)
+    check = compile_check(prepared.bound, columns)
     for way in [None, *range(1, columns)]:
-        access = lower(plan, columns, way)
+        access = find_ranges(plan, columns, way)
         edges = [edge for range_ in access.ranges for edge in range_]
         assert edges == sorted(set(edges), key=lambda edge: edge or b"\xff")
         found = list(index.keys(replace(prepared, access=access, check=None)))

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
 from state.partitions.filters.intervals import after
 from state.partitions.keys import partition_key
-from state.partitions.keys.column_types import columns_of
-from state.partitions.keys.partition_key import ROW_BYTES_MAX, RowForm, partition_name, table_prefix
+from state.partitions.keys.column_types import parse_columns
+from state.partitions.keys.partition_key import ROW_BYTES_MAX, KeySchema, format_name, table_prefix
 from tests.builders.partitions import NAIVE_COLUMNS
 
 
-FORM = RowForm(columns_of([("ds", "string"), ("hr", "int")]))
+FORM = KeySchema(parse_columns([("ds", "string"), ("hr", "int")]))
 ROWS = st.tuples(*(st.sampled_from(column.texts) for column in NAIVE_COLUMNS))
-WIDE = RowForm(columns_of([(column.name, column.declared) for column in NAIVE_COLUMNS]))
+WIDE = KeySchema(parse_columns([(column.name, column.declared) for column in NAIVE_COLUMNS]))
 
 
 def test_a_key_is_the_tables_name_the_fields_the_partitions_name_and_where_each_starts() -> None:
@@ -30,7 +30,7 @@ def test_a_key_is_the_tables_name_the_fields_the_partitions_name_and_where_each_
         "01323032302d30312d303100",
         "0180000005",
     ]
-    assert partition_key.row_of(key) == FORM.row(["2020-01-01", "5"])
+    assert partition_key.strip_prefix(key) == FORM.row(["2020-01-01", "5"])
 
 
 @given(st.lists(ROWS, min_size=2, max_size=30), st.binary(max_size=20))
@@ -44,7 +44,7 @@ def test_order_of_keys_is_order_of_fields_then_names_and_every_field_is_found_fr
     for key, values in made.items():
         assert [partition_key.field(key, at) for at in range(4)] == WIDE.fields(values)
         assert partition_key.name(key).decode() == WIDE.name(values)
-        assert prefix + partition_key.row_of(key) == key
+        assert prefix + partition_key.strip_prefix(key) == key
         for count in range(1, 5):
             start = prefix + b"".join(WIDE.fields(values)[:count])
             assert start <= key < after(start)
@@ -69,18 +69,18 @@ def test_a_key_that_no_store_would_take_is_refused() -> None:
 def test_a_table_has_one_column_at_least_and_not_too_many() -> None:
     for count in (0, 65):
         with pytest.raises(LimitExceeded):
-            RowForm(columns_of([(f"c{at}", "int") for at in range(count)]))
+            KeySchema(parse_columns([(f"c{at}", "int") for at in range(count)]))
 
 
 @given(st.binary(max_size=40), st.integers(1, 4))
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_are_a_key_or_refused_with_a_name(data: bytes, columns: int) -> None:
     try:
-        key = partition_key.checked(data, columns)
+        key = partition_key.verify(data, columns)
     except StateCorrupt:
         return
     assert partition_key.name(key) in key
-    assert partition_key.row_of(key) in key
+    assert partition_key.strip_prefix(key) in key
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_any_bytes_are_a_key_or_refused_with_a_name(data: bytes, columns: int) -
     ],
 )
 def test_names_escape_what_hive_escapes(values: list[str], name: str) -> None:
-    assert partition_name(["ds", "hr"], values) == name
+    assert format_name(["ds", "hr"], values) == name

@@ -16,10 +16,10 @@ from state.partitions.filters.dialect import (
     HIVE_2,
     HIVE_4,
     Dialect,
-    Generation,
+    HiveVersion,
     LikeDialect,
 )
-from state.partitions.filters.like_pattern import like
+from state.partitions.filters.like_pattern import parse_pattern
 from state.partitions.filters.parser import parse
 from state.partitions.filters.syntax_tree import And, Comparison, Literal, Membership, Operator, Or
 from tests.builders.partitions import TABLE, an_index, like_sql
@@ -29,7 +29,7 @@ COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("t", "timestamp"), (
 ROW = ("2020-01-01", "5", "2020-01-01", "2020-01-01 00:00:00.5", "-1.50")
 OTHER = ("it's", "6", "2020-06-18", "2020-01-01 00:00:00", "10")
 INDEX = an_index(COLUMNS, [ROW, OTHER])
-LENIENT = Dialect.of(Generation.HIVE_4, ignore_trailing_input=True)
+LENIENT = Dialect.of(HiveVersion.HIVE_4, ignore_trailing_input=True)
 
 
 def found(text: str, dialect: Dialect = HIVE_4) -> int:
@@ -277,13 +277,13 @@ def test_any_text_is_answered_or_refused_with_a_name(text: str, dialect: Dialect
 @given(st.text("ab%_x", max_size=8), st.text("abx%_", max_size=8))
 @settings(max_examples=400, deadline=None)
 def test_sql_patterns_match_as_a_regular_expression_would(pattern: str, text: str) -> None:
-    assert like(pattern, LikeDialect.SQL).matches(text) == like_sql(pattern, text)
+    assert parse_pattern(pattern, LikeDialect.SQL).matches(text) == like_sql(pattern, text)
 
 
 @given(st.lists(st.sampled_from([".*", ".", "a", "b"]), max_size=8).map("".join), st.text("ab\n", max_size=8))
 @settings(max_examples=400, deadline=None)
 def test_generation_2_patterns_match_as_a_regular_expression_would(pattern: str, text: str) -> None:
-    assert like(pattern, LikeDialect.REGEX).matches(text) == (
+    assert parse_pattern(pattern, LikeDialect.REGEX).matches(text) == (
         re.fullmatch(pattern, text, re.DOTALL) is not None
     )
 
@@ -301,9 +301,9 @@ def test_generation_2_patterns_match_as_a_regular_expression_would(pattern: str,
 def test_what_a_range_can_say_of_a_pattern(
     pattern: str, prefix: str, equality: bool, is_prefix: bool
 ) -> None:
-    read = like(pattern, LikeDialect.SQL)
+    read = parse_pattern(pattern, LikeDialect.SQL)
     assert (read.prefix, read.is_equality, read.is_prefix) == (prefix, equality, is_prefix)
 
 
 def test_a_pattern_cannot_make_matching_run_for_ever() -> None:
-    assert not like("%a" * 2000, LikeDialect.SQL).matches("a" * 1999)
+    assert not parse_pattern("%a" * 2000, LikeDialect.SQL).matches("a" * 1999)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4
-from state.partitions.filters.intervals import Interval, check, contains, meet_all, union
-from state.partitions.index.key_ranges import RANGES_MAX, choose
+from state.partitions.filters.intervals import Interval, check, contains, intersect_all, unite
+from state.partitions.index.key_ranges import RANGES_MAX, choose_path
 from state.partitions.index.scan_plans import (
     BOXES_MAX,
     EVERYTHING,
@@ -19,7 +19,7 @@ from state.partitions.index.scan_plans import (
     FilterPlan,
     MultiScanPlan,
     ScanPlan,
-    plan_of,
+    plan_filter,
 )
 from tests.builders.partitions import TABLE, an_index
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NUMBERS = range(40)
 SETS = st.lists(st.tuples(st.integers(0, 39), st.integers(1, 6)), max_size=5).map(
-    lambda spans: union([(Interval(bytes([lo]), bytes([lo + size]), size == 1),) for lo, size in spans])
+    lambda spans: unite([(Interval(bytes([lo]), bytes([lo + size]), size == 1),) for lo, size in spans])
 )
 
 
@@ -43,8 +43,8 @@ def numbers(intervals: Intervals) -> set[int]:
 @settings(max_examples=300, deadline=None)
 def test_sets_unite_and_meet_as_sets_of_numbers_do(sets: list[Intervals]) -> None:
     for made, expected in [
-        (union(sets), set.union(*map(numbers, sets))),
-        (meet_all(sets), set.intersection(*map(numbers, sets))),
+        (unite(sets), set.union(*map(numbers, sets))),
+        (intersect_all(sets), set.intersection(*map(numbers, sets))),
     ]:
         check(made)
         assert numbers(made) == expected
@@ -84,7 +84,7 @@ def test_everything_and_nowhere_are_neutral_and_absorbing() -> None:
     assert EVERYTHING.or_(box) == EVERYTHING
     assert NOWHERE.or_(box) == box
     assert NOWHERE.and_(box) == NOWHERE
-    assert choose(NOWHERE, 2).ranges == ()
+    assert choose_path(NOWHERE, 2).ranges == ()
 
 
 def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
@@ -97,7 +97,7 @@ def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
     ]
     prepared = index.prepare(TABLE, " and ".join(parts))
     assert prepared.bound is not None
-    plan = plan_of(prepared.bound)
+    plan = plan_filter(prepared.bound)
     plan.check()
     assert len(plan.plans()) <= BOXES_MAX
     expected = [

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.partitions.index import records
-from state.partitions.index.repair import Repaired, repair
+from state.partitions.index.repair import RepairReport, repair
 from state.store.memory import MemoryStore
 from tests.builders.partitions import TABLE, an_index
 
@@ -19,7 +19,7 @@ def test_an_index_that_is_right_is_left_alone() -> None:
     store = MemoryStore()
     an_index(COLUMNS, ROWS, store)
     before = dict(store.scan(b"", None))
-    assert repair(store) == Repaired()
+    assert repair(store) == RepairReport()
     assert dict(store.scan(b"", None)) == before
 
 
@@ -46,4 +46,4 @@ def test_after_any_damage_the_check_holds_and_no_row_is_gone(
     assert {each.values for each in index.partitions(index.prepare(TABLE, ""))} == left
     assert found.strange == 2 * strange
     assert found.superfluous + found.missing <= len(postings)
-    assert repair(store) == Repaired()
+    assert repair(store) == RepairReport()

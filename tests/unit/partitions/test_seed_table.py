@@ -10,14 +10,14 @@ from tests.builders.partitions import TABLE, an_index
 
 
 if TYPE_CHECKING:
-    from state.partitions.index.partition_index import PartitionIndex, Prepared
+    from state.partitions.index.partition_index import PartitionIndex, PreparedFilter
 
 
 ONE, TWO, NULLS_END, VALUES_END = "018000000a", "0180000014", "01", "02"
 TEN, TEN_AFTER, TWENTY = "018000000a", "018000000b", "0180000014"
 
 
-def planned(filter_text: str, *columns: str) -> tuple[Prepared, list[tuple[str, str]]]:
+def planned(filter_text: str, *columns: str) -> tuple[PreparedFilter, list[tuple[str, str]]]:
     """The plan of a filter over int columns p1, c1, … and its ranges behind the table's prefix."""
     named = [(name, "int") for name in columns or ("p1",)]
     index: PartitionIndex = an_index(named, [])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from state.errors import StateCorrupt
 from state.partitions.keys.binary_sortable import Instant, Order, Unconvertible, Value, decode, encode
-from state.partitions.keys.column_types import ColumnType, Kind
-from state.partitions.keys.values import DEFAULT_PARTITION, field_of, read
+from state.partitions.keys.column_types import ColumnType, TypeKind
+from state.partitions.keys.values import DEFAULT_PARTITION, encode_text, parse_value
 
 
 GOLDEN = [
@@ -75,26 +75,26 @@ UNCONVERTIBLE = [
 
 @pytest.mark.parametrize(("declared", "text", "field"), GOLDEN)
 def test_a_field_has_the_bytes_of_hives_serde(declared: str, text: str, field: str) -> None:
-    assert field_of(ColumnType.parse(declared), text).hex() == field
+    assert encode_text(ColumnType.parse(declared), text).hex() == field
 
 
 @pytest.mark.parametrize(("declared", "text"), UNCONVERTIBLE)
 def test_a_text_that_is_no_value_keeps_its_text_behind_all_values(declared: str, text: str) -> None:
     type_ = ColumnType.parse(declared)
-    field = field_of(type_, text)
+    field = encode_text(type_, text)
     assert field[0] == 2
     assert decode(type_, field) == Unconvertible(text)
 
 
 @pytest.mark.parametrize("text", ["010", "10", "+10"])
 def test_texts_of_one_number_have_one_field(text: str) -> None:
-    assert field_of(ColumnType.parse("int"), text).hex() == "018000000a"
+    assert encode_text(ColumnType.parse("int"), text).hex() == "018000000a"
 
 
 def test_the_default_partition_is_null_in_typed_columns_and_a_text_in_others() -> None:
-    assert field_of(ColumnType.parse("int"), DEFAULT_PARTITION) == b"\x00"
-    assert read(ColumnType.parse("string"), DEFAULT_PARTITION) == DEFAULT_PARTITION
-    assert field_of(ColumnType.parse("int"), "none", "none") == b"\x00"
+    assert encode_text(ColumnType.parse("int"), DEFAULT_PARTITION) == b"\x00"
+    assert parse_value(ColumnType.parse("string"), DEFAULT_PARTITION) == DEFAULT_PARTITION
+    assert encode_text(ColumnType.parse("int"), "none", "none") == b"\x00"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_the_default_partition_is_null_in_typed_columns_and_a_text_in_others() -
     ],
 )
 def test_direction_and_place_of_nulls_are_in_the_marker(order: Order, null: str, one: str) -> None:
-    assert encode(Kind.SMALLINT, None, order).hex() == null
-    assert encode(Kind.SMALLINT, 1, order).hex() == one
+    assert encode(TypeKind.SMALLINT, None, order).hex() == null
+    assert encode(TypeKind.SMALLINT, 1, order).hex() == one
 
 
 VALUES: dict[str, st.SearchStrategy[Value]] = {
@@ -170,14 +170,14 @@ def test_a_decimal_of_more_digits_than_hive_has_is_refused_instead_of_filling_th
 @pytest.mark.parametrize(
     ("declared", "kind"),
     [
-        ("DECIMAL( 10 , 2 )", Kind.DECIMAL),
-        ("decimal(39,2)", Kind.OTHER),
-        ("decimal(5,6)", Kind.OTHER),
-        ("varchar(20)", Kind.VARCHAR),
-        ("timestamp with local time zone", Kind.OTHER),
-        ("array<int>", Kind.OTHER),
-        ("integer", Kind.INT),
+        ("DECIMAL( 10 , 2 )", TypeKind.DECIMAL),
+        ("decimal(39,2)", TypeKind.OTHER),
+        ("decimal(5,6)", TypeKind.OTHER),
+        ("varchar(20)", TypeKind.VARCHAR),
+        ("timestamp with local time zone", TypeKind.OTHER),
+        ("array<int>", TypeKind.OTHER),
+        ("integer", TypeKind.INT),
     ],
 )
-def test_types_are_read_as_the_metastore_writes_them(declared: str, kind: Kind) -> None:
+def test_types_are_read_as_the_metastore_writes_them(declared: str, kind: TypeKind) -> None:
     assert ColumnType.parse(declared).kind is kind
