@@ -144,7 +144,7 @@ def _opened(config: Config, source: str, stack: ExitStack) -> OpenCatalog:
 
 
 def _view(config: Config, source: str, catalog: OpenCatalog) -> TimelineView:
-    known = catalog.known() if catalog.projection.recall() else None
+    known = catalog.known() if catalog.projection.read_state() else None
     return TimelineView(source, facts_of(config, source), lambda: known)
 
 
@@ -177,6 +177,6 @@ def _asked(config: Config, source: str, request: dict[str, Any]) -> dict[str, An
 
 def _done(opened: dict[str, OpenCatalog], source: str, request: dict[str, Any]) -> dict[str, Any]:
     catalog = opened.get(source)
-    if catalog is None or not catalog.projection.recall():
+    if catalog is None or not catalog.projection.read_state():
         raise NotFound("the source was never followed", source=source, hint="Start the daemon once.")
     return catalog.do(request)

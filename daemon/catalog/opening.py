@@ -68,9 +68,9 @@ class OpenCatalog:
 
     def known(self) -> Known:
         """Return what answers are made from; for any thread."""
-        watch = self.projection.watch
+        states = self.projection.states
         event_id = self.projection.position.applied_event_id
-        return Known(self.follower.timelines, event_id, watch.waiting(), watch.confined())
+        return Known(self.follower.timelines, event_id, states.waiting(), states.quarantined())
 
 
 def open_catalog(config: Config, source: str, measures: CatalogMeasures, metrics: Metrics) -> OpenCatalog:

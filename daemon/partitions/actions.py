@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.partitions.answers import KnownPartitions
 from handlers.catalog.index.partition_drift import compare_partitions
-from handlers.catalog.index.partition_follower import PartitionFollower
-from handlers.catalog.timelines.rules import PartitionRules
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from state.errors import BadInput, NotFound
 
 
@@ -74,18 +73,18 @@ class PartitionDesk:
                 return self._load(table)
             case {"do": "load-some"}:
                 self.projection.settle()
-                return {"loading": len(self.projection.watch.waiting())}
+                return {"loading": len(self.projection.states.waiting())}
         raise BadInput("no such request", request=str(request)[:200])
 
     def known(self) -> KnownPartitions:
         """Return what answers are made from; for any thread."""
-        watch = self.projection.watch
+        states = self.projection.states
         return KnownPartitions(
             self.follower,
             self.projection.position.applied_event_id,
-            watch.waiting(),
-            watch.confined(),
-            watch.under_load(),
+            states.waiting(),
+            states.quarantined(),
+            states.under_load(),
             self.measures,
             None if self.expressions is None else self.expressions.read,
         )
@@ -97,12 +96,12 @@ class PartitionDesk:
 
     def loading(self) -> list[str]:
         """Tell how far tables under load are; for any thread."""
-        under_load = self.projection.watch.under_load()
+        under_load = self.projection.states.under_load()
         return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
 
     def count(self) -> None:
         """Tell how much is kept and loaded."""
-        under_load = self.projection.watch.under_load().values()
+        under_load = self.projection.states.under_load().values()
         staged, expected = sum(one.done for one in under_load), sum(one.total for one in under_load)
         self.measures.counted(self.follower.indexed, staged, expected)
 
@@ -117,5 +116,5 @@ class PartitionDesk:
 
     def _load(self, table: str) -> dict[str, Any]:
         """Have it loaded between batches: a large table takes longer than anybody waits for an answer."""
-        self.projection.want(table)
+        self.projection.request_load(table)
         return {"table": table, "event_id": self.projection.position.applied_event_id}

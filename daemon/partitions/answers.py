@@ -20,7 +20,7 @@ from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handlers.catalog.following.table_states import Begun
+    from handlers.catalog.following.table_states import LoadProgress
     from handlers.catalog.index.partition_follower import PartitionFollower
     from handlers.catalog.index.partition_queries import QueryObserver
     from state.partitions.index.metastore_calls import ReadExpression
@@ -44,7 +44,7 @@ class KnownPartitions:
     event_id: int | None
     waiting: Mapping[str, str]
     confined: Mapping[str, str]
-    under_load: Mapping[str, Begun]
+    under_load: Mapping[str, LoadProgress]
     observer: QueryObserver | None = None
     read: ReadExpression | None = None
     """Reads the expressions of ``by_expr``; None where they are not looked into."""
@@ -94,7 +94,7 @@ class PartitionAnswers:
             names = sorted({*known.follower.indexed, *known.under_load})
             chosen = [name for name in names if name.startswith(prefix)]
             total += len(chosen)
-            with known.follower.guarded():
+            with known.follower.lock():
                 rows += [_row(view, known, name) for name in chosen[: max(0, limit - len(rows))]]
         return {"sources": self._sources(source), "tables": rows, "total": total}
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.event_batch import Batch
 from handlers.catalog.following.loader import Loader
-from handlers.catalog.following.ports import Observer, Silent, changing
-from handlers.catalog.following.table_states import WatchList
+from handlers.catalog.following.ports import NullObserver, Observer, open_changes
+from handlers.catalog.following.table_states import TableStates
 from handlers.failpoints import failpoint
 from state.errors import NotFound, Transient
 from state.positions import POSITION_KEY, Position, Step
@@ -54,9 +54,9 @@ class CatalogProjection:
         self._source = source
         self._store = store
         self._followers = followers
-        self._observer = observer or Silent()
-        self.watch = WatchList()
-        self._loader = Loader(source, store, self.watch, followers, self._observer)
+        self._observer = observer or NullObserver()
+        self.states = TableStates()
+        self._loader = Loader(source, store, self.states, followers, self._observer)
         self.position = Position(0)
 
     @property
@@ -80,7 +80,7 @@ class CatalogProjection:
             self.position = Position.from_bytes(stored)
         return self.position
 
-    def recall(self) -> bool:
+    def read_state(self) -> bool:
         """Read the state without asking the source: for looking at it. False where there is none yet."""
         self._reread()
         stored = self._store.get(POSITION_KEY)
@@ -89,14 +89,14 @@ class CatalogProjection:
         return stored is not None
 
     def _reread(self) -> None:
-        self.watch.open(self._store)
+        self.states.open(self._store)
         for follower in self._followers:
             follower.open(self._store)
 
     def _begin(self, stored: bytes | None, rules: bytes) -> None:
         newest = Position(self._source.current_event_id())
         position = newest if stored is None else Position.from_bytes(stored)
-        with changing(self._store, self._followers) as (txn, changes):
+        with open_changes(self._store, self._followers) as (txn, changes):
             self._loader.survey(txn, changes)
             txn.put(_RULES, rules)
             txn.put(POSITION_KEY, position.to_bytes())
@@ -107,8 +107,8 @@ class CatalogProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in one transaction, then load tables for a moment. An event before the position is passed over."""
         position = self.position
-        with changing(self._store, self._followers) as (txn, changes):
-            batch = Batch(txn, self.watch, list(zip(self._followers, changes, strict=True)), self._observer)
+        with open_changes(self._store, self._followers) as (txn, changes):
+            batch = Batch(txn, self.states, list(zip(self._followers, changes, strict=True)), self._observer)
             for event in events:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     batch.apply(event)
@@ -125,7 +125,7 @@ class CatalogProjection:
         """Go on loading what waits, and publish what is due."""
         self._load_for(LOADING_S)
         if self._publisher is not None:
-            self._publisher.publish_due(self._store, self.watch, self.position.applied_event_id)
+            self._publisher.publish_due(self._store, self.states, self.position.applied_event_id)
 
     def load_all(self) -> None:
         """Load everything that waits, however long it takes."""
@@ -137,7 +137,7 @@ class CatalogProjection:
         Raises NotFound where the table is not there or not wanted, Transient (then it is loaded later): also where that takes
         longer than anybody should wait.
         """
-        self.want(name)
+        self.request_load(name)
         end_s = time.monotonic() + RELOADING_S
         while not self._loader.load(name, "asked"):
             if time.monotonic() > end_s:
@@ -146,17 +146,17 @@ class CatalogProjection:
                     table=name,
                     hint="It goes on: 'tideline partitions list' tells how far.",
                 )
-        if self.watch.get(name) is None:
+        if self.states.get(name) is None:
             raise NotFound("the table is not followed", table=name, hint="See the rules of the catalog.")
 
-    def want(self, name: str) -> None:
+    def request_load(self, name: str) -> None:
         """Have a table loaded from its partitions, between batches, which also ends its quarantine."""
         with self._store.transaction() as txn:
-            self.watch.want(txn, name, "asked")
+            self.states.request_load(txn, name, "asked")
 
     def quarantined(self) -> Sequence[str]:
         """Return the tables that are not followed any more; safe to call from another thread."""
-        return tuple(sorted(self.watch.confined()))
+        return tuple(sorted(self.states.quarantined()))
 
     def close(self) -> None:
         """Release the connections and the store."""

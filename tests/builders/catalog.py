@@ -6,9 +6,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.rules import PartitionRules, Rule, Rules
+from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
@@ -98,12 +98,12 @@ def followed_catalog(
     partitions: PartitionRules | None = None,
 ) -> FollowedCatalog:
     """Return a catalog of the metastore at ``uri``; with ``publisher`` it writes into the source's tables."""
-    from handlers.catalog.following.ports import Silent
+    from handlers.catalog.following.ports import NullObserver
 
     source = Metastore([uri])
     follower = TimelineFollower(rules, publishes=publisher is not None)
     made = (
-        publisher(metastore=source, follower=follower, delay_s=delay_s, observer=Silent())
+        publisher(metastore=source, follower=follower, delay_s=delay_s, observer=NullObserver())
         if publisher is not None
         else None
     )

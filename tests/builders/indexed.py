@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from handlers.catalog.index.partition_follower import PartitionFollower
-from handlers.catalog.index.payloads import settled
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
+from handlers.catalog.index.payloads import normalize
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.rules import PartitionRules, Rule, Rules
+from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.memory import MemoryStore
 from tests.builders.catalog_changes import Kind
@@ -114,7 +114,7 @@ def expected(source: ModelSource) -> Held:
     found: Held = {}
     for name, partitions in source.partitions.items():
         for values, partition in partitions.items():
-            one = settled(partition)
+            one = normalize(partition)
             one.dbName, one.tableName = DB, name
             found.setdefault(f"{DB}.{name}", {})[values] = one
     return found

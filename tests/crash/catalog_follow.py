@@ -9,8 +9,8 @@ import json
 import sys
 
 from handlers.catalog.following import loader
+from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.publisher import Publisher
-from handlers.catalog.timelines.rules import PartitionRules
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog import followed_catalog, indexed_content, rules_for
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.partition_events import hand_over
-from handlers.catalog.following.table_info import TableSeen, table_name, table_seen
-from handlers.catalog.following.table_states import Watched
+from handlers.catalog.following.partition_events import apply_partition_event
+from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
+from handlers.catalog.following.table_states import WatchedTable
 from handlers.events import (
     DatabaseDropped,
     Event,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.table_states import Begun, WatchList
+    from handlers.catalog.following.table_states import LoadProgress, TableStates
     from state.store import Transaction
 
 
@@ -59,12 +59,12 @@ class Batch:
     def __init__(
         self,
         txn: Transaction,
-        watch: WatchList,
+        states: TableStates,
         pairs: Sequence[tuple[Follower, FollowerChange]],
         observer: Observer,
     ) -> None:
         self._txn = txn
-        self._watch = watch
+        self._states = states
         self._followers = [follower for follower, _ in pairs]
         self._changes = [change for _, change in pairs]
         self._staging = [change for change in self._changes if change.staging is not None]
@@ -89,9 +89,9 @@ class Batch:
     def finish(self) -> None:
         """Have every table loaded that a follower was unsure about; the last thing in the transaction."""
         for change in self._changes:
-            for name in change.unsure:
-                if self._watch.get(name) is not None or self._watch.is_waiting(name):
-                    self._watch.want(self._txn, name, "unsure")
+            for name in change.doubtful:
+                if self._states.get(name) is not None or self._states.is_waiting(name):
+                    self._states.request_load(self._txn, name, "unsure")
 
     def _applied(self, event: Event, db: str) -> str | None:
         match event:
@@ -100,33 +100,33 @@ class Batch:
             case Undecodable():
                 raise event.error
             case TableCreated():
-                return self._created(event.event_id, table_seen(event.after.value))
+                return self._created(event.event_id, describe_table(event.after.value))
             case TableAltered():
                 before = event.before.value  # the event's own name is the new one
-                return self._altered(event, table_name(before.dbName, before.tableName))
+                return self._altered(event, qualify(before.dbName, before.tableName))
             case TableDropped():
-                return self._dropped(event.event_id, table_name(db, event.table or ""))
-        return self._partition_event(event, table_name(db, event.table or ""))
+                return self._dropped(event.event_id, qualify(db, event.table or ""))
+        return self._partition_event(event, qualify(db, event.table or ""))
 
     def _partition_event(self, event: Event, name: str) -> str | None:
-        watched = self._watch.get(name)
+        watched = self._states.get(name)
         begun = self._begun(name, event.event_id)
         if begun is not None:
-            hand_over(event, name, begun.columns, self._staging)
+            apply_partition_event(event, name, begun.columns, self._staging)
             return None
         reason = self._passed_over(name, watched, event.event_id)
         if reason is None and watched is not None:
-            hand_over(event, name, watched.columns, self._changes)
+            apply_partition_event(event, name, watched.columns, self._changes)
         return reason
 
-    def _begun(self, name: str, event_id: int) -> Begun | None:
+    def _begun(self, name: str, event_id: int) -> LoadProgress | None:
         """Return how far the loading of a table is that may have missed an event."""
-        begun = self._watch.begun(name)
+        begun = self._states.progress(name)
         return begun if begun is not None and event_id > begun.as_of else None
 
-    def _passed_over(self, name: str, watched: Watched | None, event_id: int) -> str | None:
+    def _passed_over(self, name: str, watched: WatchedTable | None, event_id: int) -> str | None:
         """Tell why an event about partitions does not count; None where it does."""
-        if self._watch.is_waiting(name):
+        if self._states.is_waiting(name):
             return "loading"
         if watched is None:
             return OUT_OF_SCOPE
@@ -134,24 +134,24 @@ class Batch:
             return "quarantined"
         return "in-snapshot" if event_id <= watched.as_of else None
 
-    def _created(self, event_id: int, table: TableSeen) -> str | None:
+    def _created(self, event_id: int, table: TableInfo) -> str | None:
         if self._is_ahead(table.name, event_id):
             return "in-snapshot"
         wanted = [change for change, _ in self._wanting(table)]
         if not wanted:
             return self._dropped(event_id, table.name)
         self._forget(table.name)
-        self._watch.put(self._txn, table.name, Watched(table.columns, event_id))
+        self._states.put(self._txn, table.name, WatchedTable(table.columns, event_id))
         for change in wanted:
-            change.created(table)
+            change.create_table(table)
         return None
 
     def _altered(self, event: TableAltered, name: str) -> str | None:
-        table = table_seen(event.after.value)
+        table = describe_table(event.after.value)
         if table.name != name:
             return self._renamed(event.event_id, name, table)
-        watched = self._watch.get(name)
-        if watched is None and not self._watch.is_waiting(name):
+        watched = self._states.get(name)
+        if watched is None and not self._states.is_waiting(name):
             return self._newly_wanted(table)
         if self._begun(name, event.event_id) is not None:
             self._tell_altered(self._staging, table)
@@ -163,52 +163,52 @@ class Batch:
         if not self._wanting(table):
             return self._dropped(event.event_id, name)
         if table.columns != watched.columns:
-            self._watch.want(self._txn, name, "changed")
+            self._states.request_load(self._txn, name, "changed")
         self._tell_altered(self._changes, table)
         return None
 
-    def _tell_altered(self, changes: Sequence[FollowerChange], table: TableSeen) -> None:
+    def _tell_altered(self, changes: Sequence[FollowerChange], table: TableInfo) -> None:
         wanting = [change for change, _ in self._wanting(table)]
         for change in changes:
             if change in wanting:
-                change.altered(table)
+                change.alter_table(table)
             else:
-                change.forgotten(table.name)
+                change.forget_table(table.name)
 
-    def _newly_wanted(self, table: TableSeen) -> str | None:
+    def _newly_wanted(self, table: TableInfo) -> str | None:
         if not self._wanting(table):
             return OUT_OF_SCOPE
-        self._watch.want(self._txn, table.name, "changed")
+        self._states.request_load(self._txn, table.name, "changed")
         return None
 
-    def _renamed(self, event_id: int, old: str, table: TableSeen) -> str | None:
+    def _renamed(self, event_id: int, old: str, table: TableInfo) -> str | None:
         """Carry a table over to its new name, or have that loaded where what is known of the old one is not enough."""
         ahead = self._is_ahead(table.name, event_id)
-        watched = None if self._is_ahead(old, event_id) else self._watch.get(old)
-        waits = self._watch.is_waiting(old)
+        watched = None if self._is_ahead(old, event_id) else self._states.get(old)
+        waits = self._states.is_waiting(old)
         wanting = self._wanting(table)
         if watched is not None and not waits and wanting and not ahead and _carries(watched, event_id, table):
             self._forget(table.name)
             kept = [change for change, _ in wanting]
             for change in self._changes:
                 if change in kept:
-                    change.renamed(old, table)
+                    change.rename_table(old, table)
                 else:
-                    change.forgotten(old)
-            self._watch.forget(self._txn, old)
-            self._watch.put(self._txn, table.name, replace(watched, published=None))
+                    change.forget_table(old)
+            self._states.forget(self._txn, old)
+            self._states.put(self._txn, table.name, replace(watched, published=None))
             return None
         if watched is not None or waits:
             self._forget(old)
         if ahead:
             return "in-snapshot"
         if wanting:
-            self._watch.want(self._txn, table.name, "changed")
+            self._states.request_load(self._txn, table.name, "changed")
             return None
         return self._dropped(event_id, table.name)
 
     def _dropped(self, event_id: int, name: str) -> str | None:
-        if self._watch.get(name) is None and not self._watch.is_waiting(name):
+        if self._states.get(name) is None and not self._states.is_waiting(name):
             return OUT_OF_SCOPE
         if self._is_ahead(name, event_id):
             return "in-snapshot"
@@ -216,50 +216,50 @@ class Batch:
         return None
 
     def _database_dropped(self, db: str, event_id: int) -> str | None:
-        names = [name for name in self._watch.of_db(db) if not self._is_ahead(name, event_id)]
+        names = [name for name in self._states.tables_of_db(db) if not self._is_ahead(name, event_id)]
         for name in names:
             self._forget(name)
         return None if names else OUT_OF_SCOPE
 
     def _is_ahead(self, name: str, event_id: int) -> bool:
         """Whether a table was listed after the event had happened; one that waits to be listed is not."""
-        watched = self._watch.get(name)
-        return watched is not None and not self._watch.is_waiting(name) and event_id <= watched.as_of
+        watched = self._states.get(name)
+        return watched is not None and not self._states.is_waiting(name) and event_id <= watched.as_of
 
     def _forget(self, name: str) -> None:
-        self._watch.forget(self._txn, name)
+        self._states.forget(self._txn, name)
         for change in self._changes:
-            change.forgotten(name)
+            change.forget_table(name)
 
-    def _wanting(self, table: TableSeen) -> list[tuple[FollowerChange, Follower]]:
+    def _wanting(self, table: TableInfo) -> list[tuple[FollowerChange, Follower]]:
         pairs = zip(self._changes, self._followers, strict=True)
-        return [(change, follower) for change, follower in pairs if follower.wants(table)]
+        return [(change, follower) for change, follower in pairs if follower.accepts(table)]
 
     def _unusable(self, event: Event, error: BadInput) -> str:
         """Confine the table that an event which cannot be used names; have one that is not known loaded, if it is wanted then."""
         if event.db is None or event.table is None:
             raise error
-        name = table_name(event.db, event.table)
-        watched = self._watch.get(name)
-        if self._watch.is_waiting(name):
+        name = qualify(event.db, event.table)
+        watched = self._states.get(name)
+        if self._states.is_waiting(name):
             if self._begun(name, event.event_id) is not None:
-                self._watch.want(self._txn, name, "unsure")  # what is staged lacks it
+                self._states.request_load(self._txn, name, "unsure")  # what is staged lacks it
             return "loading"
         if watched is None:
-            self._watch.want(self._txn, name, "changed")
+            self._states.request_load(self._txn, name, "changed")
             return OUT_OF_SCOPE
         if event.event_id > watched.as_of and watched.code is None:
-            self._watch.confine(self._txn, name, error)
+            self._states.quarantine(self._txn, name, error)
             self._observer.table_quarantined(error.code)
         return "quarantined"
 
 
-def _carries(watched: Watched, event_id: int, table: TableSeen) -> bool:
+def _carries(watched: WatchedTable, event_id: int, table: TableInfo) -> bool:
     """Whether what is known of a table is all that its new name needs."""
     return watched.code is None and event_id > watched.until and watched.columns == table.columns
 
 
-def _is_own(event: TableAltered, watched: Watched) -> bool:
+def _is_own(event: TableAltered, watched: WatchedTable) -> bool:
     """Whether this is the event of our own publishing: the one that set the event id which was written."""
     if watched.published is None:
         return False

@@ -16,15 +16,15 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.ports import changing
+from handlers.catalog.following.ports import open_changes
 from handlers.catalog.following.table_info import (
-    PartitionSeen,
-    TableSeen,
-    partition_named,
-    partition_seen,
-    table_seen,
+    PartitionInfo,
+    TableInfo,
+    describe_partition,
+    describe_table,
+    parse_partition_name,
 )
-from handlers.catalog.following.table_states import Begun, Watched
+from handlers.catalog.following.table_states import LoadProgress, WatchedTable
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.table_states import WatchList
+    from handlers.catalog.following.table_states import TableStates
     from handlers.metastore import Metastore
     from state.store import Store, Transaction
 
@@ -52,13 +52,13 @@ class Loader:
         self,
         source: Metastore,
         store: Store,
-        watch: WatchList,
+        states: TableStates,
         followers: Sequence[Follower],
         observer: Observer,
     ) -> None:
         self._source = source
         self._store = store
-        self._watch = watch
+        self._states = states
         self._followers = followers
         self._observer = observer
         self._listing: tuple[str, list[str]] = ("", [])
@@ -68,24 +68,24 @@ class Loader:
         """Look at every table of the source: have those that are wanted and not watched loaded, forget those that are not."""
         wanted = set()
         for table in self._tables():
-            if not any(follower.wants(table) for follower in self._followers):
+            if not any(follower.accepts(table) for follower in self._followers):
                 continue
             wanted.add(table.name)
-            if self._watch.get(table.name) is None:
-                self._watch.want(txn, table.name, "snapshot")
+            if self._states.get(table.name) is None:
+                self._states.request_load(txn, table.name, "snapshot")
                 continue
             for change in changes:
-                change.altered(table)
-        for name in {*self._watch.watched(), *self._watch.waiting()} - wanted:
-            self._watch.forget(txn, name)
+                change.alter_table(table)
+        for name in {*self._states.watched(), *self._states.waiting()} - wanted:
+            self._states.forget(txn, name)
             for change in changes:
-                change.forgotten(name)
-        for name in {name for change in changes for name in change.unsure}:
-            self._watch.want(txn, name, "changed")
+                change.forget_table(name)
+        for name in {name for change in changes for name in change.doubtful}:
+            self._states.request_load(txn, name, "changed")
 
     def load_next(self) -> bool:
         """Load one table that waits, or a piece of it; False where none does. Raises Transient."""
-        waiting = self._watch.next_load()
+        waiting = self._states.next_load()
         if waiting is None:
             return False
         self.load(*waiting)
@@ -104,8 +104,8 @@ class Loader:
             return True
         except (Refused, BadInput, Inconsistent) as error:
             with self._store.transaction() as txn:
-                self._watch.settled(txn, name)
-                self._watch.confine(txn, name, error)
+                self._states.finish_load(txn, name)
+                self._states.quarantine(txn, name, error)
             self._observer.table_quarantined(error.code)
             return True
         if ended:
@@ -113,15 +113,19 @@ class Loader:
         return ended
 
     def _load(self, name: str, reason: str) -> bool:
-        begun = self._watch.begun(name)
+        begun = self._states.progress(name)
         as_of = self._source.current_event_id() if begun is None else begun.as_of
         table = self._table(name)
-        wanting = [follower for follower in self._followers if follower.wants(table)]
+        wanting = [follower for follower in self._followers if follower.accepts(table)]
         failpoint("catalog.listed")
-        piece = self._piece(table, begun, as_of) if any(one.stages for one in wanting) else None
-        others = [] if piece is not None and not piece.is_last else [one for one in wanting if not one.stages]
+        piece = self._piece(table, begun, as_of) if any(one.loads_in_pieces for one in wanting) else None
+        others = (
+            []
+            if piece is not None and not piece.is_last
+            else [one for one in wanting if not one.loads_in_pieces]
+        )
         listing = self._listed_for(table, others, streams=piece is None)
-        with changing(self._store, wanting) as (txn, changes):
+        with open_changes(self._store, wanting) as (txn, changes):
             if piece is not None and not self._staged(txn, table, piece, changes, reason):
                 return False
             rest = [change for change in changes if change.staging is None]
@@ -130,20 +134,20 @@ class Loader:
             failpoint("catalog.loaded")
         return True
 
-    def _table(self, name: str) -> TableSeen:
+    def _table(self, name: str) -> TableInfo:
         db, _, table_part = name.partition(".")
-        table = table_seen(self._source.get_table(db, table_part))
-        if not any(follower.wants(table) for follower in self._followers):
+        table = describe_table(self._source.get_table(db, table_part))
+        if not any(follower.accepts(table) for follower in self._followers):
             raise NotFound("the table is not wanted any more", table=name)
         return table
 
-    def _piece(self, table: TableSeen, begun: Begun | None, as_of: int) -> _Piece:
+    def _piece(self, table: TableInfo, begun: LoadProgress | None, as_of: int) -> _Piece:
         """Fetch what comes next of a table."""
         if begun is None or self._listing[0] != table.name:
             names = sorted(self._source.partition_names(table.db, table.table))
             self._listing = (table.name, names)
         names = self._listing[1]
-        before = begun or Begun(as_of, table.columns)
+        before = begun or LoadProgress(as_of, table.columns)
         start = bisect_right(names, before.last) if before.last else 0
         chosen = names[start : start + PIECE]
         found = self._source.get_partitions(table.db, table.table, chosen) if chosen else []
@@ -153,13 +157,13 @@ class Loader:
             done=before.done + len(found),
             total=len(names),
         )
-        partitions = [partition_seen(table.columns, partition) for partition in found]
+        partitions = [describe_partition(table.columns, partition) for partition in found]
         return _Piece(partitions, after, is_first=begun is None, is_last=start + PIECE >= len(names))
 
     def _staged(
         self,
         txn: Transaction,
-        table: TableSeen,
+        table: TableInfo,
         piece: _Piece,
         changes: Sequence[FollowerChange],
         reason: str,
@@ -167,7 +171,7 @@ class Loader:
         """Stage a piece; True where it was the last. A table that changed meanwhile is begun again."""
         staging = [change.staging for change in changes if change.staging is not None]
         if not piece.is_first and not all(one.fits(table) for one in staging):
-            self._watch.want(txn, table.name, reason)
+            self._states.request_load(txn, table.name, reason)
             return False
         for one in staging:
             if piece.is_first:
@@ -175,20 +179,20 @@ class Loader:
             one.stage(table.name, piece.partitions)
             if piece.is_last:
                 one.finish(table)
-        self._watch.begin(txn, table.name, piece.begun)
+        self._states.save_progress(txn, table.name, piece.progress)
         failpoint("catalog.staged")
         return piece.is_last
 
-    def _loaded(self, txn: Transaction, table: TableSeen, as_of: int) -> None:
-        before = self._watch.get(table.name)
+    def _loaded(self, txn: Transaction, table: TableInfo, as_of: int) -> None:
+        before = self._states.get(table.name)
         published = before.published if before is not None else None
         until = self._source.current_event_id()
-        self._watch.put(txn, table.name, Watched(table.columns, as_of, until, published=published))
-        self._watch.settled(txn, table.name)
+        self._states.put(txn, table.name, WatchedTable(table.columns, as_of, until, published=published))
+        self._states.finish_load(txn, table.name)
 
     def _listed_for(
-        self, table: TableSeen, followers: Sequence[Follower], *, streams: bool
-    ) -> Iterable[PartitionSeen]:
+        self, table: TableInfo, followers: Sequence[Follower], *, streams: bool
+    ) -> Iterable[PartitionInfo]:
         """Return all partitions for followers that take them at once.
 
         Where readers wait for the end of the transaction, nothing is asked for within it: what is listed is kept, without the
@@ -196,50 +200,52 @@ class Loader:
         """
         if not followers:
             return ()
-        found = listed(self._source, table, by_name=all(one.names_suffice(table) for one in followers))
+        found = list_partitions(
+            self._source, table, by_name=all(one.names_suffice(table) for one in followers)
+        )
         if streams and len(followers) == 1:
             return found
-        return [PartitionSeen(one.spec, one.parameters, None) for one in found]
+        return [PartitionInfo(one.spec, one.parameters, None) for one in found]
 
     def _gone(self, name: str) -> None:
         """Forget a table that is not there: the event of its end, or of its new name, is still to come or was applied."""
-        with changing(self._store, self._followers) as (txn, changes):
-            self._watch.forget(txn, name)
+        with open_changes(self._store, self._followers) as (txn, changes):
+            self._states.forget(txn, name)
             for change in changes:
-                change.forgotten(name)
+                change.forget_table(name)
 
-    def _tables(self) -> Iterator[TableSeen]:
+    def _tables(self) -> Iterator[TableInfo]:
         for db in self._source.database_names():
             names = self._source.table_names(db)
             for start in range(0, len(names), TABLES_BATCH):
                 for table in self._source.get_tables(db, names[start : start + TABLES_BATCH]):
-                    yield table_seen(table)
+                    yield describe_table(table)
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """Some partitions of a table, and how far it is loaded with them."""
 
-    partitions: list[PartitionSeen]
-    begun: Begun
+    partitions: list[PartitionInfo]
+    progress: LoadProgress
     is_first: bool
     is_last: bool
 
 
 def _fill(
-    table: TableSeen, changes: Sequence[FollowerChange], listing: Iterable[PartitionSeen], *, believed: bool
+    table: TableInfo, changes: Sequence[FollowerChange], listing: Iterable[PartitionInfo], *, believed: bool
 ) -> None:
     """Give a table's content to those who take it at once."""
     for change in changes:
-        if not (believed and change.loaded_cheaply(table)):
-            change.loaded(table, listing)
+        if not (believed and change.load_from_properties(table)):
+            change.load_partitions(table, listing)
 
 
-def listed(source: Metastore, table: TableSeen, *, by_name: bool) -> Iterator[PartitionSeen]:
+def list_partitions(source: Metastore, table: TableInfo, *, by_name: bool) -> Iterator[PartitionInfo]:
     """Yield all partitions of a table: by their names, in one call, or whole, in batches. Raises Transient, MalformedEvent."""
     if by_name:
         for name in source.partition_names(table.db, table.table):
-            yield partition_named(table.columns, name)
+            yield parse_partition_name(table.columns, name)
     else:
         for partition in source.all_partitions(table.db, table.table):
-            yield partition_seen(table.columns, partition)
+            yield describe_partition(table.columns, partition)

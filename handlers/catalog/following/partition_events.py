@@ -1,10 +1,10 @@
-"""What an event about partitions says of them, handed to the followers one partition after the other."""
+"""Applies events about partitions: breaks an event down into single partitions and hands each to the followers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.catalog.following.table_info import partition_named, partition_seen
+from handlers.catalog.following.table_info import describe_partition, parse_partition_name
 from handlers.events import PartitionsAdded, PartitionsAltered, PartitionsDropped, StatisticsUpdated
 
 
@@ -15,42 +15,44 @@ if TYPE_CHECKING:
     from handlers.events import Event
 
 
-def hand_over(event: Event, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]) -> None:
-    """Tell ``changes`` of the partitions of the table ``name``; raise MalformedEvent where they do not fit its columns."""
+def apply_partition_event(
+    event: Event, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]
+) -> None:
+    """Apply the event to the table ``name`` in ``changes``; raise MalformedEvent where it does not fit the table's columns."""
     match event:
         case PartitionsAdded():
             for embedded in event.partitions:
-                seen = partition_seen(columns, embedded.value, is_new=True)
+                added = describe_partition(columns, embedded.value, is_new=True)
                 for change in changes:
-                    change.put(name, seen)
+                    change.put_partition(name, added)
         case PartitionsAltered():
-            _altered(event, name, columns, changes)
+            _alter(event, name, columns, changes)
         case PartitionsDropped():
             for spec in event.specs:
                 for change in changes:
-                    change.dropped(name, {column.lower(): value for column, value in spec.items()})
+                    change.drop_partition(name, {column.lower(): value for column, value in spec.items()})
         case StatisticsUpdated() if event.parameters:
-            _described(event, name, columns, changes)
+            _update_statistics(event, name, columns, changes)
 
 
-def _altered(
+def _alter(
     event: PartitionsAltered, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]
 ) -> None:
-    after = [partition_seen(columns, embedded.value) for embedded in event.after]
+    after = [describe_partition(columns, embedded.value) for embedded in event.after]
     if event.before is not None and event.before.value.values != event.after[0].value.values:
-        before = partition_seen(columns, event.before.value)
+        before = describe_partition(columns, event.before.value)
         for change in changes:
-            change.dropped(name, before.spec)
-    for seen in after:
+            change.drop_partition(name, before.spec)
+    for altered in after:
         for change in changes:
-            change.put(name, seen)
+            change.put_partition(name, altered)
 
 
-def _described(
+def _update_statistics(
     event: StatisticsUpdated, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]
 ) -> None:
     partition_name = event.statistics.value.statsDesc.partName
     if partition_name:
-        spec = partition_named(columns, partition_name).spec
+        spec = parse_partition_name(columns, partition_name).spec
         for change in changes:
-            change.described(name, spec, event.parameters, event.write_id)
+            change.update_statistics(name, spec, event.parameters, event.write_id)

@@ -1,10 +1,12 @@
-"""The seam between the catalog and whoever wants to know what exists: timelines, and the partition index beside them.
+"""The ports of the catalog: what a follower implements, and what an observer receives.
 
-The catalog reads the topic and the metastore once for all of them. A follower writes into the catalog's own store
-transaction, under keys of its own, so that what it remembers and the position commit together (or into a store of its own, whose
-transaction then commits first: every call may come again). What it shows to readers changes in ``publish``, after the commit.
-Every call may come again for something that is known already (events overlap with the listing that a table was loaded from),
-and then changes nothing.
+Followers (the timelines and the partition index) need to know which tables and partitions exist. The catalog reads the topic and
+the metastore once for all of them. A follower writes in the catalog's store transaction, under keys of its own, so that its state
+commits together with the position. A follower with a store of its own commits there first, so the catalog may repeat any call
+after a crash.
+
+Every call may come again for a table or partition that is already known, because events overlap with the listing that the
+table was loaded from. Such a call changes nothing. Readers see the changes after ``publish``, which follows the commit.
 """
 
 from __future__ import annotations
@@ -18,118 +20,123 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.table_info import PartitionSeen, Spec, TableSeen
+    from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
     from state.store import Reader, Store, Transaction
 
 
 class Staging(Protocol):
-    """How a follower takes a table in pieces, beside what it knows of it, while events go on."""
+    """How a follower loads a table in pieces: beside the table's current content, while events go on."""
 
-    def begin(self, table: TableSeen) -> None:
-        """Start anew with nothing; what was staged before is gone."""
+    def begin(self, table: TableInfo) -> None:
+        """Start with an empty staging area; discard what was staged before."""
 
-    def fits(self, table: TableSeen) -> bool:
-        """Whether what is staged is of this very table, so that it can go on."""
+    def fits(self, table: TableInfo) -> bool:
+        """Whether the staged content belongs to this table definition, so that staging can continue."""
 
-    def stage(self, name: str, partitions: Sequence[PartitionSeen]) -> None:
-        """Some of the table's partitions; each may come again."""
+    def stage(self, name: str, partitions: Sequence[PartitionInfo]) -> None:
+        """Stage some of the table's partitions; each may come again."""
 
-    def finish(self, table: TableSeen) -> None:
-        """That was all: from now on what was staged is the table's content."""
+    def finish(self, table: TableInfo) -> None:
+        """Replace the table's content by the staged content."""
 
 
 class FollowerChange(Protocol):
-    """What one transaction does to one follower."""
+    """The changes that one transaction makes to one follower."""
 
     @property
-    def unsure(self) -> AbstractSet[str]:
-        """Tables that this change could not decide about: to be loaded again from their partitions."""
+    def doubtful(self) -> AbstractSet[str]:
+        """Tables that this change could not decide about; they must be loaded again from their partitions."""
 
     @property
     def staging(self) -> Staging | None:
-        """How it takes tables in pieces; None where it takes a listing at once. ``put`` and ``dropped`` reach what is staged."""
+        """Staging of tables loaded in pieces; None where a listing is taken at once.
 
-    def created(self, table: TableSeen) -> None:
-        """A table is new and empty; what was known under its name is gone."""
+        ``put_partition`` and ``drop_partition`` reach the staged content.
+        """
 
-    def altered(self, table: TableSeen) -> None:
-        """A followed table may have other parameters or columns."""
+    def create_table(self, table: TableInfo) -> None:
+        """Follow a new, empty table; forget what was known under its name."""
 
-    def renamed(self, old: str, table: TableSeen) -> None:
-        """A table is called otherwise, with everything it has."""
+    def alter_table(self, table: TableInfo) -> None:
+        """Apply parameters or columns of a followed table that may have changed."""
 
-    def forgotten(self, name: str) -> None:
-        """A table is gone, or not wanted any more."""
+    def rename_table(self, old: str, table: TableInfo) -> None:
+        """Move everything known about ``old`` to the table's new name."""
 
-    def loaded_cheaply(self, table: TableSeen) -> bool:
-        """Take a table's content from the table itself; False where a listing of its partitions is needed."""
+    def forget_table(self, name: str) -> None:
+        """Forget a table that was dropped or is out of scope."""
 
-    def loaded(self, table: TableSeen, partitions: Iterable[PartitionSeen]) -> None:
-        """These are all partitions of a table; replaces what is known."""
+    def load_from_properties(self, table: TableInfo) -> bool:
+        """Load a table from its own properties; return False where its partitions must be listed."""
 
-    def put(self, name: str, partition: PartitionSeen) -> None:
-        """A partition exists, with these parameters: added or altered."""
+    def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
+        """Replace a table's content by all of its partitions."""
 
-    def described(self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None) -> None:
-        """A partition's statistics were computed, which changed these of its parameters."""
+    def put_partition(self, name: str, partition: PartitionInfo) -> None:
+        """Add or replace a partition."""
 
-    def dropped(self, name: str, spec: Spec) -> None:
-        """A partition is gone."""
+    def update_statistics(
+        self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
+    ) -> None:
+        """Apply the parameters that computing a partition's statistics changed."""
+
+    def drop_partition(self, name: str, spec: Spec) -> None:
+        """Drop a partition."""
 
     def publish(self) -> None:
-        """Show the changes to readers: called once, after the commit."""
+        """Make the changes visible to readers; called once, after the commit."""
 
 
 class Follower(Protocol):
-    """One reader of the catalog; its state lives in the catalog's store, or in one of its own."""
+    """A reader of the catalog; its state is in the catalog's store or in a store of its own."""
 
     @property
     def rules_text(self) -> str:
-        """What decides which tables it wants; when it differs from before, all tables are looked at again."""
+        """The rules that decide which tables are followed, as text; a change makes the catalog survey all tables."""
 
     @property
-    def stages(self) -> bool:
-        """Whether it takes tables in pieces."""
+    def loads_in_pieces(self) -> bool:
+        """Whether large tables are loaded in pieces, through ``FollowerChange.staging``."""
 
     def open(self, reader: Reader) -> None:
-        """Read the state anew, dropping what a failed change left in memory; raises StateCorrupt."""
+        """Read the state from the store and discard what a failed change left in memory; raise StateCorrupt."""
 
-    def wants(self, table: TableSeen) -> bool:
-        """Whether it follows such a table."""
+    def accepts(self, table: TableInfo) -> bool:
+        """Whether the rules select the table."""
 
-    def names_suffice(self, table: TableSeen) -> bool:
-        """Whether the names of a table's partitions tell it enough; whole partitions take a hundred times as long to list."""
+    def names_suffice(self, table: TableInfo) -> bool:
+        """Whether partition names are enough to load the table; listing whole partitions takes a hundred times as long."""
 
-    def guarded(self) -> AbstractContextManager[object]:
-        """Keep readers out from before a transaction until its changes are shown."""
+    def lock(self) -> AbstractContextManager[object]:
+        """Lock out readers: held from before a transaction until its changes are published."""
 
-    def changing(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
-        """Give a change within the catalog's transaction; where it has a store of its own, the end of the block commits there."""
+    def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
+        """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""
 
     def close(self) -> None:
-        """Release what it holds of its own."""
+        """Release the follower's own resources."""
 
 
 @contextmanager
-def changing(
+def open_changes(
     store: Store, followers: Iterable[Follower]
 ) -> Iterator[tuple[Transaction, list[FollowerChange]]]:
-    """Give one transaction with a change for each follower; all commit, the catalog's last, then all are shown."""
-    with ExitStack() as guards:
+    """Open one transaction with a change for each follower; the catalog's store commits last, then all changes are published."""
+    with ExitStack() as locks:
         for follower in followers:
-            guards.enter_context(follower.guarded())
+            locks.enter_context(follower.lock())
         with store.transaction() as txn, ExitStack() as own:
-            changes = [own.enter_context(follower.changing(txn)) for follower in followers]
+            changes = [own.enter_context(follower.open_change(txn)) for follower in followers]
             yield txn, changes
         for change in changes:
             change.publish()
 
 
 class Observer(Protocol):
-    """Receives counts; implementations are thread-safe and never raise."""
+    """Receives counts about the catalog; implementations are thread-safe and never raise."""
 
     def event_applied(self, kind: str) -> None:
-        """An event changed what is followed."""
+        """An event changed a followed table."""
 
     def event_skipped(self, reason: str) -> None:
         """An event changed nothing: ``out-of-scope``, ``quarantined``, ``loading``, ``in-snapshot`` or ``own``."""
@@ -138,17 +145,17 @@ class Observer(Protocol):
         """A table was loaded from the source: ``snapshot``, ``changed``, ``unsure`` or ``asked``."""
 
     def table_quarantined(self, code: str) -> None:
-        """A table is not followed any more."""
+        """A table was quarantined."""
 
     def values_refused(self, reason: str, count: int) -> None:
-        """Partition values were not taken: ``no-time`` or ``stray``."""
+        """Partition values were refused: ``no-time`` or ``stray``."""
 
     def published(self, outcome: str) -> None:
-        """A table's properties were ``written``, were the ``same``, or not: ``conflict``, ``failed``, ``missing``, ``not-there-yet``."""
+        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``missing`` or ``not-there-yet``."""
 
 
-class Silent:
-    """An observer that does not look."""
+class NullObserver:
+    """An observer that ignores everything."""
 
     def event_applied(self, kind: str) -> None:
         """Ignore it."""

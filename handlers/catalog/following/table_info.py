@@ -1,7 +1,7 @@
-"""Tables and partitions as followers see them: names, columns, values and parameters, whatever told of them.
+"""What followers learn about tables and partitions: names, columns, values and parameters, from events and listings alike.
 
 Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns (lower case) to
-values, which is how drop events name partitions too.
+values; drop events name partitions in the same way.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Spec = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class TableSeen:
-    """What a follower may know of a table."""
+class TableInfo:
+    """A table."""
 
     name: str
     columns: tuple[str, ...]
     """The partition columns in the table's order, lower case; empty for a table without partitions."""
     parameters: Mapping[str, str]
     whole: Table | None = None
-    """All that is known of it, shared, not to be changed."""
+    """The whole table where it is known; shared, must not be changed."""
 
     @property
     def keys(self) -> list[tuple[str, str]]:
@@ -40,7 +40,7 @@ class TableSeen:
 
     @property
     def db(self) -> str:
-        """Its database."""
+        """The name of its database."""
         return self.name.partition(".")[0]
 
     @property
@@ -50,44 +50,46 @@ class TableSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionSeen:
-    """One partition."""
+class PartitionInfo:
+    """A partition."""
 
     spec: Spec
     parameters: Mapping[str, str]
     partition: Partition | None
-    """All that is known of it, shared, not to be changed; None where it was listed by its name alone."""
+    """The whole partition; shared, must not be changed. None where it was listed by its name alone."""
     is_new: bool = False
-    """Whether the event that added it tells of it."""
+    """Whether this comes from the event that added the partition."""
 
 
-def table_name(db: str, table: str) -> str:
-    """Return the name under which a table is known here."""
+def qualify(db: str, table: str) -> str:
+    """Return the name of a table in the catalog: ``db.table`` in lower case."""
     return f"{db}.{table}".lower()
 
 
-def table_seen(table: Table) -> TableSeen:
-    """Return what followers see of ``table``."""
+def describe_table(table: Table) -> TableInfo:
+    """Return what followers learn about ``table``."""
     columns = tuple(key.name.lower() for key in table.partitionKeys or [])
-    return TableSeen(table_name(table.dbName, table.tableName), columns, table.parameters or {}, table)
+    return TableInfo(qualify(table.dbName, table.tableName), columns, table.parameters or {}, table)
 
 
-def partition_seen(columns: Sequence[str], partition: Partition, *, is_new: bool = False) -> PartitionSeen:
-    """Return what followers see of ``partition``; raise MalformedEvent where it does not fit the table's columns."""
+def describe_partition(
+    columns: Sequence[str], partition: Partition, *, is_new: bool = False
+) -> PartitionInfo:
+    """Return what followers learn about ``partition``; raise MalformedEvent where it does not fit the table's columns."""
     values = partition.values or []
     if len(values) != len(columns):
         raise MalformedEvent(
             "a partition has other columns than its table", columns=list(columns), values=values[:20]
         )
-    return PartitionSeen(
+    return PartitionInfo(
         dict(zip(columns, values, strict=True)), partition.parameters or {}, partition, is_new
     )
 
 
-def partition_named(columns: Sequence[str], name: str) -> PartitionSeen:
-    """Return what the name ``dt=2015-01-01/country=de`` tells; raise MalformedEvent where it does not fit the columns.
+def parse_partition_name(columns: Sequence[str], name: str) -> PartitionInfo:
+    """Read a partition name such as ``dt=2015-01-01/country=de``; raise MalformedEvent where it does not fit the columns.
 
-    Hive writes characters that no path may have as ``%`` and their code (``FileUtils.escapePathName``).
+    Hive writes characters that a path must not contain as ``%`` and their code (``FileUtils.escapePathName``).
     """
     pairs = [part.partition("=") for part in name.split("/")]
     spec = {unquote(key, "latin-1").lower(): unquote(value, "latin-1") for key, _, value in pairs}
@@ -95,4 +97,4 @@ def partition_named(columns: Sequence[str], name: str) -> PartitionSeen:
         raise MalformedEvent(
             "a partition has other columns than its table", columns=list(columns), name=name[:200]
         )
-    return PartitionSeen(spec, {}, None)
+    return PartitionInfo(spec, {}, None)

@@ -31,7 +31,7 @@ _BEGUN: Final = b"ct/b/"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedTable:
     """One table."""
 
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class LoadProgress:
     """A table that is being loaded in pieces."""
 
     as_of: int
@@ -58,13 +58,13 @@ class Begun:
     """How many partitions are staged, and how many there were to be."""
 
 
-class WatchList:
+class TableStates:
     """The tables of one source, in memory and in the store; one thread's, but for what says "other threads"."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, Watched] = {}
+        self._tables: dict[str, WatchedTable] = {}
         self._loads: dict[str, str] = {}
-        self._begun: dict[str, Begun] = {}
+        self._begun: dict[str, LoadProgress] = {}
         self._confined: Mapping[str, str] = {}
         """Table to reason; replaced whole, since other threads look at it."""
 
@@ -78,11 +78,11 @@ class WatchList:
         self._loads = {name: value.decode() for name, value in _entries(reader, _LOADS)}
         self._confined = {n: w.reason or "" for n, w in self._tables.items() if w.code is not None}
 
-    def get(self, name: str) -> Watched | None:
+    def get(self, name: str) -> WatchedTable | None:
         """Return what is known of a table; None where it is not watched (perhaps waiting to be loaded)."""
         return self._tables.get(name)
 
-    def put(self, txn: Transaction, name: str, watched: Watched) -> None:
+    def put(self, txn: Transaction, name: str, watched: WatchedTable) -> None:
         """Watch a table."""
         self._tables[name] = watched
         self._note(name, watched)
@@ -93,30 +93,30 @@ class WatchList:
         if self._tables.pop(name, None) is not None:
             txn.delete(_TABLES + name.encode())
             self._note(name, None)
-        self.settled(txn, name)
+        self.finish_load(txn, name)
 
-    def confine(self, txn: Transaction, name: str, error: TidelineError) -> None:
+    def quarantine(self, txn: Transaction, name: str, error: TidelineError) -> None:
         """Do not follow a table any more; the first reason stands."""
-        watched = self._tables.get(name) or Watched((), 0)
+        watched = self._tables.get(name) or WatchedTable((), 0)
         if watched.code is None:
             self.put(txn, name, replace(watched, code=error.code, reason=str(error)))
 
-    def want(self, txn: Transaction, name: str, reason: str) -> None:
+    def request_load(self, txn: Transaction, name: str, reason: str) -> None:
         """Have a table loaded from the source, from the start; what happens to it until then does not count."""
         self._stop(txn, name)
         self._loads[name] = reason
         txn.put(_LOADS + name.encode(), reason.encode())
 
-    def begin(self, txn: Transaction, name: str, begun: Begun) -> None:
+    def save_progress(self, txn: Transaction, name: str, begun: LoadProgress) -> None:
         """So far a table that waits is loaded."""
         self._begun[name] = begun
         txn.put(_BEGUN + name.encode(), orjson.dumps(asdict(begun)))
 
-    def begun(self, name: str) -> Begun | None:
+    def progress(self, name: str) -> LoadProgress | None:
         """Return how far a table is loaded; None where it does not wait or has not begun. Other threads may ask."""
         return self._begun.get(name)
 
-    def settled(self, txn: Transaction, name: str) -> None:
+    def finish_load(self, txn: Transaction, name: str) -> None:
         """A table needs no loading any more."""
         self._stop(txn, name)
         if self._loads.pop(name, None) is not None:
@@ -130,7 +130,7 @@ class WatchList:
         """Return (table, reason) of one that waits, or None."""
         return next(iter(self._loads.items()), None)
 
-    def under_load(self) -> Mapping[str, Begun]:
+    def under_load(self) -> Mapping[str, LoadProgress]:
         """Return how far each table is that is being loaded in pieces: a copy, for other threads too."""
         return dict(self._begun)
 
@@ -138,11 +138,11 @@ class WatchList:
         """Return a view of all that wait, with the reason; other threads look up and count, but do not iterate."""
         return MappingProxyType(self._loads)
 
-    def confined(self) -> Mapping[str, str]:
+    def quarantined(self) -> Mapping[str, str]:
         """Return the quarantined tables, with the reason."""
         return self._confined
 
-    def of_db(self, db: str) -> list[str]:
+    def tables_of_db(self, db: str) -> list[str]:
         """Return every table of a database that is watched or waits."""
         return sorted(name for name in {*self._tables, *self._loads} if name.startswith(f"{db}."))
 
@@ -154,7 +154,7 @@ class WatchList:
         if self._begun.pop(name, None) is not None:
             txn.delete(_BEGUN + name.encode())
 
-    def _note(self, name: str, watched: Watched | None) -> None:
+    def _note(self, name: str, watched: WatchedTable | None) -> None:
         """Keep the quarantined tables apart: there are few, and they are asked for with every answer."""
         if name not in self._confined and (watched is None or watched.code is None):
             return
@@ -170,11 +170,11 @@ def _entries(reader: Reader, prefix: bytes) -> Iterator[tuple[str, bytes]]:
         yield key[len(prefix) :].decode(), value
 
 
-def _watched(value: bytes) -> Watched:
+def _watched(value: bytes) -> WatchedTable:
     fields: dict[str, Any] = orjson.loads(value)
-    return Watched(**(fields | {"columns": tuple(fields["columns"])}))
+    return WatchedTable(**(fields | {"columns": tuple(fields["columns"])}))
 
 
-def _read_begun(value: bytes) -> Begun:
+def _read_begun(value: bytes) -> LoadProgress:
     fields: dict[str, Any] = orjson.loads(value)
-    return Begun(**(fields | {"columns": tuple(fields["columns"])}))
+    return LoadProgress(**(fields | {"columns": tuple(fields["columns"])}))

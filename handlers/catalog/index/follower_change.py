@@ -9,15 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.catalog.index.payloads import Packer, described, dictionary_of, keep_dictionary, settled
-from handlers.catalog.index.table_records import STAGED, IndexRecord, IndexRecords, columns_of, location_of
+from handlers.catalog.index.payloads import (
+    Packer,
+    make_dictionary,
+    merge_statistics,
+    normalize,
+    store_dictionary,
+)
+from handlers.catalog.index.table_records import (
+    STAGED,
+    IndexRecord,
+    IndexRecords,
+    digest_columns,
+    table_location,
+)
 from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from handlers.catalog.following.table_info import PartitionSeen, Spec, TableSeen
+    from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
     from handlers.structs import Partition
     from state.partitions.index.index_change import IndexChange
     from state.store import Transaction
@@ -31,7 +43,7 @@ class PartitionFollowerChange:
         txn: Transaction,
         own: Transaction,
         index: IndexChange,
-        wants: Callable[[TableSeen], bool],
+        accepts: Callable[[TableInfo], bool],
         show: Callable[[Mapping[str, int | None]], None],
     ) -> None:
         """Change ``index`` through ``own``; ``txn`` is the catalog's, perhaps the same. ``show`` takes ``IndexRecords.shown``."""
@@ -40,72 +52,74 @@ class PartitionFollowerChange:
         self._index = index
         self._records = IndexRecords(txn, own)
         self._packer = Packer(own)
-        self._wants = wants
+        self._wants = accepts
         self._show = show
         self._shown: Mapping[str, int | None] = {}
-        self.unsure: set[str] = set()
+        self.doubtful: set[str] = set()
 
     @property
     def staging(self) -> PartitionFollowerChange:
         """Itself."""
         return self
 
-    def created(self, table: TableSeen) -> None:
+    def create_table(self, table: TableInfo) -> None:
         """Index it, empty."""
-        self.forgotten(table.name)
+        self.forget_table(table.name)
         self._index.follow(table.name, table.keys)
         self._records.save(table.name, self._record_of(table))
 
-    def altered(self, table: TableSeen) -> None:
+    def alter_table(self, table: TableInfo) -> None:
         """Have it loaded again where partition columns differ, or where its data columns do: CASCADE is in no event."""
         if not self._wants(table):
-            self.forgotten(table.name)
+            self.forget_table(table.name)
             return
         target = self._target(table.name)
         if target is None or not self._is_of(target, table):
-            self.unsure.add(table.name)
+            self.doubtful.add(table.name)
         elif (known := self._records.get(target)) is not None:
             record = self._record_of(table)
             if record != known:
                 self._records.save(target, record)
 
-    def renamed(self, old: str, table: TableSeen) -> None:
+    def rename_table(self, old: str, table: TableInfo) -> None:
         """Carry the partitions over; where directories moved, or write ids may have, the table is loaded again too."""
         before = self._records.get(old)
         if before is None or not self._wants(table) or self._is_apart:
             # In a store of its own the new name may have been written before: a repeated rename would take that away.
-            self.forgotten(old)
-            self.unsure.add(table.name)
+            self.forget_table(old)
+            self.doubtful.add(table.name)
             return
-        self.forgotten(table.name)
+        self.forget_table(table.name)
         self._index.rename(old, table.name)
         self._records.move(old, table.name)
-        if before.location != location_of(table) or table.parameters.get("transactional") == "true":
-            self.unsure.add(table.name)
+        if before.location != table_location(table) or table.parameters.get("transactional") == "true":
+            self.doubtful.add(table.name)
 
-    def forgotten(self, name: str) -> None:
+    def forget_table(self, name: str) -> None:
         """Forget its partitions, and those that were staged."""
         for each in (name, name + STAGED):
             self._index.forget(each)
             self._records.remove(each)
 
-    def loaded_cheaply(self, table: TableSeen) -> bool:  # noqa: ARG002 - the same for all tables
+    def load_from_properties(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
         """It cannot be."""
         return False
 
-    def loaded(self, table: TableSeen, partitions: Iterable[PartitionSeen]) -> None:
+    def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
         """Take all at once."""
         self.begin(table)
         self._put(table.name + STAGED, list(partitions))
         self.finish(table)
 
-    def put(self, name: str, partition: PartitionSeen) -> None:
+    def put_partition(self, name: str, partition: PartitionInfo) -> None:
         """Add or replace it, where it is staged if the table is under load."""
         target = self._target(name)
         if target is not None:
             self._put(target, [partition])
 
-    def described(self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None) -> None:
+    def update_statistics(
+        self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
+    ) -> None:
         """Change its parameters; one that is not known comes with the listing."""
         target = self._target(name)
         values = None if target is None else self._values(target, spec)
@@ -113,10 +127,10 @@ class PartitionFollowerChange:
         if target is None or values is None or payload is None:
             return
         db, _, table = name.partition(".")
-        changed = described(self._packer.unpack(payload, db, table), parameters, write_id)
+        changed = merge_statistics(self._packer.unpack(payload, db, table), parameters, write_id)
         self._index.alter(target, values, self._packed(target, changed))
 
-    def dropped(self, name: str, spec: Spec) -> None:
+    def drop_partition(self, name: str, spec: Spec) -> None:
         """Drop it."""
         target = self._target(name)
         if target is not None:
@@ -125,7 +139,7 @@ class PartitionFollowerChange:
                 self._index.drop(target, values)
                 self._records.count(target, -1)
 
-    def begin(self, table: TableSeen) -> None:
+    def begin(self, table: TableInfo) -> None:
         """Stage it, empty."""
         staged = table.name + STAGED
         self._index.forget(staged)
@@ -133,15 +147,15 @@ class PartitionFollowerChange:
         self._records.remove(staged)
         self._records.save(staged, self._record_of(table))
 
-    def fits(self, table: TableSeen) -> bool:
+    def fits(self, table: TableInfo) -> bool:
         """Whether it has the columns of what is staged."""
         return self._is_of(table.name + STAGED, table)
 
-    def stage(self, name: str, partitions: Sequence[PartitionSeen]) -> None:
+    def stage(self, name: str, partitions: Sequence[PartitionInfo]) -> None:
         """Write a piece."""
         self._put(name + STAGED, partitions)
 
-    def finish(self, table: TableSeen) -> None:
+    def finish(self, table: TableInfo) -> None:
         """Put what is staged in the table's place."""
         staged = table.name + STAGED
         self._index.rename(staged, table.name)
@@ -165,7 +179,7 @@ class PartitionFollowerChange:
                 return each
         return None
 
-    def _put(self, target: str, partitions: Sequence[PartitionSeen]) -> None:
+    def _put(self, target: str, partitions: Sequence[PartitionInfo]) -> None:
         found = {tuple(one.values): one for one in map(_settled, partitions)}
         known = self._index.payloads(target, list(found))
         for values, partition in found.items():
@@ -185,20 +199,20 @@ class PartitionFollowerChange:
             )
         return [spec[column] for column in columns]
 
-    def _is_of(self, name: str, table: TableSeen) -> bool:
+    def _is_of(self, name: str, table: TableInfo) -> bool:
         """Whether what is indexed under ``name`` has the partition columns and data columns of ``table``."""
         record = self._records.get(name)
         if record is None or not self._index.follows(name):
             return False
         indexed = [(column.name, column.declared) for column in self._index.columns(name)]
-        return indexed == table.keys and record.columns == columns_of(table)
+        return indexed == table.keys and record.columns == digest_columns(table)
 
-    def _record_of(self, table: TableSeen) -> IndexRecord:
+    def _record_of(self, table: TableInfo) -> IndexRecord:
         assert table.whole is not None, table.name
-        return IndexRecord.of(table, keep_dictionary(self._own, dictionary_of(table.whole)))
+        return IndexRecord.of(table, store_dictionary(self._own, make_dictionary(table.whole)))
 
 
-def _settled(seen: PartitionSeen) -> Partition:
+def _settled(seen: PartitionInfo) -> Partition:
     if seen.partition is None:
         raise MalformedEvent("a partition is known by its name alone", spec=dict(seen.spec))
-    return settled(seen.partition, is_new=seen.is_new)
+    return normalize(seen.partition, is_new=seen.is_new)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.catalog.following.loader import PIECE
-from handlers.catalog.index.payloads import settled
+from handlers.catalog.index.payloads import normalize
 from handlers.structs.struct import Struct
 
 
@@ -74,7 +74,7 @@ def _compare_piece(
     indexed = follower.index.get_each(name, [partition.values for partition in partitions])
     for partition, known in zip(partitions, indexed, strict=True):
         found.compared += 1
-        there = dict(_fields(settled(partition)))
+        there = dict(_fields(normalize(partition)))
         here = {} if known is None else dict(_fields(follower.whole(name, known)))
         fields = sorted(one for one in there.keys() | here.keys() if there.get(one) != here.get(one))
         if fields:

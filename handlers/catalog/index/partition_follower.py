@@ -1,6 +1,6 @@
 """The partition index as a follower of the catalog: names, values and whole partitions of the tables that the rules name.
 
-Readers of other threads hold ``guarded`` for an answer, the catalog's thread from before a transaction until its changes are shown,
+Readers of other threads hold ``lock`` for an answer, the catalog's thread from before a transaction until its changes are shown,
 so an answer is of one moment. ``index_change`` tells how changes are made.
 """
 
@@ -8,23 +8,48 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from handlers.catalog.index.follower_change import PartitionFollowerChange
 from handlers.catalog.index.payloads import Packer
-from handlers.catalog.index.table_records import recorded
+from handlers.catalog.index.table_records import read_counts
 from state.partitions.index.partition_index import PartitionIndex
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.table_info import TableSeen
-    from handlers.catalog.timelines.rules import PartitionRules
+    from handlers.catalog.following.table_info import TableInfo
     from handlers.structs import Partition
     from state.partitions.index.partition_index import IndexedPartition
     from state.store import Reader, Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRules:
+    """Which tables of one source are in the partition index: patterns for ``db.table`` with ``*``, ``?`` and ``[...]``.
+
+    The representation of a value is stored (``rules_text``): renaming the class or a field makes every catalog survey its source
+    again.
+    """
+
+    tables: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    keys_max: int = 64
+    """Tables with more partition columns are left out: their keys have no room for the start of each field."""
+
+    def accepts(self, table: TableInfo) -> bool:
+        """Whether the table is indexed."""
+        if not 0 < len(table.columns) <= self.keys_max:
+            return False
+        return _matches(table.name, self.tables) and not _matches(table.name, self.exclude)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class PartitionFollower:
@@ -46,7 +71,7 @@ class PartitionFollower:
         return f"{self.rules!r} {type(self._own).__name__}"
 
     @property
-    def stages(self) -> bool:
+    def loads_in_pieces(self) -> bool:
         """It does: whole partitions of large tables fit into no transaction."""
         return True
 
@@ -60,26 +85,28 @@ class PartitionFollower:
             self._packer = Packer(self._own or reader)
             tables = set(self.index.tables())
             self.indexed = {
-                name: count for name, count in recorded(reader, self._own or reader).items() if name in tables
+                name: count
+                for name, count in read_counts(reader, self._own or reader).items()
+                if name in tables
             }
 
-    def wants(self, table: TableSeen) -> bool:
+    def accepts(self, table: TableInfo) -> bool:
         """Whether the rules say so."""
-        return self.rules.wants(table)
+        return self.rules.accepts(table)
 
-    def names_suffice(self, table: TableSeen) -> bool:  # noqa: ARG002 - the same for all tables
+    def names_suffice(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
         """They do not: it answers with whole partitions."""
         return False
 
-    def guarded(self) -> AbstractContextManager[object]:
+    def lock(self) -> AbstractContextManager[object]:
         """Hold what readers need for an answer."""
         return self._lock
 
     @contextmanager
-    def changing(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:
+    def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:
         """Give a change; the index's own store commits at the end of the block, before the catalog's."""
         with nullcontext(txn) if self._own is None else self._own.transaction() as own:
-            change = PartitionFollowerChange(txn, own, self.index.change(own), self.wants, self._show)
+            change = PartitionFollowerChange(txn, own, self.index.change(own), self.accepts, self._show)
             yield change
             change.flush()
 

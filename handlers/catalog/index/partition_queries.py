@@ -101,7 +101,7 @@ class PartitionQueries:
     @contextmanager
     def _asked(self, call: str, db: str | None, table: str | None) -> Iterator[_Asked]:
         started = time.perf_counter()
-        with self._follower.guarded():
+        with self._follower.lock():
             index = self._follower.index
             name = f"{db}.{table}".lower()
             if db is not None and table is not None and name not in self._follower.indexed:

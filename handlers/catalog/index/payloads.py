@@ -10,7 +10,7 @@ Dictionaries are found by the hash of their content, which is in every payload, 
 dictionary is kept, whatever became of the table since. They are never removed: a kilobyte or two for each set of columns that a
 table ever had.
 
-``settled`` says what is kept of a partition that an event tells of, which differs from what the metastore will answer in one
+``normalize`` says what is kept of a partition that an event tells of, which differs from what the metastore will answer in one
 field (Hive 4.2, found by comparing the two): ``writeId`` is -1 unless an alter has set it, whatever ADD_PARTITION says.
 """
 
@@ -50,7 +50,7 @@ _TYPICAL: Final = {
 """Parameters that Hive gives to a partition."""
 
 
-def settled(partition: Partition, *, is_new: bool = False) -> Partition:
+def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
     """Return a partition as the metastore answers it: without what it sends on request only, and with a write id."""
     kept = Partition(**partition.set_fields())
     kept.colStats = kept.privileges = None
@@ -59,7 +59,7 @@ def settled(partition: Partition, *, is_new: bool = False) -> Partition:
     return kept
 
 
-def dictionary_of(table: Table) -> bytes:
+def make_dictionary(table: Table) -> bytes:
     """Return what the partitions of a table have in common."""
     typical = Partition(
         values=[],
@@ -75,7 +75,7 @@ def dictionary_of(table: Table) -> bytes:
     return binary.encode(typical)
 
 
-def keep_dictionary(txn: Transaction, content: bytes) -> bytes:
+def store_dictionary(txn: Transaction, content: bytes) -> bytes:
     """Store a dictionary and return its id."""
     number = blake2b(content, digest_size=_ID_BYTES).digest()
     txn.put(_DICTIONARIES + number, content)
@@ -157,7 +157,7 @@ class Packer:
         return found
 
 
-def described(partition: Partition, parameters: Mapping[str, str], write_id: int | None) -> Partition:
+def merge_statistics(partition: Partition, parameters: Mapping[str, str], write_id: int | None) -> Partition:
     """Return a settled partition with the parameters that its statistics' update brought, and the write id of that."""
     kept = Partition(**partition.set_fields())
     kept.parameters = {**(partition.parameters or {}), **parameters}

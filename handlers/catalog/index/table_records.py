@@ -17,7 +17,7 @@ from state.store import prefix_end
 
 
 if TYPE_CHECKING:
-    from handlers.catalog.following.table_info import TableSeen
+    from handlers.catalog.following.table_info import TableInfo
     from state.store import Reader, Transaction
 
 
@@ -37,9 +37,9 @@ class IndexRecord:
     location: str
 
     @staticmethod
-    def of(table: TableSeen, dictionary: bytes) -> IndexRecord:
+    def of(table: TableInfo, dictionary: bytes) -> IndexRecord:
         """Return the record of a table as the metastore shows it."""
-        return IndexRecord(dictionary.hex(), columns_of(table), location_of(table))
+        return IndexRecord(dictionary.hex(), digest_columns(table), table_location(table))
 
 
 class IndexRecords:
@@ -115,18 +115,18 @@ class IndexRecords:
         return {name: None if self.get(name) is None else self.number(name) for name in names}
 
 
-def recorded(reader: Reader, own: Reader) -> dict[str, int]:
+def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
     """Return all tables that have a record with their numbers of partitions, those under load left out."""
     names = [key[len(_RECORDS) :].decode() for key in reader.scan_keys(_RECORDS, prefix_end(_RECORDS))]
     return {name: _number(own.get(_count_key(name))) for name in names}
 
 
-def columns_of(table: TableSeen) -> str:
+def digest_columns(table: TableInfo) -> str:
     """Return the digest of a table's data columns."""
     return "" if table.whole is None else columns_hash(table.whole)
 
 
-def location_of(table: TableSeen) -> str:
+def table_location(table: TableInfo) -> str:
     """Return a table's location, "" where it has none."""
     descriptor = None if table.whole is None else table.whole.sd
     return "" if descriptor is None else descriptor.location or ""

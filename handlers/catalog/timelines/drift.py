@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from handlers.catalog.following.loader import listed
-from handlers.catalog.following.table_info import table_seen
+from handlers.catalog.following.loader import list_partitions
+from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.timelines.timeline_follower import period_of
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines
@@ -45,13 +45,13 @@ def compare(source: Metastore, follower: TimelineFollower, name: str, event_id: 
     """Compare a table's timelines, which reflect ``event_id``, with a fresh listing. Raises NotFound, Transient."""
     timelines = follower.timelines
     db, _, table_part = name.partition(".")
-    table = table_seen(source.get_table(db, table_part))
+    table = describe_table(source.get_table(db, table_part))
     settings = timelines.settings(name)
     fresh, store = Timelines(), MemoryStore()
     with store.transaction() as txn:
         change = fresh.change(txn)
         change.follow(name, settings)
-        partitions = listed(source, table, by_name=follower.names_suffice(table))
+        partitions = list_partitions(source, table, by_name=follower.names_suffice(table))
         change.load(name, ((seen.spec, period_of(seen.parameters, settings)) for seen in partitions))
     change.publish()
     newest = source.current_event_id()

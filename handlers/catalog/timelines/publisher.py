@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.table_info import table_name
+from handlers.catalog.following.table_info import qualify
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.failpoints import failpoint
 from state.errors import InvalidRequest, NotFound, Refused
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handlers.catalog.following.ports import Observer
-    from handlers.catalog.following.table_states import WatchList
+    from handlers.catalog.following.table_states import TableStates
     from handlers.catalog.timelines.timeline_follower import TimelineFollower
     from handlers.metastore import Metastore
     from state.store import Store
@@ -57,31 +57,31 @@ class Publisher:
         """Whether the source's own tables are written."""
         return self._database is None
 
-    def publish_due(self, store: Store, watch: WatchList, event_id: int) -> None:
+    def publish_due(self, store: Store, states: TableStates, event_id: int) -> None:
         """Write the tables that changed ``delay_s`` ago; raises Transient."""
         now_s = time.monotonic()
         due = [name for name, since_s in self._follower.dirty.items() if now_s - since_s >= self._delay_s]
         for name in due:
-            watched = watch.get(name)
-            if watch.is_waiting(name) or (watched is not None and watched.code is not None):
+            watched = states.get(name)
+            if states.is_waiting(name) or (watched is not None and watched.code is not None):
                 continue
-            outcome = "same" if watched is None else self._publish(store, watch, name, event_id)
+            outcome = "same" if watched is None else self._publish(store, states, name, event_id)
             self._observer.published(outcome)
             if outcome in _TRIED_AGAIN:
                 self._follower.dirty[name] = now_s
             else:
                 self._follower.clean(store, name)
 
-    def _publish(self, store: Store, watch: WatchList, name: str, event_id: int) -> str:
+    def _publish(self, store: Store, states: TableStates, name: str, event_id: int) -> str:
         timelines = self._follower.timelines
         if name not in timelines.tables():
             return "same"
 
         def remember() -> None:
-            watched = watch.get(name)
+            watched = states.get(name)
             if watched is not None and self.writes_source:
                 with store.transaction() as txn:
-                    watch.put(txn, name, replace(watched, published=str(event_id)))
+                    states.put(txn, name, replace(watched, published=str(event_id)))
             failpoint("catalog.before-publish")
 
         try:
@@ -105,7 +105,7 @@ class Publisher:
         if self._database is None:
             return name
         db, _, table = name.partition(".")
-        return table_name(self._database(db), table)
+        return qualify(self._database(db), table)
 
     def close(self) -> None:
         """Release the connection, where it is not the catalog's."""
@@ -114,7 +114,7 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationResult:
     """What a migration did; repeating one changes nothing."""
 
     table: str
@@ -137,7 +137,7 @@ class TimelineName:
 
 def migrate(
     store: Store, follower: TimelineFollower, metastore: Metastore, target: str, name: TimelineName, form: str
-) -> Migrated:
+) -> MigrationResult:
     """Write the timeline ``name`` in ``form`` into the properties of ``target``, then remember the form.
 
     Raises ConfigError for an unknown form, NotFound where there is no such timeline, InvalidRequest where the table is
@@ -155,6 +155,6 @@ def migrate(
         change = follower.timelines.change(txn)
         change.set_form(name.table, name.period, timeline.column, chosen.name)
     change.publish()
-    return Migrated(
+    return MigrationResult(
         name.table, timeline.column, name.period.lens_name, timeline.form.name, chosen.name, written
     )

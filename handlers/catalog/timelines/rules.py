@@ -17,7 +17,7 @@ from state.timelines.tables.settings import TableSettings, detected, named_by_le
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from handlers.catalog.following.table_info import Spec, TableSeen
+    from handlers.catalog.following.table_info import Spec, TableInfo
     from state.timelines.periods import UpdatePeriod
 
 
@@ -40,7 +40,7 @@ class Rule:
         """Whether one of the patterns is the table's name."""
         return any(fnmatchcase(name, pattern) for pattern in self.tables)
 
-    def settings(self, table: TableSeen, columns: Iterable[str]) -> TableSettings | None:
+    def settings(self, table: TableInfo, columns: Iterable[str]) -> TableSettings | None:
         """Return how to follow ``columns`` of the table; None where it has none of them."""
         known = set(table.columns)
         chosen = tuple(column for column in columns if column.lower() in known)
@@ -60,26 +60,6 @@ _PLAIN: Final = Rule(())
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRules:
-    """Which tables of one source are in the partition index: patterns as in ``Rule``."""
-
-    tables: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    keys_max: int = 64
-    """Tables with more partition columns are left out: their keys would have no room for where each begins."""
-
-    def wants(self, table: TableSeen) -> bool:
-        """Whether the table is indexed."""
-        if not 0 < len(table.columns) <= self.keys_max:
-            return False
-        return _fits(table.name, self.tables) and not _fits(table.name, self.exclude)
-
-
-def _fits(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of one source."""
 
@@ -88,28 +68,28 @@ class Rules:
     """Whether tables that name their time columns themselves are followed without a rule."""
     exclude: tuple[str, ...] = ()
 
-    def wants(self, table: TableSeen) -> bool:
+    def accepts(self, table: TableInfo) -> bool:
         """Whether the table has, or may turn out to have, timelines."""
         return self.settings(table) is not None or self.looks(table)
 
-    def settings(self, table: TableSeen) -> TableSettings | None:
+    def settings(self, table: TableInfo) -> TableSettings | None:
         """Return how to follow the table, None where nothing but its values could tell or it is not followed."""
         rule = self._rule(table)
         if rule is None:
             return None
         return rule.settings(table, rule.columns or named_by_lens(table.parameters, table.columns))
 
-    def looks(self, table: TableSeen) -> bool:
+    def looks(self, table: TableInfo) -> bool:
         """Whether the table's values decide."""
         rule = self._rule(table)
         return rule is not None and rule is not _PLAIN and not rule.columns and self.settings(table) is None
 
-    def detected(self, table: TableSeen, specs: Iterable[Spec]) -> TableSettings | None:
+    def detected(self, table: TableInfo, specs: Iterable[Spec]) -> TableSettings | None:
         """Return how to follow a table by its values; None where no column holds time."""
         rule = self._rule(table)
         return None if rule is None else rule.settings(table, detected(table.columns, specs, NOT_TIME))
 
-    def _rule(self, table: TableSeen) -> Rule | None:
+    def _rule(self, table: TableInfo) -> Rule | None:
         if not table.columns or any(fnmatchcase(table.name, pattern) for pattern in self.exclude):
             return None
         rule = next((rule for rule in self.rules if rule.fits(table.name)), None)

@@ -12,8 +12,8 @@ from contextlib import nullcontext
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.ports import Silent
-from handlers.catalog.following.table_info import TableSeen
+from handlers.catalog.following.ports import NullObserver
+from handlers.catalog.following.table_info import TableInfo
 from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end
 from state.timelines.periods import UpdatePeriod
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from handlers.catalog.following.ports import Observer
-    from handlers.catalog.following.table_info import PartitionSeen, Spec
+    from handlers.catalog.following.table_info import PartitionInfo, Spec
     from handlers.catalog.timelines.rules import Rules
     from state.store import Reader, Store, Transaction
     from state.timelines.tables.settings import TableSettings
@@ -47,7 +47,7 @@ class TimelineFollower:
         """Whether tables that changed are remembered as to be published."""
         self.dirty: dict[str, float] = {}
         """Tables to be published, with the moment (monotonic) of the first change that is not."""
-        self._observer = observer or Silent()
+        self._observer = observer or NullObserver()
         self.timelines = Timelines()
 
     @property
@@ -67,24 +67,24 @@ class TimelineFollower:
         with store.transaction() as txn:
             txn.delete(_DIRTY + name.encode())
 
-    def wants(self, table: TableSeen) -> bool:
+    def accepts(self, table: TableInfo) -> bool:
         """Whether the rules say so."""
-        return self.rules.wants(table)
+        return self.rules.accepts(table)
 
-    def names_suffice(self, table: TableSeen) -> bool:
+    def names_suffice(self, table: TableInfo) -> bool:
         """Whether values alone tell their period: Lens, which says it in partition parameters, names its time columns."""
         return TIME_COLUMNS not in table.parameters
 
     @property
-    def stages(self) -> bool:
+    def loads_in_pieces(self) -> bool:
         """It does not: runs are short, whatever the number of partitions."""
         return False
 
-    def guarded(self) -> AbstractContextManager[object]:
+    def lock(self) -> AbstractContextManager[object]:
         """Readers see timelines that are only ever replaced whole."""
         return nullcontext()
 
-    def changing(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
+    def open_change(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
         """Give a change in the catalog's transaction."""
         return nullcontext(self.change(txn))
 
@@ -106,7 +106,7 @@ class TimelineFollowerChange:
         self._timelines = follower.timelines
         self._rules = follower.rules
         self._change = follower.timelines.change(txn)
-        self.unsure: set[str] = set()
+        self.doubtful: set[str] = set()
         self._touched: set[str] = set()
 
     @property
@@ -114,9 +114,9 @@ class TimelineFollowerChange:
         """None: it takes a listing at once."""
         return
 
-    def created(self, table: TableSeen) -> None:
+    def create_table(self, table: TableInfo) -> None:
         """Follow it anew, empty."""
-        self.forgotten(table.name)
+        self.forget_table(table.name)
         settings = self._rules.settings(table)
         if settings is not None:
             self._change.follow(table.name, settings)
@@ -124,16 +124,16 @@ class TimelineFollowerChange:
         elif self._rules.looks(table):
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
 
-    def altered(self, table: TableSeen) -> None:
+    def alter_table(self, table: TableInfo) -> None:
         """Load it again where its parameters now say something else."""
         settings = self._rules.settings(table)
         if settings is None:
             return
         current = self._timelines.settings(table.name) if table.name in self._timelines.tables() else None
         if settings != current:
-            self.unsure.add(table.name)
+            self.doubtful.add(table.name)
 
-    def renamed(self, old: str, table: TableSeen) -> None:
+    def rename_table(self, old: str, table: TableInfo) -> None:
         """Carry the timelines over; what the rules say about the new name is applied as to an altered table."""
         undecided = self._txn.get(_UNDECIDED + old.encode()) is not None
         before = self._timelines.settings(old) if old in self._timelines.tables() else None
@@ -143,15 +143,15 @@ class TimelineFollowerChange:
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
         settings = self._rules.settings(table)
         if settings is not None and settings != before:
-            self.unsure.add(table.name)
+            self.doubtful.add(table.name)
         self._touch(table.name)
 
-    def forgotten(self, name: str) -> None:
+    def forget_table(self, name: str) -> None:
         """Forget its timelines."""
         self._change.forget(name)
         self._txn.delete(_UNDECIDED + name.encode())
 
-    def loaded_cheaply(self, table: TableSeen) -> bool:
+    def load_from_properties(self, table: TableInfo) -> bool:
         """Take the timelines from the table's properties, where they are there and make sense.
 
         Those that carry an event id are our own, which trail behind the partitions by the time that publishing is delayed:
@@ -168,25 +168,25 @@ class TimelineFollowerChange:
         self._touch(table.name)
         return True
 
-    def loaded(self, table: TableSeen, partitions: Iterable[PartitionSeen]) -> None:
+    def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
         """Take the timelines from a listing."""
-        listed = iter(partitions)
+        listing = iter(partitions)
         settings = self._rules.settings(table)
         if settings is None:
-            sample = list(islice(listed, SAMPLE))
+            sample = list(islice(listing, SAMPLE))
             settings = self._rules.detected(table, (partition.spec for partition in sample))
-            listed = chain(sample, listed)
+            listing = chain(sample, listing)
             if settings is None:
                 self._undecided(table.name, empty=not sample)
                 return
         self._txn.delete(_UNDECIDED + table.name.encode())
         self._follow(table.name, settings)
         self._change.load(
-            table.name, ((partition.spec, period_of(partition.parameters, settings)) for partition in listed)
+            table.name, ((partition.spec, period_of(partition.parameters, settings)) for partition in listing)
         )
         self._touch(table.name)
 
-    def put(self, name: str, partition: PartitionSeen) -> None:
+    def put_partition(self, name: str, partition: PartitionInfo) -> None:
         """Add it, where the table has timelines."""
         if self._change.follows(name):
             settings = self._change.settings(name)
@@ -195,16 +195,18 @@ class TimelineFollowerChange:
         elif self._txn.get(_UNDECIDED + name.encode()) is not None:
             self._look(name, partition.spec)
 
-    def described(self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None) -> None:
+    def update_statistics(
+        self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
+    ) -> None:
         """Statistics say nothing about time."""
 
-    def dropped(self, name: str, spec: Spec) -> None:
+    def drop_partition(self, name: str, spec: Spec) -> None:
         """Drop it, where the table has timelines; the table is unsure where that cannot be decided."""
         if self._change.follows(name):
             self._change.drop(name, spec)
             self._touch(name)
             if self._change.is_stale(name):
-                self.unsure.add(name)
+                self.doubtful.add(name)
 
     def publish(self) -> None:
         """Show the timelines."""
@@ -227,9 +229,9 @@ class TimelineFollowerChange:
         self._change.follow(name, settings)
 
     def _look(self, name: str, spec: Spec) -> None:
-        table = TableSeen(name, tuple(spec), {})
+        table = TableInfo(name, tuple(spec), {})
         if self._rules.detected(table, [spec]) is not None:
-            self.unsure.add(name)
+            self.doubtful.add(name)
 
     def _undecided(self, name: str, *, empty: bool) -> None:
         self._change.forget(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.catalog.timelines.rules import PartitionRules
+from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.failpoints import VARIABLE
 from handlers.metastore import Metastore
 from state.timelines.table_properties import PRESENT

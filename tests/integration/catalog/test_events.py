@@ -37,7 +37,7 @@ def hive(source_sql: Session, database: str) -> Session:
 
 def assert_as_rebuilt(catalog: FollowedCatalog, source: ClusterEndpoints) -> None:
     assert catalog.content() == rebuilt(source.metastore, catalog.follower.rules)
-    assert catalog.projection.watch.waiting() == {}
+    assert catalog.projection.states.waiting() == {}
     assert catalog.projection.quarantined() == ()
 
 

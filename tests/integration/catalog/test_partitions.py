@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.catalog.following import loader
+from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
-from handlers.catalog.timelines.rules import PartitionRules, Rules
+from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.calls import DECLARED, Call
 from handlers.structs import MetaException, NoSuchObjectException, Partition, binary
 from handlers.structs.wire import i16
@@ -72,7 +73,7 @@ def assert_as_the_metastore(catalog: FollowedCatalog, database: str, *tables: st
         by_values = {tuple(one.values): one for one in asked(catalog.source, database, table, "")}
         assert {tuple(one.values): one for one in answer} == by_values
     assert catalog.projection.quarantined() == ()
-    assert catalog.projection.watch.waiting() == {}
+    assert catalog.projection.states.waiting() == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -153,7 +154,7 @@ def test_random_changes_through_the_metastore_client(
                 altered.parameters = {**(altered.parameters or {}), "round": str(round_)}
                 client.alter_partitions(database, "r", [altered])
         if round_ == 3:
-            catalog.projection.want(f"{database}.r")
+            catalog.projection.request_load(f"{database}.r")
             catalog.projection.settle()
         catalog.follow()
         assert_as_the_metastore(catalog, database, "r")

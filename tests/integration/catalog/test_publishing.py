@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.catalog.following.ports import Silent
+from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DT = prefix(UpdatePeriod.DAILY, "dt")
 
 
-class Outcomes(Silent):
+class Outcomes(NullObserver):
     """Remembers what became of publishing."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handlers.catalog import projection
 from handlers.catalog.following import loader
-from handlers.catalog.timelines.rules import PartitionRules
+from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.events import Embedded, PartitionsAdded
 from handlers.structs import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
@@ -38,7 +38,7 @@ CHANGES = changes(KINDS)
 
 def want(indexed: Indexed) -> None:
     if indexed.source.tables:
-        indexed.projection.want(f"{DB}.{min(indexed.source.tables)}")
+        indexed.projection.request_load(f"{DB}.{min(indexed.source.tables)}")
 
 
 STEPS: list[Callable[[Indexed], None]] = [
@@ -100,7 +100,7 @@ def test_a_load_goes_on_after_a_restart_where_it_was(source: ModelSource) -> Non
     indexed = Indexed(source)
     indexed.projection.settle()
     indexed.projection.settle()
-    begun = indexed.projection.watch.begun(f"{DB}.a")
+    begun = indexed.projection.states.progress(f"{DB}.a")
     assert begun is not None
     assert (begun.done, begun.total) == (4, 6)
     indexed.reopen()
@@ -115,16 +115,16 @@ def test_a_load_goes_on_after_a_restart_where_it_was(source: ModelSource) -> Non
     indexed.follow()
     assert asked == [f"dt={day}/x=x" for day in DAYS[4:]]
     assert indexed.held() == expected(source)
-    assert indexed.projection.watch.begun(f"{DB}.a") is None
+    assert indexed.projection.states.progress(f"{DB}.a") is None
 
 
 def test_what_was_known_answers_until_a_load_has_ended(source: ModelSource) -> None:
     indexed = Indexed(source)
     indexed.follow()
     before = indexed.held()
-    indexed.projection.want(f"{DB}.a")
+    indexed.projection.request_load(f"{DB}.a")
     indexed.projection.settle()
-    assert indexed.projection.watch.begun(f"{DB}.a") is not None
+    assert indexed.projection.states.progress(f"{DB}.a") is not None
     assert indexed.held() == before
     indexed.follow()
     assert indexed.held() == before
@@ -162,7 +162,7 @@ def test_what_happens_between_two_pieces_is_not_lost_when_its_event_comes_late(
     else:
         source.drop("a", DAYS[0], "x")
     indexed.projection.load_all()
-    assert indexed.projection.watch.waiting() == {}
+    assert indexed.projection.states.waiting() == {}
     indexed.follow()
     assert indexed.held() == expected(source)
 
@@ -235,7 +235,7 @@ def test_a_source_that_is_away_in_the_middle_of_a_load_costs_a_piece(source: Mod
         indexed.projection.settle()
     source.meanwhile = lambda: None
     indexed.reopen()
-    begun = indexed.projection.watch.begun(f"{DB}.a")
+    begun = indexed.projection.states.progress(f"{DB}.a")
     assert begun is not None
     assert begun.done == 2
     indexed.follow()

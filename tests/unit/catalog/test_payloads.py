@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from handlers.catalog.index.payloads import Packer, dictionary_of, keep_dictionary, settled
+from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
 from handlers.structs import FieldSchema, Partition, Table, binary
 from state.errors import MalformedEvent, StateCorrupt
 from state.store.memory import MemoryStore
@@ -16,7 +16,7 @@ from tests.builders.hive_tables import a_partition, a_table
 def packer_of(table: Table) -> tuple[Packer, bytes]:
     store = MemoryStore()
     with store.transaction() as txn:
-        number = keep_dictionary(txn, dictionary_of(table))
+        number = store_dictionary(txn, make_dictionary(table))
     return Packer(store), number
 
 
@@ -24,7 +24,7 @@ def packer_of(table: Table) -> tuple[Packer, bytes]:
 @settings(max_examples=150, deadline=None)
 def test_any_partition_comes_back_as_it_was(partition: Partition) -> None:
     packer, number = packer_of(a_table("db", "t", partition_keys=("dt",), location="/w/t"))
-    kept = settled(partition)
+    kept = normalize(partition)
     kept.dbName, kept.tableName = "db", "t"
     assert packer.unpack(packer.pack(kept, number), "db", "t") == kept
 
@@ -34,7 +34,7 @@ def test_a_usual_partition_takes_the_room_of_what_is_its_own(columns: int) -> No
     names = [(f"column_{number}", "decimal(38,18)") for number in range(columns)]
     table = a_table("db", "t", partition_keys=("dt",), location="hdfs://warehouse/db/t", columns=names)
     packer, number = packer_of(table)
-    payload = packer.pack(settled(a_partition(table, "2015-01-01")), number)
+    payload = packer.pack(normalize(a_partition(table, "2015-01-01")), number)
     assert len(payload) < 80
 
 
@@ -42,7 +42,7 @@ def test_other_columns_than_the_tables_are_kept() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t", columns=[("a", "int"), ("b", "int")])
     packer, number = packer_of(table)
     for columns in ([FieldSchema(name="a", type="string")], []):
-        partition = settled(a_partition(table, "1"))
+        partition = normalize(a_partition(table, "1"))
         partition.sd.cols = columns
         assert packer.unpack(packer.pack(partition, number), "db", "t").sd.cols == columns
 
@@ -50,14 +50,14 @@ def test_other_columns_than_the_tables_are_kept() -> None:
 def test_a_renamed_table_needs_no_other_payloads() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
     packer, number = packer_of(table)
-    payload = packer.pack(settled(a_partition(table, "1")), number)
+    payload = packer.pack(normalize(a_partition(table, "1")), number)
     assert packer.unpack(payload, "other", "name").tableName == "name"
 
 
 def test_what_is_no_payload_is_corrupt() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
     packer, number = packer_of(table)
-    payload = packer.pack(settled(a_partition(table, "1")), number)
+    payload = packer.pack(normalize(a_partition(table, "1")), number)
     for broken in (payload[:-4], payload[:9] + b"\xff\xff\xff", b"\x00" * 9, b""):
         with pytest.raises(StateCorrupt):
             packer.unpack(broken, "db", "t")

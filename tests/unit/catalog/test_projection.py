@@ -139,7 +139,7 @@ def source() -> ModelSource:
 
 def test_a_listing_is_overlapped_by_events_and_a_value_counts_once(source: ModelSource) -> None:
     followed = Followed(source)
-    assert followed.projection.watch.waiting() == {f"{DB}.a": "snapshot"}
+    assert followed.projection.states.waiting() == {f"{DB}.a": "snapshot"}
     source.meanwhile = lambda: source.add("a", "2015-01-02", "x") if len(source.events) == 2 else None
     source.add("a", "2015-01-02", "y")
     followed.follow()
@@ -220,7 +220,7 @@ def test_a_table_that_is_not_wanted_or_not_there_cannot_be_reloaded(source: Mode
     for name in ("plain", "none"):
         with pytest.raises(NotFound):
             followed.projection.reload(f"{DB}.{name}")
-    assert followed.projection.watch.waiting() == {}
+    assert followed.projection.states.waiting() == {}
 
 
 def test_columns_are_found_by_their_values_as_soon_as_one_is_strictly_a_time() -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.catalog.following import loader
-from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.rules import PartitionRules
 from state.errors import InvalidRequest, NotFound
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog_model import DB, ModelSource

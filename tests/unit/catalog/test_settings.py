@@ -11,7 +11,7 @@ import pytest
 from daemon.catalog.rules import facts_of, rules_of
 from daemon.config import Config, read_config
 from daemon.partitions.actions import partition_follower
-from handlers.catalog.following.table_info import TableSeen, partition_named
+from handlers.catalog.following.table_info import TableInfo, parse_partition_name
 from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
@@ -108,8 +108,8 @@ def test_a_source_without_event_ids_has_no_catalog(tmp_path: Path) -> None:
     assert (problem.key, "no event ids" in problem.reason) == ("catalog.lake", True)
 
 
-def table(name: str = "mart.days", columns: str = "dt,country", **parameters: str) -> TableSeen:
-    return TableSeen(name, tuple(columns.split(",")) if columns else (), parameters)
+def table(name: str = "mart.days", columns: str = "dt,country", **parameters: str) -> TableInfo:
+    return TableInfo(name, tuple(columns.split(",")) if columns else (), parameters)
 
 
 LENS = {TIME_COLUMNS: "Dt,gone"}
@@ -133,21 +133,21 @@ def test_the_first_rule_that_fits_counts_and_lens_own_properties_come_before_val
 
 def test_tables_without_rule_partitions_or_permission_are_not_wanted() -> None:
     rules = Rules((Rule(("mart.*",), ("dt",)),), exclude=("mart.tmp_*",))
-    assert rules.wants(table())
-    assert rules.wants(table("other.t", **LENS))
-    assert not rules.wants(table("other.t"))
-    assert not rules.wants(table(columns=""))
-    assert not rules.wants(table("mart.tmp_days"))
-    assert not rules.wants(table(columns="country")), "it has no such column"
-    assert not Rules((), lens=False).wants(table(**LENS))
+    assert rules.accepts(table())
+    assert rules.accepts(table("other.t", **LENS))
+    assert not rules.accepts(table("other.t"))
+    assert not rules.accepts(table(columns=""))
+    assert not rules.accepts(table("mart.tmp_days"))
+    assert not rules.accepts(table(columns="country")), "it has no such column"
+    assert not Rules((), lens=False).accepts(table(**LENS))
 
 
 def test_a_partition_is_read_from_its_name_as_hive_writes_it() -> None:
-    seen = partition_named(("dt", "x"), "dt=2015-01-01 00%3A00/X=a%2Fb=%25é")
+    seen = parse_partition_name(("dt", "x"), "dt=2015-01-01 00%3A00/X=a%2Fb=%25é")
     assert seen.spec == {"dt": "2015-01-01 00:00", "x": "a/b=%é"}
     for name in ("dt=1", "x=1/dt=2", "dt", ""):
         with pytest.raises(MalformedEvent):
-            partition_named(("dt", "x"), name)
+            parse_partition_name(("dt", "x"), name)
 
 
 def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> None:
@@ -161,9 +161,9 @@ def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> N
     assert chosen is not None
     assert (chosen.tables, chosen.exclude, chosen.store) == (["*.*"], ["*.tmp_*"], "sqlite")
     follower = partition_follower(config.catalog["lake"])
-    assert follower.wants(TableSeen("mart.sales", ("dt",), {}))
-    assert not follower.wants(TableSeen("mart.tmp_sales", ("dt",), {}))
-    assert not follower.wants(TableSeen("mart.plain", (), {}))
+    assert follower.accepts(TableInfo("mart.sales", ("dt",), {}))
+    assert not follower.accepts(TableInfo("mart.tmp_sales", ("dt",), {}))
+    assert not follower.accepts(TableInfo("mart.plain", (), {}))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.catalog.following.ports import Silent
+from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import compare
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
@@ -48,7 +48,7 @@ class WritableSource(ModelSource):
         self.alter(name, table.tableName, table.parameters or {})
 
 
-class Outcomes(Silent):
+class Outcomes(NullObserver):
     """Remembers what became of publishing, and what was skipped."""
 
     def __init__(self) -> None:

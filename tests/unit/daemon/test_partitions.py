@@ -13,10 +13,9 @@ from daemon.partitions.metrics import PartitionMeasures
 from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.service.metrics import Metrics
 from daemon.status.client import fetch
-from handlers.catalog.following.table_states import Begun
-from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.following.table_states import LoadProgress
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.rules import PartitionRules
 from handlers.structs import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
@@ -70,7 +69,7 @@ def answers(follower: PartitionFollower, metrics: Metrics) -> PartitionAnswers:
         10,
         waiting={f"{DB}.new": "snapshot"},
         confined={f"{DB}.b": "[malformed-event] broken"},
-        under_load={f"{DB}.new": Begun(9, ("dt",), "dt=1", 500, 2000)},
+        under_load={f"{DB}.new": LoadProgress(9, ("dt",), "dt=1", 500, 2000)},
         observer=measures,
     )
     views = [PartitionView("lake", lambda: known), PartitionView("late", lambda: None)]
@@ -185,10 +184,10 @@ def test_a_question_that_cannot_be_answered_has_a_code(url: str, path: str, code
 
 
 def test_the_texts_tell_what_the_answers_hold(answers: PartitionAnswers) -> None:
-    listed = listing_text(answers.listing())
-    assert "500 of 2000 loaded" in listed
-    assert "dt string, x string" in listed
-    assert "lake: 2 tables, 5 partitions, 1 tables to load, as of event 10, source at 12" in listed
+    listing = listing_text(answers.listing())
+    assert "500 of 2000 loaded" in listing
+    assert "dt string, x string" in listing
+    assert "lake: 2 tables, 5 partitions, 1 tables to load, as of event 10, source at 12" in listing
     assert "/w/a/dt=2015-01-01/x=x" in filter_text(answers.filter(question()))
     explained = explain_text(answers.explain(question("x = 'x'")))
     assert "postings of x" in explained
