@@ -2,7 +2,7 @@
 
 Real events of a real source, replayed on a real target by the projection that the daemon runs, with its state in SQLite. Taken
 off the wall time is what passes inside calls of either metastore's client (its own packing of requests included), and inside
-submitting and waiting for copies. What remains is ours: deciding, ledger, shaping of requests, the position's commit to disk.
+submitting and waiting for copies. What remains is ours: deciding, write-id mapping, shaping of requests, the position's commit to disk.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from state.transactions import ValidWriteIds
-from state.transactions import compare as compare_write_ids
+from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.valid_write_ids import compare as compare_write_ids
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.replication.lastid import LastId
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.tables_seen import TablesSeen
-from state.transactions import TxnLedger
+from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Context:
     target: Metastore
     seen: TablesSeen
     last_id: LastId
-    ledger: TxnLedger
+    write_ids: WriteIdMapping
     quarantine: Quarantine
     copies: CopyPool
     files: FileSystems
@@ -56,7 +56,7 @@ class Context:
             target=target,
             seen=TablesSeen(target, policy),
             last_id=LastId(target, policy),
-            ledger=TxnLedger(),
+            write_ids=WriteIdMapping(),
             quarantine=Quarantine(),
             copies=copies,
             files=files,

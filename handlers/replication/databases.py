@@ -41,7 +41,7 @@ def alter(event: DatabaseAltered, context: Context) -> None:
 def drop(_event: DatabaseDropped, context: Context) -> None:
     """Drop the target database with what is left in it (the source has logged a drop of each table before)."""
     context.seen.forget_all()
-    context.ledger.database_dropped(context.policy.source_db)
+    context.write_ids.drop_database(context.policy.source_db)
     context.quarantine.release_all()
     context.last_id.forget()
     try:

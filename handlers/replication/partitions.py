@@ -171,7 +171,7 @@ def note_touched(
     """Remember the partitions that carry a write id (it stands in the partition's object)."""
     for item, name in zip(partitions, names, strict=True):
         if item.value.writeId:
-            context.ledger.touched(f"{db}.{table}", item.value.writeId, name)
+            context.write_ids.touch_partition(f"{db}.{table}", item.value.writeId, name)
 
 
 def remember_touched(event: PartitionsAdded | PartitionsAltered, context: Context) -> None:

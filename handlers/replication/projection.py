@@ -1,12 +1,12 @@
-"""The replication projection: one policy's reader of the topic, with its position, ledger and quarantine in one state file.
+"""The replication projection: one policy's reader of the topic, with its position, write-id mapping and quarantine in one state file.
 
-Effects on the target come first, each idempotent; then position, ledger and quarantine become durable in one store
+Effects on the target come first, each idempotent; then position, write-id mapping and quarantine become durable in one store
 transaction: at the end of a batch, around events that change names (``names``), and as soon as a table is confined or released,
 because ``repl.last.id`` may pass that event with the next commit and would hide it from a restart.
 
 The position never stands inside an event: the write parts of a commit are only remembered until the commit itself. The target's
 ``repl.last.id`` may be ahead of the position after a crash, or when the state file was lost: events up to it are remembered in
-the ledger, and not applied again.
+the write-id mapping, and not applied again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FAULTS_MAX: Final = 3
 
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
-"""Highest source transaction that may be open on the target without being in the ledger (its state file was lost)."""
+"""Highest source transaction that may be open on the target without being in the write-id mapping (its state file was lost)."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class ReplicationProjection:
         context.seen.forget_all()
         self._replay.transactions.writes.forget()
         context.quarantine.load(self._store)
-        context.ledger.load(self._store)
+        context.write_ids.load(self._store)
         on_target = context.last_id.read()
         self._on_target = -1 if on_target is None else on_target
         stored = self._store.get(POSITION_KEY)
@@ -120,7 +120,7 @@ class ReplicationProjection:
         self._position = Position(done.event_id)
 
     def _start_without_state(self, on_target: int) -> None:
-        """Go on from the target's own position; transactions that are open there now are not in the ledger."""
+        """Go on from the target's own position; transactions that are open there now are not in the write-id mapping."""
         newest = self._context.source.newest_txn_id()
         self._position = Position(on_target)
         with self._store.transaction() as txn:
@@ -189,11 +189,11 @@ class ReplicationProjection:
             return self._replay.give_up(event, fault)
 
     def _record(self) -> None:
-        """Write position, ledger and quarantine together; an event of which parts are missing is not counted."""
+        """Write position, write-id mapping and quarantine together; an event of which parts are missing is not counted."""
         done = Position(self._position.applied_event_id)
         failpoint("replay.before-position")
         with self._store.transaction() as txn:
-            self._context.ledger.flush(txn)
+            self._context.write_ids.flush(txn)
             self._context.quarantine.flush(txn)
             txn.put(POSITION_KEY, done.to_bytes())
         failpoint("replay.after-position")

@@ -89,14 +89,14 @@ class Replay:
         return PASSED
 
     def remember(self, event: Event) -> None:
-        """Take note of an event that the target has already, so that the ledger is what it was when it was applied."""
+        """Take note of an event that the target has already, so that the write-id mapping is what it was when it was applied."""
         context = self._context
         if isinstance(event, TxnCommitted):
-            context.ledger.committed(event.txn_id)
+            context.write_ids.commit(event.txn_id)
         elif isinstance(event, TxnAborted):
-            context.ledger.aborted(event.txn_id)
+            context.write_ids.abort(event.txn_id)
         elif isinstance(event, DatabaseDropped) and context.policy.covers_db(event.db):
-            context.ledger.database_dropped(context.policy.source_db)
+            context.write_ids.drop_database(context.policy.source_db)
         elif isinstance(event, TableAltered):
             self._remember_move(event)
         elif context.in_scope(event.db, event.table):
@@ -109,17 +109,17 @@ class Replay:
             return
         old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
         if self._context.policy.covers(*move.after):
-            self._context.ledger.renamed(old, new)
+            self._context.write_ids.rename_table(old, new)
         else:
-            self._context.ledger.dropped(old)
+            self._context.write_ids.drop_table(old)
 
     def _remember_table(self, event: Event) -> None:
-        ledger = self._context.ledger
+        write_ids = self._context.write_ids
         if isinstance(event, WriteIdsAllocated):
             for txn_id, write_id in event.pairs:
-                ledger.allocated(txn_id, f"{event.db}.{event.table}", write_id, event.event_id)
+                write_ids.allocate(txn_id, f"{event.db}.{event.table}", write_id, event.event_id)
         elif isinstance(event, TableDropped):
-            ledger.dropped(f"{event.db}.{event.table}")
+            write_ids.drop_table(f"{event.db}.{event.table}")
         elif isinstance(event, PartitionsAdded | PartitionsAltered):
             partitions.remember_touched(event, self._context)
 

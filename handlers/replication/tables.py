@@ -91,7 +91,7 @@ def rename(event: TableAltered, context: Context) -> None:
         _replace(event, old, context)
     except NotFound:
         context.seen.table(new)  # a repetition: raises NotFound again where neither name is there
-    context.ledger.renamed(f"{event.db}.{old}", f"{event.db}.{new}")
+    context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
     context.quarantine.rename(old, new)
     context.seen.forget(old)
     context.seen.forget(new)
@@ -146,7 +146,7 @@ def rename_confined(move: Rename, context: Context) -> None:
         kept = context.target.get_table(context.policy.target_db, old)
         kept.tableName = new
         context.target.alter_table(context.policy.target_db, old, kept, environment=KEEP_STATISTICS)
-    context.ledger.renamed(f"{db}.{old}", f"{db}.{new}")
+    context.write_ids.rename_table(f"{db}.{old}", f"{db}.{new}")
     context.quarantine.rename(old, new)
     context.seen.forget(old)
     context.seen.forget(new)
@@ -171,7 +171,7 @@ def _gone(db: str | None, name: str, context: Context) -> None:
         pass
     finally:
         context.seen.forget(name)
-    context.ledger.dropped(f"{db}.{name}")
+    context.write_ids.drop_table(f"{db}.{name}")
     context.quarantine.release(name)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
     from handlers.structs import WriteEventInfo
-    from state.transactions import SourceTxn
+    from state.transactions.open_transactions import SourceTxn
 
 
 class TransactionReplay:
@@ -36,30 +36,30 @@ class TransactionReplay:
         self._context = context
         self.writes = Writes(context)
         self.unknown_up_to = -1
-        """Source transactions up to this one may be open on the target although the ledger does not know them."""
+        """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
 
     def allocated(self, event: WriteIdsAllocated) -> None:
         """Give the target's transactions the same write ids.
 
-        The ledger is asked first, since it refuses what would damage the target. Should the target fail afterwards, the ledger
+        The write-id mapping is asked first, since it refuses what would damage the target. Should the target fail afterwards, the write-id mapping
         is ahead, and the repetition sends the same calls again.
         """
         table = event.table
         assert table is not None
-        ledger = self._context.ledger
+        write_ids = self._context.write_ids
         for txn_id, write_id in event.pairs:
-            known = ledger.allocated(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
-            if known and ledger.get(txn_id) is None:
+            known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
+            if known and write_ids.get(txn_id) is None:
                 continue  # a repetition, and the transaction has ended since
             failpoint("replay.before-open")
-            ledger.target_opened(txn_id, self._opened(txn_id))
+            write_ids.link_target_txn(txn_id, self._opened(txn_id))
             failpoint("replay.after-open")
             self._allocate(table, txn_id, write_id)
             failpoint("replay.after-allocate")
 
     def _opened(self, txn_id: int) -> int:
         """Return the target's transaction for a source one, opening it where this is its first write id in scope."""
-        known = self._context.ledger.get(txn_id)
+        known = self._context.write_ids.get(txn_id)
         if known is not None and known.target_txn is not None:
             return known.target_txn
         return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
@@ -97,8 +97,8 @@ class TransactionReplay:
 
     def committed(self, event: TxnCommitted) -> bool:
         """Commit on the target; tell whether the transaction concerned the policy at all."""
-        ledger = self._context.ledger
-        known = ledger.get(event.txn_id)
+        write_ids = self._context.write_ids
+        known = write_ids.get(event.txn_id)
         if not self._concerned(event.txn_id, known):
             return False
         for write in [] if known is None else self.writes.forgotten_by_hive(known, event):
@@ -128,7 +128,7 @@ class TransactionReplay:
         if known is not None:
             self._prove_committed(known)
         failpoint("replay.after-proof")
-        self._context.ledger.committed(event.txn_id)
+        self._context.write_ids.commit(event.txn_id)
         self.writes.done(event.txn_id)
 
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
@@ -136,7 +136,7 @@ class TransactionReplay:
         for table in self.writes.give_up(event.txn_id):
             self._context.failed(table, event.event_id, fault)
         self._mark_previous(event)
-        self._commit(event, self._context.ledger.get(event.txn_id), [])
+        self._commit(event, self._context.write_ids.get(event.txn_id), [])
 
     def _prove_committed(self, known: SourceTxn) -> None:
         """Raise TargetDiverged where a write id of the transaction is still open or was aborted on the target."""
@@ -156,7 +156,7 @@ class TransactionReplay:
 
     def aborted(self, event: TxnAborted) -> bool:
         """Abort on the target, where nothing of the transaction's files ever was."""
-        known = self._context.ledger.get(event.txn_id)
+        known = self._context.write_ids.get(event.txn_id)
         if not self._concerned(event.txn_id, known):
             return False
         self._disclaim(event, known, only_confined=False)
@@ -164,7 +164,7 @@ class TransactionReplay:
         failpoint("replay.before-abort")
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)
         failpoint("replay.after-abort")
-        self._context.ledger.aborted(event.txn_id)
+        self._context.write_ids.abort(event.txn_id)
         return True
 
     def _disclaim(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handlers.events import Event, SourceFile, TxnCommitted
     from handlers.files.pool import CopyHandle
     from handlers.replication.context import Context
-    from state.transactions import SourceTxn, Touched
+    from state.transactions.open_transactions import SourceTxn, Touched
 
 
 AHEAD_FILES_MAX: Final = 1_000
@@ -69,7 +69,7 @@ class Writes:
                 self._ahead[place] = self._started(event, directory)
 
     def _is_allocated(self, txn_id: int, table: str, write_id: int) -> bool:
-        txn = self._context.ledger.get(txn_id)
+        txn = self._context.write_ids.get(txn_id)
         return txn is not None and any((a.table, a.write_id) == (table, write_id) for a in txn.allocations)
 
     def met(self, event: FilesWritten) -> None:

@@ -1,22 +1,7 @@
-"""Transactions of the source as replication sees them: write-id lists, and what to remember until a commit or an abort.
+"""Transactions of the source as replication sees them: valid write-id lists, and the write-id mapping.
 
-Rules only: nothing here calls a metastore or moves a file. ``TxnLedger`` and ``ValidWriteIds`` are the two doors.
+Rules only: nothing here calls a metastore or moves a file. Two modules are meant for callers:
+``write_id_mapping`` (what replication remembers of a transaction until its commit or abort) and ``valid_write_ids``
+(which rows of a table a reader sees). The others are the mapping's parts: ``open_transactions`` (values),
+``mapping_entries`` (consistent in-memory entries) and ``records`` (keys and values in the store).
 """
-
-from __future__ import annotations
-
-from state.transactions.open_transactions import Allocation, SourceTxn, Touched
-from state.transactions.valid_write_ids import Difference, ValidWriteIds, WriteIdState, compare
-from state.transactions.write_id_mapping import TxnLedger
-
-
-__all__ = [
-    "Allocation",
-    "Difference",
-    "SourceTxn",
-    "Touched",
-    "TxnLedger",
-    "ValidWriteIds",
-    "WriteIdState",
-    "compare",
-]

@@ -1,7 +1,7 @@
-"""What is remembered of one source transaction while it is open.
+"""Values of the write-id mapping: one open source transaction, and the write ids of one source table.
 
-The values that callers see are frozen; ``OpenTxn`` is the ledger's own mutable form, so that a transaction that touches a
-hundred thousand partitions costs one small entry per partition and not a copy of all of them.
+Callers see frozen values. ``OpenTxn`` and ``TableWriteIds`` are the mapping's own mutable entries, so that a transaction
+that touches a hundred thousand partitions costs one small entry for each partition, not a copy of all of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,16 @@ from typing import Final, NamedTuple
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
+ABORTED_MAX: Final = 10_000
+"""Aborted ids remembered for each table. Beyond this limit, the lowest are forgotten.
+
+Forgetting an id is harmless: it then reads as committed and has no files on the target. Hive's own cleaner does the same to
+a replayed abort within seconds.
+"""
+
+
 class Allocation(NamedTuple):
-    """``write_id`` of ``table`` (``db.tbl``), drawn in event ``event_id``."""
+    """Write id ``write_id`` of ``table`` (``db.tbl``), allocated in event ``event_id``."""
 
     table: str
     write_id: int
@@ -22,7 +30,7 @@ class Allocation(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A partition that was added or altered under ``write_id`` and for which no write event was seen yet."""
+    """A partition that was added or altered under ``write_id``."""
 
     table: str
     write_id: int
@@ -31,11 +39,10 @@ class Touched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceTxn:
-    """A source transaction that writes into tables in scope; ``allocations`` has one entry per table, in event order.
+    """A source transaction that writes into tables in scope.
 
-    ``first_event_id`` is its first ALLOC_WRITE_ID in scope, not its OPEN_TXN. ``touched`` shrinks as write events are
-    seen. ``writes_seen`` counts them; 0 at the commit of a transaction with allocations may mean that the source runs
-    without ``hive.metastore.dml.events``.
+    ``first_event_id`` is its first ALLOC_WRITE_ID in scope, not its OPEN_TXN. ``allocations`` has one entry per table, in
+    event order.
     """
 
     txn_id: int
@@ -43,12 +50,14 @@ class SourceTxn:
     allocations: tuple[Allocation, ...] = ()
     target_txn: int | None = None
     touched: tuple[Touched, ...] = ()
-    writes_seen: int = 0
 
 
 @dataclass(slots=True)
 class OpenTxn:
-    """The ledger's entry; ``last_event_id`` is the latest event that allocated for it, ``touched`` an ordered set."""
+    """The mapping's entry for an open transaction.
+
+    ``last_event_id`` is the latest event that allocated a write id for it. ``touched`` is an ordered set.
+    """
 
     txn_id: int
     first_event_id: int
@@ -56,54 +65,57 @@ class OpenTxn:
     by_table: dict[str, Allocation] = field(default_factory=dict)
     target_txn: int | None = None
     touched: dict[Touched, None] = field(default_factory=dict)
-    writes_seen: int = 0
 
-    def value(self) -> SourceTxn:
-        """Return what callers may see of it."""
+    def to_value(self) -> SourceTxn:
+        """Return the frozen value for callers."""
         return SourceTxn(
             self.txn_id,
             self.first_event_id,
             tuple(sorted(self.by_table.values(), key=_event_then_table)),
             self.target_txn,
             tuple(self.touched),
-            self.writes_seen,
         )
 
-
-def _event_then_table(allocation: Allocation) -> tuple[int, str]:
-    return allocation.event_id, allocation.table
-
-
-ABORTED_MAX: Final = 10_000
-"""Aborted ids remembered per table; beyond, the lowest are forgotten.
-
-Forgetting one is harmless: it then reads as committed and holds no files on the target, which is what Hive's own cleaner
-makes of a replayed abort within seconds.
-"""
+    def check(self) -> None:
+        """Assert that allocations and touched partitions agree, and that event ids are in order."""
+        assert self.first_event_id <= self.last_event_id, self
+        assert all(table == allocation.table for table, allocation in self.by_table.items()), self
+        assert all(touched.write_id <= self.by_table[touched.table].write_id for touched in self.touched), (
+            self
+        )
 
 
 @dataclass(slots=True)
 class TableWriteIds:
-    """``open`` maps a write id to its source transaction; ``aborted`` ascends."""
+    """The write ids of one source table, tracked from events alone.
+
+    The source allocates the write ids of a table consecutively. The high-water mark, the open ids and the aborted ids are
+    therefore the complete state: every other id is committed, or has no files because a reallocation replaced it.
+    ``open`` maps a write id to its source transaction; ``aborted`` is ascending.
+    """
 
     high_water_mark: int = 0
     open: dict[int, int] = field(default_factory=dict)
     aborted: list[int] = field(default_factory=list)
 
     def abort(self, write_id: int) -> int | None:
-        """Turn an open id into an aborted one; return the id that is forgotten for it, if any."""
+        """Turn an open id into an aborted one; return the id that is forgotten in exchange, if any."""
         del self.open[write_id]
         insort(self.aborted, write_id)
         return self.aborted.pop(0) if len(self.aborted) > ABORTED_MAX else None
 
-    def valid(self, table: str) -> ValidWriteIds:
-        """Return the list that the source's readers get at this point of the log."""
+    def to_valid_write_ids(self, table: str) -> ValidWriteIds:
+        """Return the list that readers of the source get at this point of the log."""
         return ValidWriteIds(table, self.high_water_mark, tuple(sorted(self.open)), tuple(self.aborted))
 
     def check(self) -> None:
-        """Assert: no id above the mark, none twice, no more aborted ones than are remembered."""
+        """Assert that ids are between 1 and the mark, unique, and not more aborted ones than the limit."""
         assert self.high_water_mark >= 0, self
         assert self.aborted == sorted(set(self.aborted)), self
         assert len(self.aborted) <= ABORTED_MAX, len(self.aborted)
         assert self.open.keys().isdisjoint(self.aborted), self
         assert all(1 <= write_id <= self.high_water_mark for write_id in (*self.open, *self.aborted)), self
+
+
+def _event_then_table(allocation: Allocation) -> tuple[int, str]:
+    return allocation.event_id, allocation.table

@@ -1,19 +1,22 @@
-"""How the ledger lies in a store: keys and values.
+"""The write-id mapping in a store: keys, values, and the changes that are not written yet.
 
 ============================================ ==================================================================
 key                                          value
 ============================================ ==================================================================
 ``txn/`` + txn id                            format byte, JSON ``[first event, last event, [[table, write id, event], …],
-                                             target txn, writes seen]``
-``txn-touched/`` + txn id, write id, table,   empty: that it is there is what it says
+                                             target txn, 0]``
+``txn-touched/`` + txn id, write id, table,   empty: only the key's presence counts
 partition
 ``write-ids/`` + table                       format byte, JSON ``[high-water mark]``
 ``write-ids-aborted/`` + table, write id     empty
 ============================================ ==================================================================
 
-Ids are 8 bytes big-endian, so key order is numeric order; a table ends with a zero byte, which no name holds. Entries that
-come and go one by one (touched partitions, aborted ids) have keys of their own: a flush writes what changed, however large
-the transaction or the table's history is. Open ids are not stored twice: they are the allocations of the transactions.
+Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name contains. Touched
+partitions and aborted ids come and go one by one, so each has its own key: a flush writes what changed, however large the
+transaction or the table's history is. Open ids are not stored twice: they are the allocations of the transactions.
+
+The last field of a transaction was once a count of write events. Nothing reads it; it stays, so that every version of
+Tideline reads the records of every other.
 """
 
 from __future__ import annotations
@@ -40,129 +43,89 @@ TABLE: Final = b"write-ids/"
 ABORTED: Final = b"write-ids-aborted/"
 
 NAME_BYTES_MAX: Final = 4000
-"""Of ``db.tbl`` and of a partition's name in UTF-8, so that both fit into a key; Hive's own limits are 257 and 767 characters."""
+"""Limit of ``db.tbl`` and of a partition name in UTF-8, so that both fit into a key. Hive's limits are 257 and 767 characters."""
 
 _FORMAT: Final = b"\x01"
 
 
-def txn_key(txn_id: int) -> bytes:
+def encode_txn_key(txn_id: int) -> bytes:
     """Return the key of a transaction's record."""
-    return TXN + _id(txn_id)
+    return TXN + _encode_id(txn_id)
 
 
-def touched_prefix(txn_id: int) -> bytes:
-    """Return what the keys of all partitions touched by a transaction start with."""
-    return TOUCHED + _id(txn_id)
-
-
-def touched_key(txn_id: int, touched: Touched) -> bytes:
-    """Return the key of one touched partition; raise LimitExceeded where a name is too long."""
+def encode_touched_key(txn_id: int, touched: Touched) -> bytes:
+    """Return the key of one touched partition; raise LimitExceeded if a name is too long."""
     return b"".join(
-        (touched_prefix(txn_id), _id(touched.write_id), _name(touched.table), _text(touched.partition_name))
+        (
+            TOUCHED,
+            _encode_id(txn_id),
+            _encode_id(touched.write_id),
+            _encode_table(touched.table),
+            _encode_name(touched.partition_name),
+        )
     )
 
 
-def table_key(table: str) -> bytes:
+def encode_table_key(table: str) -> bytes:
     """Return the key of a table's record."""
-    return TABLE + _name(table)
+    return TABLE + _encode_table(table)
 
 
-def aborted_prefix(table: str) -> bytes:
-    """Return what the keys of all aborted ids of a table start with."""
-    return ABORTED + _name(table)
-
-
-def aborted_key(table: str, write_id: int) -> bytes:
+def encode_aborted_key(table: str, write_id: int) -> bytes:
     """Return the key of one aborted write id."""
-    return aborted_prefix(table) + _id(write_id)
+    return ABORTED + _encode_table(table) + _encode_id(write_id)
 
 
-def txn_value(txn: OpenTxn) -> bytes:
-    """Return the record of a transaction, without what it touched."""
-    return _FORMAT + orjson.dumps(
-        [
-            txn.first_event_id,
-            txn.last_event_id,
-            [list(allocation) for allocation in txn.by_table.values()],
-            txn.target_txn,
-            txn.writes_seen,
-        ]
-    )
+def encode_txn(txn: OpenTxn) -> bytes:
+    """Return the record of a transaction, without its touched partitions."""
+    allocations = [list(allocation) for allocation in txn.by_table.values()]
+    return _FORMAT + orjson.dumps([txn.first_event_id, txn.last_event_id, allocations, txn.target_txn, 0])
 
 
-def table_value(high_water_mark: int) -> bytes:
+def encode_table(high_water_mark: int) -> bytes:
     """Return the record of a table, without its open and aborted ids."""
     return _FORMAT + orjson.dumps([high_water_mark])
 
 
-def read_txn(key: bytes, value: bytes) -> OpenTxn:
-    """Read a transaction's record; raise ValueError or TypeError where it is none (``book`` makes it StateCorrupt)."""
-    first_event_id, last_event_id, allocations, target_txn, writes_seen = _json(value)
+def decode_txn(key: bytes, value: bytes) -> OpenTxn:
+    """Read a transaction's record.
+
+    Raises ValueError or TypeError for an invalid record; ``mapping_entries`` turns these into StateCorrupt.
+    """
+    first_event_id, last_event_id, allocations, target_txn, _ = _decode_list(value)
     by_table = {table: Allocation(table, write_id, event_id) for table, write_id, event_id in allocations}
-    (txn_id,) = _ids(key[len(TXN) :], 1)
-    return OpenTxn(txn_id, first_event_id, last_event_id, by_table, target_txn, writes_seen=writes_seen)
+    (txn_id,) = _decode_ids(key[len(TXN) :], 1)
+    return OpenTxn(txn_id, first_event_id, last_event_id, by_table, target_txn)
 
 
-def read_touched(key: bytes) -> tuple[int, Touched]:
-    """Read a touched partition's key as (txn id, what was touched); raises as ``read_txn``."""
+def decode_touched(key: bytes) -> tuple[int, Touched]:
+    """Read a touched partition's key as (txn id, touched partition); raises as ``decode_txn``."""
     ids, names = key[len(TOUCHED) : len(TOUCHED) + 16], key[len(TOUCHED) + 16 :]
-    txn_id, write_id = _ids(ids, 2)
+    txn_id, write_id = _decode_ids(ids, 2)
     table, _, partition_name = names.partition(b"\x00")
     return txn_id, Touched(table.decode(), write_id, partition_name.decode())
 
 
-def read_table(key: bytes, value: bytes) -> tuple[str, int]:
-    """Read a table's record as (table, high-water mark); raises as ``read_txn``."""
-    (high_water_mark,) = _json(value)
+def decode_table(key: bytes, value: bytes) -> tuple[str, int]:
+    """Read a table's record as (table, high-water mark); raises as ``decode_txn``."""
+    (high_water_mark,) = _decode_list(value)
     return key[len(TABLE) : -1].decode(), high_water_mark
 
 
-def read_aborted(key: bytes) -> tuple[str, int]:
-    """Read an aborted id's key as (table, write id); raises as ``read_txn``."""
-    (write_id,) = _ids(key[-8:], 1)
+def decode_aborted(key: bytes) -> tuple[str, int]:
+    """Read an aborted id's key as (table, write id); raises as ``decode_txn``."""
+    (write_id,) = _decode_ids(key[-8:], 1)
     return key[len(ABORTED) : -9].decode(), write_id
 
 
-def _json(value: bytes) -> list[Any]:
-    if value[:1] != _FORMAT:
-        raise ValueError(f"format {value[:1].hex()} is unknown")
-    decoded = orjson.loads(value[1:])
-    if not isinstance(decoded, list):
-        raise TypeError("not a list")
-    return decoded
-
-
-def _ids(packed: bytes, count: int) -> tuple[int, ...]:
-    if len(packed) != 8 * count:
-        raise ValueError("an id is cut short")
-    return tuple(int.from_bytes(packed[at : at + 8], "big") for at in range(0, len(packed), 8))
-
-
-def _id(number: int) -> bytes:
-    return number.to_bytes(8, "big")
-
-
-def _name(table: str) -> bytes:
-    return _text(table) + b"\x00"
-
-
-def _text(name: str) -> bytes:
-    try:
-        encoded = name.encode()
-    except UnicodeEncodeError as error:
-        raise BadInput("a name is not valid Unicode", name=repr(name)[:100]) from error
-    if b"\x00" in encoded:
-        raise BadInput("a name holds a zero byte", name=repr(name)[:100])
-    if len(encoded) > NAME_BYTES_MAX:
-        raise LimitExceeded("a name is too long", name=name[:100], limit_bytes=NAME_BYTES_MAX)
-    return encoded
-
-
 @dataclass(slots=True)
-class Unsaved:
-    """``txns`` and ``tables`` changed since the last flush; ``stored_…`` are those that the store has a record of.
+class UnsavedChanges:
+    """The difference between the mapping and the store, so that a flush writes what changed and nothing else.
 
-    ``markers`` maps a key to True (ours, not in the store yet) or False (in the store, not ours any more).
+    ``txns`` and ``tables`` changed since the last flush; ``stored_txns`` and ``stored_tables`` have a record in the store.
+    ``markers`` are the keys with an empty value (touched partitions, aborted ids): True means present in memory but not in
+    the store, False the reverse. A transaction that begins and ends between two flushes leaves no trace in the store but its
+    tables' high-water marks.
     """
 
     txns: set[int] = field(default_factory=set)
@@ -171,15 +134,15 @@ class Unsaved:
     stored_tables: set[str] = field(default_factory=set)
     markers: dict[bytes, bool] = field(default_factory=dict)
 
-    def marker_added(self, key: bytes) -> None:
-        """Note a marker that was not there; one whose removal is still unsaved is simply kept."""
+    def add_marker(self, key: bytes) -> None:
+        """Note a new marker; if its removal is not saved yet, the two cancel out."""
         if key in self.markers:
             assert self.markers.pop(key) is False, key
         else:
             self.markers[key] = True
 
-    def marker_removed(self, key: bytes) -> None:
-        """Note that a marker is gone; one that was never saved leaves no trace."""
+    def remove_marker(self, key: bytes) -> None:
+        """Note the removal of a marker; if it was never saved, the two cancel out."""
         if key in self.markers:
             assert self.markers.pop(key) is True, key
         else:
@@ -202,18 +165,58 @@ class Unsaved:
         self.tables.clear()
         self.markers.clear()
 
+    def check(self, txns: Mapping[int, OpenTxn], tables: Mapping[str, TableWriteIds]) -> None:
+        """Assert that everything not stored, and everything stored but gone, is noted as changed."""
+        assert txns.keys() ^ self.stored_txns <= self.txns, (txns.keys(), self.stored_txns, self.txns)
+        assert tables.keys() ^ self.stored_tables <= self.tables, (tables.keys(), self.stored_tables)
+
     def _write_txn(self, transaction: Transaction, txn_id: int, txn: OpenTxn | None) -> None:
         if txn is not None:
-            transaction.put(txn_key(txn_id), txn_value(txn))
+            transaction.put(encode_txn_key(txn_id), encode_txn(txn))
             self.stored_txns.add(txn_id)
         elif txn_id in self.stored_txns:
-            transaction.delete(txn_key(txn_id))
+            transaction.delete(encode_txn_key(txn_id))
             self.stored_txns.discard(txn_id)
 
     def _write_table(self, transaction: Transaction, table: str, ids: TableWriteIds | None) -> None:
         if ids is not None:
-            transaction.put(table_key(table), table_value(ids.high_water_mark))
+            transaction.put(encode_table_key(table), encode_table(ids.high_water_mark))
             self.stored_tables.add(table)
         elif table in self.stored_tables:
-            transaction.delete(table_key(table))
+            transaction.delete(encode_table_key(table))
             self.stored_tables.discard(table)
+
+
+def _decode_list(value: bytes) -> list[Any]:
+    if value[:1] != _FORMAT:
+        raise ValueError(f"unknown format {value[:1].hex()}")
+    decoded = orjson.loads(value[1:])
+    if not isinstance(decoded, list):
+        raise TypeError("not a list")
+    return decoded
+
+
+def _decode_ids(packed: bytes, count: int) -> tuple[int, ...]:
+    if len(packed) != 8 * count:
+        raise ValueError("truncated id")
+    return tuple(int.from_bytes(packed[at : at + 8], "big") for at in range(0, len(packed), 8))
+
+
+def _encode_id(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def _encode_table(table: str) -> bytes:
+    return _encode_name(table) + b"\x00"
+
+
+def _encode_name(name: str) -> bytes:
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput("the name is not valid Unicode", name=repr(name)[:100]) from error
+    if b"\x00" in encoded:
+        raise BadInput("the name contains a zero byte", name=repr(name)[:100])
+    if len(encoded) > NAME_BYTES_MAX:
+        raise LimitExceeded("the name is too long", name=name[:100], limit_bytes=NAME_BYTES_MAX)
+    return encoded

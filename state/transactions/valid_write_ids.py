@@ -116,7 +116,7 @@ class ValidWriteIds:
             return WriteIdState.OPEN
         return WriteIdState.ABORTED if _contains(self.aborted, write_id) else WriteIdState.VISIBLE
 
-    def renamed(self, table: str) -> ValidWriteIds:
+    def for_table(self, table: str) -> ValidWriteIds:
         """Return the same list under another table name."""
         return replace(self, table=table)
 
@@ -173,7 +173,7 @@ def compare(
 
     Names are not compared. Ids are equal where both sides say the same, and in these cases besides:
 
-    * aborted at the source (by its list, or by ``known_aborted``, what the ledger remembers of the events) and visible,
+    * aborted at the source (by its list, or by ``known_aborted``, what the write-id mapping remembers of the events) and visible,
       unallocated or hidden at the target: the target's cleaner forgets replayed aborts within seconds, and a bootstrap or
       a compaction never told of them. No file of an aborted id was ever copied, so no row can show.
     * visible at the source, aborted or hidden at the target, and in ``known_aborted``: here the source's compaction

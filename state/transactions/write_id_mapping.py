@@ -1,15 +1,15 @@
-"""The ledger of source transactions: what replication remembers between an ALLOC_WRITE_ID and the commit or abort.
+"""The write-id mapping: what replication remembers of a source transaction between ALLOC_WRITE_ID and commit or abort.
 
-It is fed in event order with what is in scope (tables are ``db.tbl`` as the source names them at that event) and answers:
-which write ids does this transaction hold, which target transaction stands for it, which partitions did it touch without a
-write event, and what is the valid write-id list of a table at this point of the log.
+It is fed in event order with what is in scope (tables are ``db.tbl`` as the source names them at that event). It answers
+which write ids a transaction holds, which target transaction stands for it, which partitions it touched, and what the valid
+write-id list of a table is at this point of the log.
 
-It lives in memory and writes only differences, with ``flush`` into the caller's store transaction, so that they commit
-together with the position. After a store transaction that failed the ledger in memory is worthless: ``load`` it again.
+The mapping is kept in memory. ``flush`` writes only differences, into the caller's store transaction, so that they commit
+together with the position. After a failed store transaction the mapping in memory is invalid and must be loaded again.
 
-Opening a transaction is not remembered: most of them only read, and nothing depends on it (the target transaction is opened
-at the first allocation in scope). Every transition first refuses, then changes, so an error leaves the ledger as it was.
-Events at or below the recorded position are not to be handed in; those of transactions still open do no harm if they are.
+Opening a transaction is not remembered: most transactions only read, and nothing depends on it (the target transaction is
+opened at the first allocation in scope). Every operation first refuses, then changes, so an error leaves the mapping as it
+was. Events at or below the recorded position must not be passed in, except those of transactions that are still open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from state.errors import Inconsistent, StateCorrupt, TargetDiverged
-from state.transactions.mapping_entries import Book, touched_of
+from state.transactions.mapping_entries import MappingEntries, select_touched
 from state.transactions.open_transactions import Allocation, OpenTxn, SourceTxn, Touched
 
 
@@ -28,100 +28,85 @@ if TYPE_CHECKING:
     from state.transactions.valid_write_ids import ValidWriteIds
 
 
-class TxnLedger:
+class WriteIdMapping:
     """Source transactions that write into tables in scope, and the write ids of these tables."""
 
     def __init__(self) -> None:
-        self._book = Book()
+        self._entries = MappingEntries()
 
     def load(self, reader: Reader) -> None:
-        """Become what ``flush`` wrote, whatever was in memory; raise StateCorrupt where it contradicts itself."""
-        self._book = Book.load(reader)
+        """Replace what is in memory by what ``flush`` wrote; raise StateCorrupt if that contradicts itself."""
+        self._entries = MappingEntries.load(reader)
 
     def flush(self, transaction: Transaction) -> None:
         """Write what changed since the last flush into the caller's store transaction."""
-        self._book.flush(transaction)
+        self._entries.flush(transaction)
 
     def check(self) -> None:
-        """Assert the invariants of the entries; see ``book``."""
-        self._book.check()
+        """Assert the invariants of the entries; see ``mapping_entries``."""
+        self._entries.check()
 
     def __len__(self) -> int:
         """How many source transactions are open in scope."""
-        return len(self._book.txns)
+        return len(self._entries.txns)
 
     def get(self, txn_id: int) -> SourceTxn | None:
-        """Return what is remembered of a transaction; None where nothing of it is in scope."""
-        txn = self._book.txns.get(txn_id)
-        return None if txn is None else txn.value()
+        """Return what is remembered of a transaction; None if nothing of it is in scope."""
+        txn = self._entries.txns.get(txn_id)
+        return None if txn is None else txn.to_value()
 
-    def oldest_open(self) -> SourceTxn | None:
-        """Return the open transaction whose first allocation is the longest ago."""
-        txns = self._book.txns.values()
+    def find_oldest_open(self) -> SourceTxn | None:
+        """Return the open transaction with the earliest first allocation."""
+        txns = self._entries.txns.values()
         oldest = min(txns, key=lambda txn: (txn.first_event_id, txn.txn_id), default=None)
-        return None if oldest is None else oldest.value()
-
-    def unlisted(self, txn_id: int) -> tuple[Touched, ...]:
-        """Return the partitions touched without a write event: Hive's name only the first static one of a multi-insert."""
-        txn = self._book.txns.get(txn_id)
-        return () if txn is None else tuple(txn.touched)
+        return None if oldest is None else oldest.to_value()
 
     def tables(self) -> tuple[str, ...]:
         """Return the tables whose write ids are known, sorted."""
-        return tuple(sorted(self._book.tables))
+        return tuple(sorted(self._entries.tables))
 
     def valid_write_ids(self, table: str) -> ValidWriteIds | None:
-        """Return the list of a table at this point of the source's log; None where no write id of it was seen."""
-        ids = self._book.tables.get(table)
-        return None if ids is None else ids.valid(table)
+        """Return the list of a table at this point of the source's log; None if no write id of it was seen."""
+        ids = self._entries.tables.get(table)
+        return None if ids is None else ids.to_valid_write_ids(table)
 
-    def opened(self, first: int, last: int, event_id: int) -> None:
-        """Take note of OPEN_TXN, ``first`` to ``last`` included: remembers nothing and costs next to nothing.
+    def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
+        """Record that a transaction allocated a write id; return it, or None if that was known before (a repeated event).
 
-        Raises StateCorrupt where an id is opened that already holds write ids from earlier events: transaction ids are
-        never used twice, so the source is not the one that this state was made from.
-        """
-        for txn in self._book.txns.values():
-            if first <= txn.txn_id <= last and txn.first_event_id < event_id:
-                raise _contradiction(
-                    "a source transaction is opened twice", txn_id=txn.txn_id, event_id=event_id
-                )
+        A second, higher id for the same transaction and table replaces the first: the source allocated it again because the
+        query was compiled again (``reallocate=true``), and the first id counts as committed without files.
 
-    def allocated(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
-        """Note that a transaction drew a write id; return it, or None where that was known before (a re-run).
-
-        A second, higher id for the same transaction and table replaces the first: the source drew it anew because the
-        query was compiled again (``reallocate=true``), and the first counts as committed without files.
-
-        Raises StateCorrupt where the id contradicts what is known: it belongs to another open transaction, goes back,
-        or leaves ids out while others of the table are open (the target would take the jump for stale rows and forget
-        the open ones; TxnHandler.allocateTableWriteIds). A jump in a table without open ids is legal: it was seeded.
+        Raises StateCorrupt if the id contradicts what is known: it belongs to another open transaction, is lower than one
+        before, or skips ids while others of the table are open. The target would take such a jump for stale rows and forget
+        the open ids (TxnHandler.allocateTableWriteIds). A jump in a table without open ids is legal: it was seeded.
         """
         allocation = Allocation(table, write_id, event_id)
         if self._is_known(txn_id, allocation):
             return None
-        ids = self._book.tables.get(table)
+        ids = self._entries.tables.get(table)
         if ids is not None and ids.open and write_id > ids.high_water_mark + 1:
             raise _contradiction(
-                "write ids are left out while others of the table are open",
+                "a write id skips ids while others of the table are open",
                 txn_id=txn_id,
                 event_id=event_id,
                 table=table,
                 write_id=write_id,
                 expected=ids.high_water_mark + 1,
             )
-        self._book.hold(txn_id, allocation)
+        self._entries.hold(txn_id, allocation)
         return allocation
 
-    def target_opened(self, txn_id: int, target_txn: int) -> None:
-        """Note which target transaction stands for one that holds write ids.
+    def link_target_txn(self, txn_id: int, target_txn: int) -> None:
+        """Record which target transaction stands for a source transaction that holds write ids.
 
-        Raises TargetDiverged where it was another before, and StateCorrupt where nothing of ``txn_id`` is in scope: its
-        end would not be recognised, and the target transaction would stay open.
+        Raises TargetDiverged if another one was recorded before. Raises StateCorrupt if nothing of ``txn_id`` is in scope:
+        its end would not be recognised, and the target transaction would stay open.
         """
-        txn = self._book.txns.get(txn_id)
+        txn = self._entries.txns.get(txn_id)
         if txn is None:
-            raise _contradiction("a target transaction for a source one without write ids", txn_id=txn_id)
+            raise _contradiction(
+                "a target transaction stands for a source transaction without write ids", txn_id=txn_id
+            )
         if txn.target_txn not in {None, target_txn}:
             raise TargetDiverged(
                 "the target opened a second transaction for one source transaction",
@@ -130,107 +115,100 @@ class TxnLedger:
                 known_target_txn=txn.target_txn,
             )
         txn.target_txn = target_txn
-        self._book.changed(txn_id)
+        self._entries.mark_changed(txn_id)
 
-    def touched(self, table: str, write_id: int, partition_name: str) -> bool:
-        """Note that ADD_PARTITION or ALTER_PARTITION(S) named a partition under ``write_id`` (in the partition object).
+    def touch_partition(self, table: str, write_id: int, partition_name: str) -> bool:
+        """Record that ADD_PARTITION or ALTER_PARTITION(S) named a partition under ``write_id`` (in the partition object).
 
-        Returns whether an open transaction holds that id; statistics that come later name ids long committed. Raises
-        BadInput where a name cannot be stored.
+        Returns whether an open transaction holds that id; later statistics events name ids that were committed long ago.
+        Raises BadInput if a name cannot be stored.
         """
-        ids = self._book.tables.get(table)
+        ids = self._entries.tables.get(table)
         txn_id = None if ids is None else ids.open.get(write_id)
         if txn_id is None:
             return False
-        self._book.touch(self._book.txns[txn_id], Touched(table, write_id, partition_name))
+        self._entries.touch(self._entries.txns[txn_id], Touched(table, write_id, partition_name))
         return True
 
-    def write_seen(self, txn_id: int, table: str, partition_name: str) -> None:
-        """Note a write event (``partition_name`` "" for an unpartitioned table): its partition needs no listing."""
-        txn = self._book.txns.get(txn_id)
-        if txn is None or table not in txn.by_table:
-            return
-        txn.writes_seen += 1
-        self._book.changed(txn_id)
-        self._book.untouch(txn, Touched(table, txn.by_table[table].write_id, partition_name))
-
-    def committed(self, txn_id: int) -> SourceTxn | None:
-        """Forget a transaction whose write ids count from now on; None where nothing of it is in scope."""
-        txn = self._book.txns.get(txn_id)
+    def commit(self, txn_id: int) -> SourceTxn | None:
+        """Forget a transaction and make its write ids count; None if nothing of it is in scope."""
+        txn = self._entries.txns.get(txn_id)
         if txn is None:
             return None
         for table, write_id, _ in txn.by_table.values():
-            del self._book.tables[table].open[write_id]
-        return self._forgotten(txn)
+            del self._entries.tables[table].open[write_id]
+        return self._forget(txn)
 
-    def aborted(self, txn_id: int) -> SourceTxn | None:
-        """Forget a transaction whose write ids never count; None where nothing of it is in scope."""
-        txn = self._book.txns.get(txn_id)
+    def abort(self, txn_id: int) -> SourceTxn | None:
+        """Forget a transaction and mark its write ids as aborted; None if nothing of it is in scope."""
+        txn = self._entries.txns.get(txn_id)
         if txn is None:
             return None
         for table, write_id, _ in txn.by_table.values():
-            self._book.abort(table, write_id)
-        return self._forgotten(txn)
+            self._entries.abort(table, write_id)
+        return self._forget(txn)
 
-    def renamed(self, old: str, new: str) -> None:
+    def rename_table(self, old: str, new: str) -> None:
         """Carry a table's write ids and open allocations over to its new name.
 
-        What the new name still held (aborted ids of a CREATE TABLE AS that failed) is forgotten. Raises StateCorrupt
-        where it has open write ids: the source cannot rename onto a table that is being written.
+        Anything still known under the new name (aborted ids of a failed CREATE TABLE AS) is forgotten. Raises StateCorrupt
+        if the new name has open write ids: the source cannot rename onto a table that is being written.
         """
-        ids = self._book.tables.get(old)
+        ids = self._entries.tables.get(old)
         if ids is None or old == new:
             return
-        if new in self._book.tables and self._book.tables[new].open:
-            raise _contradiction("a table is renamed onto one that is written", table=old, new_table=new)
-        valid = ids.valid(new)
-        txns = [self._book.txns[txn_id] for txn_id in ids.open.values()]
-        moves = [(txn, txn.by_table[old]._replace(table=new), touched_of(txn, old)) for txn in txns]
-        self._book.forget_table(old)
-        self._book.forget_table(new)
-        self._book.adopt(valid)
+        if new in self._entries.tables and self._entries.tables[new].open:
+            raise _contradiction(
+                "a table is renamed to the name of a table that is being written", table=old, new_table=new
+            )
+        valid = ids.to_valid_write_ids(new)
+        txns = [self._entries.txns[txn_id] for txn_id in ids.open.values()]
+        moves = [(txn, txn.by_table[old]._replace(table=new), select_touched(txn, old)) for txn in txns]
+        self._entries.forget_table(old)
+        self._entries.forget_table(new)
+        self._entries.adopt_table(valid)
         for txn, allocation, touched in moves:
-            self._book.hold(txn.txn_id, allocation)
+            self._entries.hold(txn.txn_id, allocation)
             for entry in touched:
-                self._book.touch(txn, entry._replace(table=new))
+                self._entries.touch(txn, entry._replace(table=new))
 
-    def dropped(self, table: str) -> None:
-        """Forget a table: its write ids start anew if the name comes back. Its open transactions stay remembered."""
-        self._book.forget_table(table)
+    def drop_table(self, table: str) -> None:
+        """Forget a table: if the name comes back, its write ids start again. Its open transactions stay remembered."""
+        self._entries.forget_table(table)
 
-    def database_dropped(self, db: str) -> None:
+    def drop_database(self, db: str) -> None:
         """Forget every table of a database."""
         for table in self.tables():
             if table.partition(".")[0] == db:
-                self._book.forget_table(table)
+                self._entries.forget_table(table)
 
-    def seed(
+    def seed_table(
         self, valid: ValidWriteIds, owners: Mapping[int, int] | None = None, *, event_id: int = 0
     ) -> None:
         """Start a table from a list taken at a bootstrap, in place of what was known of it.
 
-        ``owners`` maps each open write id to its source transaction; ``event_id`` is where the list was taken. A list
-        that ``may_be_cut`` first needs the highest allocated id as its mark. Raises Inconsistent where an open id has no
+        ``owners`` maps each open write id to its source transaction; ``event_id`` is the point at which the list was taken.
+        A list that ``may_be_cut`` first needs the highest allocated id as its mark. Raises Inconsistent if an open id has no
         owner: its commit could not be recognised.
         """
         owners = owners or {}
         unowned = [write_id for write_id in valid.open if write_id not in owners]
         if unowned:
             raise Inconsistent(
-                "a table is taken over while unknown transactions write into it",
+                "unknown transactions are writing into a table that is taken over",
                 table=valid.table,
                 write_ids=unowned[:10],
-                hint="Wait until they are finished, or abort them.",
+                hint="Wait until they end, or abort them.",
             )
-        self._book.forget_table(valid.table)
-        self._book.adopt(valid)
+        self._entries.forget_table(valid.table)
+        self._entries.adopt_table(valid)
         for write_id in valid.open:
-            self._book.hold(owners[write_id], Allocation(valid.table, write_id, event_id))
+            self._entries.hold(owners[write_id], Allocation(valid.table, write_id, event_id))
 
     def _is_known(self, txn_id: int, allocation: Allocation) -> bool:
-        """Tell whether this allocation was applied before; raise StateCorrupt where it contradicts what was."""
+        """Return whether this allocation was applied before; raise StateCorrupt if it contradicts what was applied."""
         table, write_id, event_id = allocation
-        txn, ids = self._book.txns.get(txn_id), self._book.tables.get(table)
+        txn, ids = self._entries.txns.get(txn_id), self._entries.tables.get(table)
         held = None if txn is None else txn.by_table.get(table)
         owner = None if ids is None else ids.open.get(write_id, txn_id)
         if held == allocation or (txn is not None and event_id < txn.last_event_id):
@@ -238,7 +216,7 @@ class TxnLedger:
         contradicts = held is not None and (event_id <= held.event_id or write_id <= held.write_id)
         if contradicts or owner not in {None, txn_id}:
             raise _contradiction(
-                "a write id contradicts the ones drawn before",
+                "a write id contradicts those allocated before",
                 txn_id=txn_id,
                 event_id=event_id,
                 table=table,
@@ -246,12 +224,12 @@ class TxnLedger:
             )
         return ids is not None and write_id <= ids.high_water_mark
 
-    def _forgotten(self, txn: OpenTxn) -> SourceTxn:
-        value = txn.value()
-        self._book.forget_txn(txn)
+    def _forget(self, txn: OpenTxn) -> SourceTxn:
+        value = txn.to_value()
+        self._entries.forget_txn(txn)
         return value
 
 
 def _contradiction(message: str, **context: object) -> StateCorrupt:
-    hint = "The source's metastore or this state was restored from a backup: bootstrap the policy anew."
+    hint = "The source's metastore or this state was restored from a backup: bootstrap the policy again."
     return StateCorrupt(message, hint=hint, **context)

@@ -24,7 +24,8 @@ from handlers.structs import Database
 from state.errors import AlreadyExists, NotFound, TidelineError
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
-from state.transactions import TxnLedger, ValidWriteIds
+from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def faked_replica(directory: Path, **policy: Any) -> FakedReplica:
         target=metastore,
         seen=TablesSeen(metastore, chosen),
         last_id=LastId(metastore, chosen),
-        ledger=TxnLedger(),
+        write_ids=WriteIdMapping(),
         quarantine=Quarantine(),
         copies=CopyPool(copier, workers=1),
         files=file_systems,

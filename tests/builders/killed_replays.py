@@ -113,6 +113,6 @@ class KilledReplay:
         )
         with closing(replica.projection):
             replica.projection.open()
-            replica.context.ledger.check()
+            replica.context.write_ids.check()
             confined = [f"{table} is confined" for table in replica.projection.quarantined()]
             return replica.differences() + confined

@@ -87,8 +87,8 @@ def test_a_state_file_from_an_old_backup_changes_nothing(make: Make, written: Wr
     restored = make(start=written.before)
     restored.follow(upto=written.last)
     assert state_of_target(restored) == before
-    assert len(restored.context.ledger) == 0
-    restored.context.ledger.check()
+    assert len(restored.context.write_ids) == 0
+    restored.context.write_ids.check()
 
 
 def test_without_its_state_file_a_replica_goes_on_from_the_targets_own_position(

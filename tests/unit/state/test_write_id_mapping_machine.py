@@ -1,4 +1,4 @@
-"""The ledger under random histories of a source, against lists of facts, with crashes back to the last flush."""
+"""The write-id mapping under random histories of a source, against lists of facts, with crashes back to the last flush."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from hypothesis.stateful import (
 )
 
 from state.store.memory import MemoryStore
-from state.transactions import Allocation, Touched, TxnLedger, ValidWriteIds
+from state.transactions.open_transactions import Allocation, Touched
+from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.write_id_mapping import WriteIdMapping
 
 
 TABLE_NAMES = ("a.t", "a.u", "a.v", "b.t")
@@ -40,7 +42,6 @@ class Source:
     marks: dict[str, int] = field(default_factory=dict)
     target_txns: dict[int, int] = field(default_factory=dict)
     touched: list[tuple[int, Touched]] = field(default_factory=list)
-    writes_seen: dict[int, int] = field(default_factory=dict)
     remembered: list[int] = field(default_factory=list)
 
     def next_event(self) -> int:
@@ -77,13 +78,13 @@ class Source:
         self.touched = [(t, x._replace(table=new) if x.table == old else x) for t, x in self.touched]
 
 
-class LedgerMachine(RuleBasedStateMachine):
+class MappingMachine(RuleBasedStateMachine):
     """``source`` is the truth now, ``saved`` the truth at the last flush."""
 
     def __init__(self) -> None:
         super().__init__()
         self.source = Source()
-        self.ledger = TxnLedger()
+        self.mapping = WriteIdMapping()
         self.store = MemoryStore()
 
     @initialize()
@@ -93,7 +94,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def open_txn(self) -> None:
         self.source.txn_id += 1
         self.source.open_txns.append(self.source.txn_id)
-        self.ledger.opened(self.source.txn_id, self.source.txn_id, self.source.next_event())
+        self.source.next_event()
 
     @rule(data=st.data(), table=TABLES, new=st.booleans())
     def allocate(self, data: st.DataObject, table: str, new: bool) -> None:
@@ -102,20 +103,19 @@ class LedgerMachine(RuleBasedStateMachine):
         txn_id = data.draw(st.sampled_from(self.source.open_txns[::-1]))
         write_id = self.source.marks.get(table, 0) + 1
         allocation = Allocation(table, write_id, self.source.next_event())
-        assert self.ledger.allocated(txn_id, *allocation) == allocation
+        assert self.mapping.allocate(txn_id, *allocation) == allocation
         held = [(t, a) for t, a in self.source.held if (t, a.table) != (txn_id, table)]
         self.source.held = [*held, (txn_id, allocation)]
         self.source.marks[table] = write_id
         if txn_id not in self.source.remembered:
             self.source.remembered.append(txn_id)
-            self.source.writes_seen[txn_id] = 0
 
     @precondition(lambda self: self.source.remembered)
     @rule(data=st.data())
     def open_target(self, data: st.DataObject) -> None:
         txn_id = data.draw(st.sampled_from(self.source.remembered))
         self.source.target_txns[txn_id] = 1000 + txn_id
-        self.ledger.target_opened(txn_id, 1000 + txn_id)
+        self.mapping.link_target_txn(txn_id, 1000 + txn_id)
 
     @precondition(lambda self: self.source.held)
     @rule(data=st.data(), partition=PARTITIONS)
@@ -126,28 +126,17 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(table=TABLES, write_id=st.integers(1, 8), partition=PARTITIONS)
     def touch_any(self, table: str, write_id: int, partition: str) -> None:
         owners = [t for t, a in self.source.held if (a.table, a.write_id) == (table, write_id)]
-        assert self.ledger.touched(table, write_id, partition) == bool(owners)
+        assert self.mapping.touch_partition(table, write_id, partition) == bool(owners)
         fact = Touched(table, write_id, partition)
         if owners and (owners[0], fact) not in self.source.touched:
             self.source.touched.append((owners[0], fact))
 
     @precondition(lambda self: self.source.open_txns)
-    @rule(data=st.data(), table=TABLES, partition=PARTITIONS)
-    def see_write(self, data: st.DataObject, table: str, partition: str) -> None:
-        txn_id = data.draw(st.sampled_from(self.source.open_txns))
-        self.ledger.write_seen(txn_id, table, partition)
-        for allocation in self.source.allocations(txn_id):
-            if allocation.table == table:
-                self.source.writes_seen[txn_id] += 1
-                fact = (txn_id, Touched(table, allocation.write_id, partition))
-                self.source.touched = [known for known in self.source.touched if known != fact]
-
-    @precondition(lambda self: self.source.open_txns)
     @rule(data=st.data(), commit=st.booleans())
     def finish(self, data: st.DataObject, commit: bool) -> None:
         txn_id = data.draw(st.sampled_from(self.source.open_txns))
-        before = self.ledger.get(txn_id)
-        value = self.ledger.committed(txn_id) if commit else self.ledger.aborted(txn_id)
+        before = self.mapping.get(txn_id)
+        value = self.mapping.commit(txn_id) if commit else self.mapping.abort(txn_id)
         assert value == before
         self.source.next_event()
         if not commit:
@@ -162,7 +151,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if old == new or any(a.table == new for _, a in self.source.held):
             return
         self.source.rename(old, new)
-        self.ledger.renamed(old, new)
+        self.mapping.rename_table(old, new)
 
     @precondition(lambda self: self.source.marks)
     @rule(data=st.data(), database=st.booleans())
@@ -171,9 +160,9 @@ class LedgerMachine(RuleBasedStateMachine):
         chosen = data.draw(st.sampled_from(sorted(self.source.marks)))
         db = chosen.split(".")[0]
         if database:
-            self.ledger.database_dropped(db)
+            self.mapping.drop_database(db)
         else:
-            self.ledger.dropped(chosen)
+            self.mapping.drop_table(chosen)
         for table in list(self.source.marks):
             if table == chosen or (database and table.startswith(db + ".")):
                 self.source.forget_table(table)
@@ -185,18 +174,18 @@ class LedgerMachine(RuleBasedStateMachine):
         ids = ValidWriteIds(table, mark, (), tuple(sorted(w for w in aborted if w <= mark)))
         self.source.marks[table] = mark
         self.source.aborted += [(table, write_id) for write_id in ids.aborted]
-        self.ledger.seed(ids, event_id=self.source.next_event())
+        self.mapping.seed_table(ids, event_id=self.source.next_event())
 
     @precondition(lambda self: self.source.held)
     @rule(data=st.data())
     def hear_an_allocation_of_an_open_transaction_again(self, data: st.DataObject) -> None:
         txn_id, allocation = data.draw(st.sampled_from(self.source.held))
-        assert self.ledger.allocated(txn_id, *allocation) is None
+        assert self.mapping.allocate(txn_id, *allocation) is None
 
     @rule()
     def flush(self) -> None:
         with self.store.transaction() as transaction:
-            self.ledger.flush(transaction)
+            self.mapping.flush(transaction)
         self.saved = deepcopy(self.source)
 
     @rule(flushed_before=st.booleans(), failing=st.booleans())
@@ -206,43 +195,42 @@ class LedgerMachine(RuleBasedStateMachine):
             self.flush()
         if failing:
             self.flush_in_vain()
-        self.ledger = TxnLedger()
-        self.ledger.load(self.store)
+        self.mapping = WriteIdMapping()
+        self.mapping.load(self.store)
         self.source = deepcopy(self.saved)
 
     def flush_in_vain(self) -> None:
         with contextlib.suppress(ZeroDivisionError), self.store.transaction() as transaction:
-            self.ledger.flush(transaction)
+            self.mapping.flush(transaction)
             raise ZeroDivisionError
 
     @invariant()
-    def the_ledger_holds_its_own_invariants(self) -> None:
-        self.ledger.check()
+    def the_mapping_holds_its_own_invariants(self) -> None:
+        self.mapping.check()
 
     @invariant()
     def transactions_are_as_the_facts_say(self) -> None:
-        assert len(self.ledger) == len(self.source.remembered)
+        assert len(self.mapping) == len(self.source.remembered)
         for txn_id in range(1, self.source.txn_id + 1):
-            value = self.ledger.get(txn_id)
+            value = self.mapping.get(txn_id)
             if txn_id not in self.source.remembered:
                 assert value is None
                 continue
             assert value is not None
             assert value.allocations == self.source.allocations(txn_id)
             assert value.target_txn == self.source.target_txns.get(txn_id)
-            assert value.writes_seen == self.source.writes_seen[txn_id]
-            assert set(self.ledger.unlisted(txn_id)) == {x for t, x in self.source.touched if t == txn_id}
+            assert set(value.touched) == {x for t, x in self.source.touched if t == txn_id}
 
     @invariant()
     def write_id_lists_are_as_the_facts_say(self) -> None:
-        assert self.ledger.tables() == tuple(sorted(self.source.marks))
+        assert self.mapping.tables() == tuple(sorted(self.source.marks))
         for table in TABLE_NAMES:
-            assert self.ledger.valid_write_ids(table) == self.source.valid(table)
+            assert self.mapping.valid_write_ids(table) == self.source.valid(table)
 
 
-def test_the_ledger_agrees_with_a_list_of_facts_through_any_history() -> None:
+def test_the_mapping_agrees_with_a_list_of_facts_through_any_history() -> None:
     run_state_machine_as_test(
-        LedgerMachine,
+        MappingMachine,
         settings=settings(
             max_examples=150,
             stateful_step_count=50,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from state.transactions import Difference, ValidWriteIds, WriteIdState, compare
+from state.transactions.valid_write_ids import Difference, ValidWriteIds, WriteIdState, compare
 
 
 MARK_MAX = 12
@@ -103,12 +103,12 @@ def test_a_list_up_to_an_event_hides_nothing_below_it() -> None:
 
 
 def test_a_renamed_list_says_the_same_of_another_table() -> None:
-    assert ValidWriteIds("a.t", 3, (2,)).renamed("b.u") == ValidWriteIds("b.u", 3, (2,))
+    assert ValidWriteIds("a.t", 3, (2,)).for_table("b.u") == ValidWriteIds("b.u", 3, (2,))
 
 
 @given(lists(), st.sets(st.integers(1, MARK_MAX)))
 def test_a_list_equals_itself(ids: ValidWriteIds, known_aborted: set[int]) -> None:
-    assert compare(ids, ids.renamed("other.name"), known_aborted=known_aborted) == ()
+    assert compare(ids, ids.for_table("other.name"), known_aborted=known_aborted) == ()
 
 
 def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:

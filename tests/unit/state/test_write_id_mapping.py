@@ -1,0 +1,302 @@
+"""The write-id mapping, event by event."""
+
+from __future__ import annotations
+
+import pytest
+
+from state.errors import BadInput, Inconsistent, LimitExceeded, StateCorrupt, TargetDiverged
+from state.store.memory import MemoryStore
+from state.transactions.open_transactions import ABORTED_MAX, Allocation, SourceTxn, Touched
+from state.transactions.records import NAME_BYTES_MAX, TXN, encode_txn_key
+from state.transactions.valid_write_ids import ValidWriteIds
+from state.transactions.write_id_mapping import WriteIdMapping
+
+
+T, U = "sales.orders", "sales.lines"
+
+
+def mapping_with(*allocations: tuple[int, str, int, int]) -> WriteIdMapping:
+    mapping = WriteIdMapping()
+    for txn_id, table, write_id, event_id in allocations:
+        assert mapping.allocate(txn_id, table, write_id, event_id) is not None
+    return mapping
+
+
+def stored(mapping: WriteIdMapping, store: MemoryStore | None = None) -> WriteIdMapping:
+    """Flush and load again; both have to be the same."""
+    store = store or MemoryStore()
+    with store.transaction() as transaction:
+        mapping.flush(transaction)
+    loaded = WriteIdMapping()
+    loaded.load(store)
+    loaded.check()
+    return loaded
+
+
+def valid(mapping: WriteIdMapping, table: str = T) -> ValidWriteIds:
+    ids = mapping.valid_write_ids(table)
+    assert ids is not None
+    return ids
+
+
+def touched(mapping: WriteIdMapping, txn_id: int = 7) -> tuple[Touched, ...]:
+    txn = mapping.get(txn_id)
+    assert txn is not None
+    return txn.touched
+
+
+def test_a_transaction_is_remembered_from_its_first_write_id() -> None:
+    mapping = WriteIdMapping()
+    assert mapping.allocate(7, T, 1, 101) == Allocation(T, 1, 101)
+    assert mapping.get(7) == SourceTxn(7, 101, (Allocation(T, 1, 101),))
+    assert valid(mapping) == ValidWriteIds(T, 1, (1,))
+    mapping.check()
+
+
+def test_a_transaction_over_several_tables_keeps_them_in_event_order() -> None:
+    mapping = mapping_with((7, U, 1, 101), (7, T, 4, 102))
+    value = mapping.commit(7)
+    assert value is not None
+    assert value.allocations == (Allocation(U, 1, 101), Allocation(T, 4, 102))
+    assert mapping.get(7) is None
+    assert valid(mapping) == ValidWriteIds(T, 4)
+
+
+def test_an_abort_leaves_its_write_ids_aborted() -> None:
+    mapping = mapping_with((7, T, 1, 101), (8, T, 2, 102))
+    assert mapping.abort(7) is not None
+    assert valid(mapping) == ValidWriteIds(T, 2, (2,), (1,))
+    assert valid(stored(mapping)) == ValidWriteIds(T, 2, (2,), (1,))
+
+
+def test_the_end_of_a_transaction_out_of_scope_changes_nothing() -> None:
+    mapping = WriteIdMapping()
+    assert mapping.commit(7) is None
+    assert mapping.abort(7) is None
+    assert mapping.find_oldest_open() is None
+    assert mapping.valid_write_ids(T) is None
+
+
+def test_the_same_allocation_a_second_time_is_known() -> None:
+    mapping = mapping_with((7, T, 1, 101), (7, U, 1, 102))
+    assert mapping.allocate(7, T, 1, 101) is None
+    assert mapping.allocate(7, U, 1, 102) is None
+    mapping.commit(7)
+    assert mapping.allocate(7, T, 1, 101) is None
+    assert len(mapping) == 0
+
+
+def test_a_second_id_for_the_same_transaction_and_table_replaces_the_first() -> None:
+    mapping = mapping_with((7, T, 1, 101))
+    mapping.touch_partition(T, 1, "p=1")
+    assert mapping.allocate(7, T, 2, 103) == Allocation(T, 2, 103)
+    assert valid(mapping) == ValidWriteIds(T, 2, (2,))
+    assert mapping.allocate(7, T, 1, 101) is None
+    assert touched(mapping) == (Touched(T, 1, "p=1"),)
+    mapping.check()
+    assert stored(mapping).get(7) == mapping.get(7)
+
+
+@pytest.mark.parametrize(
+    ("txn_id", "write_id", "event_id"),
+    [
+        pytest.param(8, 2, 105, id="the id of another open transaction"),
+        pytest.param(7, 2, 105, id="the same id in a later event"),
+        pytest.param(7, 1, 105, id="an id that goes back"),
+        pytest.param(7, 3, 102, id="another id in the same event"),
+        pytest.param(8, 4, 105, id="an id left out while one is open"),
+    ],
+)
+def test_a_contradicting_write_id_is_refused_and_changes_nothing(
+    txn_id: int, write_id: int, event_id: int
+) -> None:
+    mapping = mapping_with((7, T, 2, 102))
+    with pytest.raises(StateCorrupt) as refusal:
+        mapping.allocate(txn_id, T, write_id, event_id)
+    assert refusal.value.context["table"] == T
+    assert refusal.value.hint
+    assert valid(mapping) == ValidWriteIds(T, 2, (2,))
+    assert len(mapping) == 1
+    mapping.check()
+
+
+def test_a_jump_in_a_table_without_open_ids_is_legal() -> None:
+    mapping = mapping_with((7, T, 1, 101))
+    mapping.commit(7)
+    assert mapping.allocate(8, T, 10_000_001, 105) is not None
+
+
+def test_one_source_transaction_has_one_target_transaction() -> None:
+    mapping = mapping_with((7, T, 1, 101))
+    mapping.link_target_txn(7, 900)
+    mapping.link_target_txn(7, 900)
+    with pytest.raises(TargetDiverged):
+        mapping.link_target_txn(7, 901)
+    assert stored(mapping).get(7) == SourceTxn(7, 101, (Allocation(T, 1, 101),), 900)
+    with pytest.raises(StateCorrupt):
+        mapping.link_target_txn(8, 902)
+
+
+def test_a_touched_partition_belongs_to_the_open_transaction_that_holds_its_write_id() -> None:
+    mapping = mapping_with((7, T, 1, 101))
+    assert mapping.touch_partition(T, 1, "p=1")
+    assert mapping.touch_partition(T, 1, "p=2")
+    assert mapping.touch_partition(T, 1, "p=2")
+    assert touched(mapping) == (Touched(T, 1, "p=1"), Touched(T, 1, "p=2"))
+    value = mapping.commit(7)
+    assert value is not None
+    assert value.touched == (Touched(T, 1, "p=1"), Touched(T, 1, "p=2"))
+    assert not mapping.touch_partition(T, 1, "p=3")
+    assert not mapping.touch_partition(U, 1, "p=3")
+
+
+def test_stored_records_of_a_transaction_are_deleted_when_it_ends() -> None:
+    store = MemoryStore()
+    mapping = mapping_with((7, T, 1, 101))
+    mapping.touch_partition(T, 1, "p=1")
+    stored(mapping, store)
+    mapping.commit(7)
+    stored(mapping, store)
+    assert [key for key, _ in store.scan(b"", None)] == [b"write-ids/" + T.encode() + b"\x00"]
+    mapping.drop_table(T)
+    stored(mapping, store)
+    assert list(store.scan(b"", None)) == []
+
+
+def test_a_transaction_between_two_flushes_writes_one_record() -> None:
+    mapping, store = mapping_with((7, T, 1, 101)), MemoryStore()
+    mapping.touch_partition(T, 1, "p=1")
+    mapping.link_target_txn(7, 900)
+    mapping.commit(7)
+    with store.transaction() as transaction:
+        mapping.flush(transaction)
+        assert len(transaction._replaced) == 1  # type: ignore[attr-defined]
+
+
+def test_a_rename_takes_write_ids_open_transactions_and_touched_partitions_along() -> None:
+    mapping = mapping_with((6, T, 1, 100), (7, T, 2, 101))
+    mapping.abort(6)
+    mapping.touch_partition(T, 2, "p=1")
+    mapping.rename_table(T, "sales.renamed")
+    mapping.rename_table("sales.unknown", T)
+    assert mapping.tables() == ("sales.renamed",)
+    assert valid(mapping, "sales.renamed") == ValidWriteIds("sales.renamed", 2, (2,), (1,))
+    assert touched(mapping) == (Touched("sales.renamed", 2, "p=1"),)
+    mapping.check()
+    assert stored(mapping).get(7) == mapping.get(7)
+
+
+def test_a_rename_replaces_leftovers_of_a_failed_create_but_not_a_table_being_written() -> None:
+    mapping = mapping_with((6, U, 1, 100), (7, T, 1, 101))
+    with pytest.raises(StateCorrupt, match="renamed"):
+        mapping.rename_table(T, U)
+    mapping.abort(6)
+    mapping.rename_table(T, U)
+    assert valid(mapping, U) == ValidWriteIds(U, 1, (1,))
+    mapping.check()
+
+
+def test_a_dropped_table_starts_again_and_its_transaction_stays() -> None:
+    mapping = mapping_with((7, T, 5, 101), (7, U, 1, 102))
+    mapping.link_target_txn(7, 900)
+    mapping.drop_table(T)
+    mapping.drop_table("sales.unknown")
+    assert mapping.allocate(8, T, 1, 110) is not None
+    value = mapping.commit(7)
+    assert value is not None
+    assert value.allocations == (Allocation(U, 1, 102),)
+    assert value.target_txn == 900
+    mapping.check()
+
+
+def test_a_dropped_database_takes_only_its_own_tables() -> None:
+    mapping = mapping_with((7, T, 1, 101), (7, "sales_eu.orders", 1, 102))
+    mapping.drop_database("sales")
+    assert mapping.tables() == ("sales_eu.orders",)
+
+
+def test_a_seeded_table_continues_from_its_list() -> None:
+    mapping = mapping_with((3, T, 1, 50))
+    mapping.seed_table(ValidWriteIds(T, 9, (8,), (4, 5)), {8: 70}, event_id=200)
+    assert mapping.get(70) == SourceTxn(70, 200, (Allocation(T, 8, 200),))
+    assert mapping.allocate(71, T, 10, 201) is not None
+    mapping.commit(70)
+    assert valid(stored(mapping)) == ValidWriteIds(T, 10, (10,), (4, 5))
+
+
+def test_a_list_with_open_ids_of_unknown_transactions_is_refused() -> None:
+    mapping = WriteIdMapping()
+    with pytest.raises(Inconsistent) as refusal:
+        mapping.seed_table(ValidWriteIds(T, 9, (7, 8)), {8: 70})
+    assert refusal.value.context["write_ids"] == [7]
+    assert mapping.tables() == ()
+
+
+def test_the_oldest_open_transaction_is_the_one_that_wrote_first() -> None:
+    mapping = mapping_with((9, T, 1, 100), (7, T, 2, 101))
+    oldest = mapping.find_oldest_open()
+    assert oldest is not None
+    assert oldest.txn_id == 9
+
+
+def test_the_oldest_aborted_ids_are_forgotten_beyond_the_limit() -> None:
+    mapping, store = WriteIdMapping(), MemoryStore()
+    mapping.seed_table(ValidWriteIds(T, ABORTED_MAX + 5, (), tuple(range(1, ABORTED_MAX + 6))))
+    assert len(valid(mapping).aborted) == ABORTED_MAX
+    stored(mapping, store)
+    mapping.allocate(7, T, ABORTED_MAX + 6, 101)
+    mapping.abort(7)
+    again = stored(mapping, store)
+    assert valid(again) == valid(mapping)
+    assert valid(again).aborted[0] == 7
+    assert len(valid(again).aborted) == ABORTED_MAX
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("p=\x00", BadInput), ("p=\ud800", BadInput), ("p" * (NAME_BYTES_MAX + 1), LimitExceeded)],
+)
+def test_a_partition_name_that_cannot_be_stored_is_refused_at_once(name: str, error: type[BadInput]) -> None:
+    mapping = mapping_with((7, T, 1, 101))
+    with pytest.raises(error):
+        mapping.touch_partition(T, 1, name)
+    assert touched(mapping) == ()
+
+
+def test_a_record_with_a_count_of_write_events_is_still_read() -> None:
+    store, record = MemoryStore(), b'\x01[101,101,[["sales.orders",1,101]],900,%d]'
+    with store.transaction() as transaction:
+        transaction.put(encode_txn_key(7), record % 3)
+        transaction.put(b"write-ids/sales.orders\x00", b"\x01[1]")
+    mapping = WriteIdMapping()
+    mapping.load(store)
+    assert mapping.get(7) == SourceTxn(7, 101, (Allocation(T, 1, 101),), 900)
+    mapping.link_target_txn(7, 900)
+    stored(mapping, store)
+    assert store.get(encode_txn_key(7)) == record % 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(encode_txn_key(7), b"", id="no format"),
+        pytest.param(encode_txn_key(7), b"\x02[1,1,[],null,0]", id="a format of the future"),
+        pytest.param(encode_txn_key(7), b"\x01{", id="no json"),
+        pytest.param(encode_txn_key(7), b"\x01[1]", id="fields missing"),
+        pytest.param(
+            encode_txn_key(7), b'\x01[1,1,[["sales.orders",3,1]],null,0]', id="a table that is not there"
+        ),
+        pytest.param(TXN + b"\x01", b"\x01[1,1,[],null,0]", id="a short key"),
+        pytest.param(b"write-ids/t\x00", b"\x01[null]", id="no mark"),
+        pytest.param(b"write-ids/\xff\x00", b"\x01[1]", id="no name"),
+        pytest.param(b"write-ids-aborted/t\x00" + bytes(8), b"", id="an aborted id of no table"),
+        pytest.param(b"txn-touched/" + bytes(20), b"", id="a touched partition of no transaction"),
+        pytest.param(b"txn-touched/1", b"", id="a short touched key"),
+    ],
+)
+def test_a_store_with_contradicting_records_is_refused(key: bytes, value: bytes) -> None:
+    store = MemoryStore()
+    with store.transaction() as transaction:
+        transaction.put(key, value)
+    with pytest.raises(StateCorrupt):
+        WriteIdMapping().load(store)
