@@ -21,8 +21,8 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from bench.report import median_s, row
 from dev.stack.generations import OldMetastore
-from handlers.metastore import Metastore
-from handlers.structs import Database, FieldSchema, Partition, Table
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database, FieldSchema, Partition, Table
 from state.partitions.filters.dialect import HIVE_2
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.partitions.index.partition_index import PartitionIndex

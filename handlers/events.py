@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handlers.structs import ColumnStatistics, Database, Partition, Table
+    from handlers.structs.objects import Database, Partition, Table
+    from handlers.structs.statistics import ColumnStatistics
     from state.errors import BadInput
 
 

@@ -20,7 +20,7 @@ from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings, outbox_of
 from handlers.decoding.decoder import decode
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.relay import Line

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from handlers.structs import NotificationEvent
+from handlers.structs.notifications import NotificationEvent
 from tests.builders.events import notification, write_events
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.structs import WriteEventInfo
+    from handlers.structs.notifications import WriteEventInfo
 
 
 SHARES: Final = {

@@ -18,7 +18,7 @@ from bench.events.running import following, say, unique, wait_for
 from bench.events.writer import TABLE, Load, Writer
 from bench.report import Row, row
 from dev.stack.errors import ComponentFailed
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:

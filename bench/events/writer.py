@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore import Metastore
-from handlers.structs import Database, InsertEventRequestData
+from handlers.metastore.client import Metastore
+from handlers.structs.notifications import InsertEventRequestData
+from handlers.structs.objects import Database
 from tests.builders.hive_tables import ACID, a_table
 
 

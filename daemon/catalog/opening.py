@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from daemon.config import Config
     from daemon.service.metrics import Metrics
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 def projection_name(source: str) -> str:

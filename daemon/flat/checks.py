@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.problem import Problem
 from daemon.flat.driver_settings import metastores_of
-from handlers.metastore import Generation, Metastore
+from handlers.metastore.client import Metastore
+from handlers.metastore.hive_version import HiveVersion
 from state.errors import NotFound, TidelineError
 
 
@@ -27,7 +28,7 @@ class Asked(Protocol):
     """What is asked of a metastore; ``handlers.metastore.Metastore`` answers it."""
 
     @property
-    def generation(self) -> Generation:
+    def hive_version(self) -> HiveVersion:
         """The Hive version, as far as it matters."""
 
     def get_database(self, name: str) -> object:
@@ -52,9 +53,9 @@ def flat_problems(config: Config, connect: Callable[[Sequence[str]], Asked] | No
 def _problems(metastore: Asked, name: str, database: str) -> Iterator[Problem]:
     place, key = f"flat table {name}", f"flat.{name}.table"
     try:
-        if metastore.generation < Generation(4, 0):
+        if metastore.hive_version < HiveVersion(4, 0):
             reason = "is in a metastore older than Hive 4"
-            yield Problem(place, key, str(metastore.generation), reason, "flat tables need Hive 4")
+            yield Problem(place, key, str(metastore.hive_version), reason, "flat tables need Hive 4")
         metastore.get_database(database)
     except NotFound:
         yield Problem(place, key, database, "is a database that does not exist", "create it first")

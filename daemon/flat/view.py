@@ -38,7 +38,7 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
             "a compatibility view needs a metastore, and the table is in Spark's own catalog",
             table=settings.name,
         )
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from streaming.table.catalog import HiveCatalog
     from streaming.table.compatibility_view import CompatibilityView
     from streaming.table.flat_table import parse_table

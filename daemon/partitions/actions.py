@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.partitions.metrics import PartitionMeasures
     from handlers.catalog.projection import CatalogProjection
     from handlers.expressions.expression_reader import ExpressionReader
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from state.store import Store
 
 

@@ -13,7 +13,7 @@ from daemon.process.supervisor import Job
 from daemon.relay import Relay, RelaySettings, RelayStatus
 from daemon.sources.metastore import measured_metastore
 from daemon.status.collector import SourcePart
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.store.sqlite import SqliteStore
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 
 if TYPE_CHECKING:
-    from handlers.structs import NotificationEvent, WriteEventInfo
+    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
     from state.positions import Position
 
 

@@ -20,7 +20,7 @@ from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from handlers.replication.bootstrap import Bootstrapped, bootstrap
 from handlers.replication.context import Context
 from handlers.replication.policy import Policy

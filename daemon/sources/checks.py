@@ -14,7 +14,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.problem import Problem
-from handlers.metastore import Generation, Metastore
+from handlers.metastore.client import Metastore
+from handlers.metastore.hive_version import HiveVersion
 from state.errors import NotFound, TidelineError
 
 
@@ -29,7 +30,7 @@ LOG_RETENTION: Final = "metastore.repl.event.db.listener.timetolive"
 """The notification log's time to live while the change manager is on (else metastore.event.db.listener.timetolive)."""
 
 TIMEOUT_S: Final = 10.0
-GENERATION_MIN: Final = Generation(4, 0)
+HIVE_VERSION_MIN: Final = HiveVersion(4, 0)
 
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNIT_ALIASES: Final = {"": "s", "sec": "s", "min": "m", "hour": "h", "day": "d", "msec": "ms"}
@@ -39,7 +40,7 @@ class Asked(Protocol):
     """What is asked of a metastore; ``handlers.metastore.Metastore`` answers it."""
 
     @property
-    def generation(self) -> Generation:
+    def hive_version(self) -> HiveVersion:
         """The Hive version, as far as it matters."""
 
     def config_value(self, key: str, default: str = "") -> str:
@@ -87,12 +88,12 @@ def _guarded(place: str, key: str, asking: Iterator[Problem]) -> list[Problem]:
 
 
 def _source(metastore: Asked, place: str) -> Iterator[Problem]:
-    if metastore.generation < GENERATION_MIN:
+    if metastore.hive_version < HIVE_VERSION_MIN:
         reason = "is older than 4.0 and does not tell which files a transaction wrote"
         yield Problem(
             place,
             "generation",
-            str(metastore.generation),
+            str(metastore.hive_version),
             reason,
             "ACID tables will not be replicated",
             warning=True,
@@ -156,9 +157,9 @@ def _retention(metastore: Asked, place: str) -> Iterator[Problem]:
 
 
 def _target(metastore: Asked, place: str, retention_s: float) -> Iterator[Problem]:
-    if metastore.generation < GENERATION_MIN:
+    if metastore.hive_version < HIVE_VERSION_MIN:
         yield Problem(
-            place, "generation", str(metastore.generation), "is older than 4.0", "targets have to be Hive 4"
+            place, "generation", str(metastore.hive_version), "is older than 4.0", "targets have to be Hive 4"
         )
     key = "metastore.repl.txn.timeout"
     timeout_s = _quiet_seconds(metastore, key)

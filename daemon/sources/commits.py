@@ -23,7 +23,7 @@ from state.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.structs import NotificationEvent, WriteEventInfo
+    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 _COMMIT: Final = "COMMIT_TXN"

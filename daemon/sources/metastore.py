@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 
 

@@ -8,7 +8,7 @@ from daemon.consumer import ConsumerSettings, TopicReader
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.relay import outbox_of
 from daemon.relay.assembly import broker_settings, relay_settings, source_topic
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:

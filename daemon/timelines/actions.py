@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handlers.catalog.projection import CatalogProjection
     from handlers.catalog.timelines.publisher import Publisher
     from handlers.catalog.timelines.timeline_follower import TimelineFollower
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from state.store import Store
 
 

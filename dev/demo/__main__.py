@@ -30,7 +30,7 @@ from dev.stack.cli import fetch_all
 from dev.stack.cluster import Stack
 from dev.stack.errors import ComponentFailed, StackError
 from dev.stack.sql import Session
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dev.stack.sql import Session
-    from handlers.metastore import Metastore
-    from handlers.structs import Partition, Table
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Partition, Table
 
 
 OWN_TO_A_SIDE: Final = frozenset({"transient_lastDdlTime"})

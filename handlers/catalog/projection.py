@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.timelines.publisher import Publisher
     from handlers.events import Event
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from state.store import Store
 
 

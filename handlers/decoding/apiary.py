@@ -23,7 +23,9 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.structs import Partition, Struct, Table, tjson
+from handlers.structs import tjson
+from handlers.structs.objects import Partition, Table
+from handlers.structs.struct import Struct
 from state.errors import BadInput, MalformedEvent
 
 

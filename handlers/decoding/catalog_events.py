@@ -29,7 +29,10 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.structs import ColumnStatistics, Database, Partition, SQLForeignKey, Table, tjson
+from handlers.structs import tjson
+from handlers.structs.constraints import SQLForeignKey
+from handlers.structs.objects import Database, Partition, Table
+from handlers.structs.statistics import ColumnStatistics
 from state.errors import LimitExceeded, MalformedEvent
 
 

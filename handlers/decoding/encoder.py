@@ -27,7 +27,7 @@ from state.errors import BadInput, MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.structs import NotificationEvent, WriteEventInfo
+    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 WRITE_KIND: Final = "WRITE"

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, Type
 
 from thrift.Thrift import TApplicationException, TMessageType
 
-from handlers.metastore.generations import V2_3, Generation
-from handlers.structs import HiveException, Struct
-from handlers.structs.struct import resolve
+from handlers.metastore.hive_version import V2_3, HiveVersion
+from handlers.structs.struct import Struct, resolve
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from handlers.structs.exceptions import HiveException
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -37,7 +38,7 @@ class AnyCall(Protocol[R_co]):
     def changes(self) -> bool:
         """Whether it changes anything, so that it must not be repeated blindly."""
 
-    def exists_in(self, generation: Generation) -> bool:
+    def exists_in(self, generation: HiveVersion) -> bool:
         """Whether servers of ``generation`` have it."""
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
@@ -50,10 +51,10 @@ class _Named:
 
     name: str
     changes: bool = field(kw_only=True)
-    since: Generation = field(default=V2_3, kw_only=True)
-    until: Generation | None = field(default=None, kw_only=True)
+    since: HiveVersion = field(default=V2_3, kw_only=True)
+    until: HiveVersion | None = field(default=None, kw_only=True)
 
-    def exists_in(self, generation: Generation) -> bool:
+    def exists_in(self, generation: HiveVersion) -> bool:
         """Whether servers of ``generation`` have it."""
         return self.since <= generation and (self.until is None or generation <= self.until)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
-from handlers.metastore.caller import REPLY_BYTES_MAX, Options
 from handlers.metastore.compactions import CompactionCalls
 from handlers.metastore.constraints import ConstraintCalls
 from handlers.metastore.databases import DatabaseCalls
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.partitions import PartitionCalls
-from handlers.metastore.replay import ReplayCalls
+from handlers.metastore.session import REPLY_BYTES_MAX, SessionOptions
 from handlers.metastore.statistics import StatisticsCalls
 from handlers.metastore.tables import TableCalls
 from handlers.metastore.transactions import TransactionCalls
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 class Metastore(
     NotificationCalls,
-    ReplayCalls,
     TransactionCalls,
     DatabaseCalls,
     TableCalls,
@@ -49,7 +47,7 @@ class Metastore(
         reply_bytes_max: int = REPLY_BYTES_MAX,
     ) -> None:
         addresses = uris.split(",") if isinstance(uris, str) else uris
-        options = Options(
+        options = SessionOptions(
             connect_timeout_s=connect_timeout_s,
             timeout_s=timeout_s,
             user=user,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import Caller
 from handlers.metastore.calls import Call
-from handlers.structs import (
+from handlers.metastore.session import Session
+from handlers.structs.transactions import (
     CompactionRequest,
     CompactionResponse,
     CompactionType,
@@ -24,7 +24,7 @@ _COMPACT: Final = Call("compact2", {"rqst": CompactionRequest}, CompactionRespon
 _SHOW: Final = Call("show_compact", {"rqst": ShowCompactRequest}, ShowCompactResponse, (), changes=False)
 
 
-class CompactionCalls(Caller):
+class CompactionCalls(Session):
     """What concerns compaction of transactional tables."""
 
     def compact(

@@ -20,8 +20,9 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from handlers.metastore.calls import AnyCall, Call, PlainCall
-from handlers.metastore.generations import AMBIGUOUS_ANSWER, V2_3, V3_1, Generation, generation_of
-from handlers.structs import GetCatalogsResponse, HiveException, MetaException
+from handlers.metastore.hive_version import AMBIGUOUS_ANSWER, V2_3, V3_1, HiveVersion, parse_hive_version
+from handlers.structs.exceptions import HiveException, MetaException
+from handlers.structs.objects import GetCatalogsResponse
 from state.errors import ConfigError, InvalidRequest, LimitExceeded
 
 
@@ -79,7 +80,7 @@ class Connection:
 
     def __init__(self, address: Address, *, reply_bytes_max: int) -> None:
         self.address = address
-        self.generation = Generation(0, 0)
+        self.hive_version = HiveVersion(0, 0)
         self._socket = _DeadlineSocket(address, reply_bytes_max)
         protocol = TBinaryProtocolAccelerated(
             TBufferedTransport(self._socket, rbuf_size=_READ_BYTES),
@@ -100,7 +101,7 @@ class Connection:
             made._socket.open()
             if user is not None:
                 made.perform(_SET_USER, (user, [user]), deadline)
-            made.generation = made._ask_generation(deadline)
+            made.hive_version = made._ask_hive_version(deadline)
         except (HiveException, TException) as error:
             made.close()
             raise Broken(error, sent=False) from error
@@ -109,10 +110,10 @@ class Connection:
             raise
         return made
 
-    def _ask_generation(self, deadline: float) -> Generation:
+    def _ask_hive_version(self, deadline: float) -> HiveVersion:
         answer = self.perform(_GET_VERSION, (), deadline)
         if answer != AMBIGUOUS_ANSWER:
-            return generation_of(answer)
+            return parse_hive_version(answer)
         try:
             self.perform(_CATALOGS, (), deadline)
         except TApplicationException as error:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import CATALOG, Caller
 from handlers.metastore.calls import Call
-from handlers.metastore.generations import V3_1
-from handlers.structs import (
+from handlers.metastore.hive_version import V3_1
+from handlers.metastore.session import CATALOG, Session
+from handlers.structs.constraints import (
     AddCheckConstraintRequest,
     AddDefaultConstraintRequest,
     AddForeignKeyRequest,
@@ -26,8 +26,6 @@ from handlers.structs import (
     DropConstraintRequest,
     ForeignKeysRequest,
     ForeignKeysResponse,
-    MetaException,
-    NoSuchObjectException,
     NotNullConstraintsRequest,
     NotNullConstraintsResponse,
     PrimaryKeysRequest,
@@ -41,6 +39,7 @@ from handlers.structs import (
     UniqueConstraintsRequest,
     UniqueConstraintsResponse,
 )
+from handlers.structs.exceptions import MetaException, NoSuchObjectException
 from state.errors import NotFound, ServerFault
 
 
@@ -116,7 +115,7 @@ _CHECK: Final = Call(
 )
 
 
-class ConstraintCalls(Caller):
+class ConstraintCalls(Session):
     """What concerns constraints. Adding raises NotFound for a missing table, InvalidRequest for a name that is taken."""
 
     def add_primary_key(self, columns: Sequence[SQLPrimaryKey]) -> None:
@@ -192,7 +191,7 @@ class ConstraintCalls(Caller):
         names = {c.pk_name for c in self.primary_key(db, table)} | {
             c.fk_name for c in self.foreign_keys(db, table)
         }
-        if self.generation >= V3_1:
+        if self.hive_version >= V3_1:
             names |= {c.uk_name for c in self.unique_constraints(db, table)}
             names |= {c.nn_name for c in self.not_null_constraints(db, table)}
             names |= {c.dc_name for c in self.default_constraints(db, table)}

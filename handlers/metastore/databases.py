@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import NoneType
 from typing import Final
 
-from handlers.metastore.caller import Caller
 from handlers.metastore.calls import DECLARED, Call, PlainCall
-from handlers.structs import (
+from handlers.metastore.session import Session
+from handlers.structs.exceptions import (
     AlreadyExistsException,
-    Database,
     InvalidObjectException,
     MetaException,
     NoSuchObjectException,
 )
+from handlers.structs.objects import Database
 
 
 _NAMES: Final = PlainCall("get_all_databases", list[str], changes=False)
@@ -38,7 +38,7 @@ _DROP: Final = PlainCall("drop_database", NoneType, changes=True)
 _CONFIG: Final = PlainCall("get_config_value", str, changes=False)
 
 
-class DatabaseCalls(Caller):
+class DatabaseCalls(Session):
     """What concerns whole databases and the server."""
 
     def database_names(self) -> list[str]:

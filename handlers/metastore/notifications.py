@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hmsclient.genthrift.hive_metastore import ttypes as hive2
 
-from handlers.metastore.caller import Caller
 from handlers.metastore.calls import Call, PlainCall
-from handlers.metastore.generations import V3_1, V4_0
-from handlers.structs import (
+from handlers.metastore.hive_version import V3_1, V4_0
+from handlers.metastore.session import Session
+from handlers.structs.exceptions import MetaException
+from handlers.structs.notifications import (
     CurrentNotificationEventId,
     FireEventRequest,
     FireEventRequestData,
     FireEventResponse,
     GetAllWriteEventInfoRequest,
     InsertEventRequestData,
-    MetaException,
     NotificationEvent,
     NotificationEventRequest,
     NotificationEventResponse,
@@ -54,7 +54,7 @@ _FIRE: Final = Call("fire_listener_event", {"rqst": FireEventRequest}, FireEvent
 _FIRE_IN_HIVE_2: Final = PlainCall("fire_listener_event", object, changes=True)
 
 
-class NotificationCalls(Caller):
+class NotificationCalls(Session):
     """What follows the log."""
 
     def current_event_id(self) -> int:
@@ -107,7 +107,7 @@ class NotificationCalls(Caller):
     ) -> list[int]:
         """Tell of an insert into a plain table, so that an INSERT event is logged; return its ids (4.x, else empty)."""
         values = None if partition_values is None else list(partition_values)
-        if self.generation < V3_1:
+        if self.hive_version < V3_1:
             self._invoke(_FIRE_IN_HIVE_2, _hive2_insert(db, table, written, values))
             return []
         request = FireEventRequest(

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import Caller
 from handlers.metastore.calls import Call
-from handlers.metastore.generations import V4_0
-from handlers.structs import (
-    ColumnStatistics,
-    ColumnStatisticsObj,
+from handlers.metastore.hive_version import V4_0
+from handlers.metastore.session import Session
+from handlers.structs.exceptions import (
     InvalidInputException,
     InvalidObjectException,
     MetaException,
     NoSuchObjectException,
+)
+from handlers.structs.statistics import (
+    ColumnStatistics,
+    ColumnStatisticsObj,
     PartitionsStatsRequest,
     PartitionsStatsResult,
     SetPartitionsStatsRequest,
@@ -81,7 +83,7 @@ _OF_PARTITIONS: Final = Call(
 )
 
 
-class StatisticsCalls(Caller):
+class StatisticsCalls(Session):
     """What concerns statistics of columns; those of tables and partitions are parameters."""
 
     def update_table_statistics(
@@ -155,7 +157,7 @@ class StatisticsCalls(Caller):
         write_id: int | None,
         valid_write_ids: str | None,
     ) -> None:
-        if self.generation < V4_0:
+        if self.hive_version < V4_0:
             self._refuse_before_4(before_4.name, write_id, valid_write_ids)
             self._invoke(before_4, statistics)
         else:

@@ -5,29 +5,30 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.caller import Caller
 from handlers.metastore.calls import Call, PlainCall
-from handlers.metastore.generations import V3_1, V4_0
-from handlers.structs import (
+from handlers.metastore.hive_version import V3_1, V4_0
+from handlers.metastore.session import Session
+from handlers.structs.exceptions import (
     AlreadyExistsException,
+    InvalidObjectException,
+    InvalidOperationException,
+    MetaException,
+    NoSuchObjectException,
+    UnknownDBException,
+)
+from handlers.structs.objects import EnvironmentContext, Table
+from handlers.structs.table_requests import (
     AlterTableRequest,
     AlterTableResponse,
     ClientCapabilities,
     ClientCapability,
     CreateTableRequest,
-    EnvironmentContext,
     GetTableRequest,
     GetTableResult,
     GetTablesRequest,
     GetTablesResult,
-    InvalidObjectException,
-    InvalidOperationException,
-    MetaException,
-    NoSuchObjectException,
-    Table,
     TruncateTableRequest,
     TruncateTableResponse,
-    UnknownDBException,
 )
 
 
@@ -105,7 +106,7 @@ def environment_of(properties: Mapping[str, str] | None) -> EnvironmentContext |
     return EnvironmentContext(properties=dict(properties)) if properties else None
 
 
-class TableCalls(Caller):
+class TableCalls(Session):
     """What concerns tables and views."""
 
     def table_names(self, db: str) -> list[str]:
@@ -127,7 +128,7 @@ class TableCalls(Caller):
     def create_table(self, table: Table, *, environment: Mapping[str, str] | None = None) -> None:
         """Create a table; raise AlreadyExists, or NotFound where its database is missing."""
         context = environment_of(environment)
-        if self.generation < V4_0:
+        if self.hive_version < V4_0:
             self._invoke(_CREATE_BEFORE_4, table, context)
             return
         request = CreateTableRequest(table=table, envContext=context)
@@ -152,7 +153,7 @@ class TableCalls(Caller):
         (reference: hive-replication.md §0c.6). Before Hive 4 there is none of the three: Unsupported.
         """
         context = environment_of(environment)
-        if self.generation < V4_0:
+        if self.hive_version < V4_0:
             self._refuse_before_4("alter_table", write_id, valid_write_ids, expected)
             self._invoke(_ALTER_BEFORE_4, db, name, table, context)
             return
@@ -190,7 +191,7 @@ class TableCalls(Caller):
     ) -> None:
         """Empty a table, or the named partitions of it (since Hive 3.1; the last three arguments since 4.0)."""
         names = None if partition_names is None else list(partition_names)
-        if self.generation < V4_0:
+        if self.hive_version < V4_0:
             self._refuse_before_4("truncate_table", write_id, valid_write_ids, environment)
             self._invoke(_TRUNCATE_BEFORE_4, db, name, names)
             return
@@ -206,6 +207,6 @@ class TableCalls(Caller):
 
     def _hive3_capabilities(self) -> ClientCapabilities | None:
         """Return what Hive 3 wants to know before it shows an insert-only table."""
-        if V3_1 <= self.generation < V4_0:
+        if V3_1 <= self.hive_version < V4_0:
             return ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES])
         return None

@@ -18,9 +18,9 @@ from state.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
-    from handlers.structs import Database
+    from handlers.structs.objects import Database
     from state.store import Store
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from handlers.structs import (
+from handlers.structs import tjson
+from handlers.structs.constraints import (
     SQLCheckConstraint,
     SQLDefaultConstraint,
     SQLForeignKey,
     SQLNotNullConstraint,
     SQLPrimaryKey,
     SQLUniqueConstraint,
-    Struct,
-    tjson,
 )
 from state.errors import NotFound
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from handlers.events import ConstraintDropped, ConstraintsAdded
     from handlers.replication.context import Context
+    from handlers.structs.struct import Struct
 
 
 _KINDS: Final[Mapping[str, tuple[type[Struct], str, str]]] = {

@@ -14,7 +14,7 @@ from state.transactions.write_id_mapping import WriteIdMapping
 if TYPE_CHECKING:
     from handlers.files.filesystems import FileSystems
     from handlers.files.pool import CopyPool
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from handlers.replication.observer import Observer
     from handlers.replication.policy import Policy
     from state.errors import TidelineError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from handlers.replication.marking import mark_source
 from handlers.replication.shaping import altered_database, database_for_target
-from handlers.structs import Database
+from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound
 
 

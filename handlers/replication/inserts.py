@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from handlers.events import Inserted, SourceFile
     from handlers.files.pool import CopyHandle
     from handlers.replication.context import Context
-    from handlers.structs import Table
+    from handlers.structs.objects import Table
 
 
 def insert(event: Inserted, context: Context) -> None:

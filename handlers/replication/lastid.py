@@ -15,7 +15,7 @@ from state.errors import NotFound, TargetDiverged
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
 
 

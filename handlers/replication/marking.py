@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
 
 

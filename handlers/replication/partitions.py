@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.replication.context import Context
-    from handlers.structs import Partition, Table
+    from handlers.structs.objects import Partition, Table
 
 
 def add(event: PartitionsAdded, context: Context) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from handlers.structs import Database, Partition, Table
+from handlers.structs.objects import Database, Partition, Table
 
 
 if TYPE_CHECKING:

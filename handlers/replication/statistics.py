@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from handlers.events import StatisticsUpdated
     from handlers.replication.context import Context
-    from handlers.structs import Partition, Table
+    from handlers.structs.objects import Partition, Table
 
 
 ACCURATE: Final = "COLUMN_STATS_ACCURATE"

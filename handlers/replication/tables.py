@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handlers.events import TableAltered, TableCreated, TableDropped
     from handlers.replication.context import Context
     from handlers.replication.names import Rename
-    from handlers.structs import Table
+    from handlers.structs.objects import Table
 
 
 def create(event: TableCreated, context: Context) -> None:

@@ -14,9 +14,9 @@ from state.errors import TargetDiverged
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
-    from handlers.structs import Table
+    from handlers.structs.objects import Table
 
 
 _PARTITIONS_MAX: Final = 50_000

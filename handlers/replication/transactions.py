@@ -25,7 +25,7 @@ from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 if TYPE_CHECKING:
     from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
-    from handlers.structs import WriteEventInfo
+    from handlers.structs.notifications import WriteEventInfo
     from state.transactions.open_transactions import SourceTxn
 
 

@@ -18,7 +18,9 @@ from handlers.files.listing import list_write_directories
 from handlers.replication.inserts import remove_file
 from handlers.replication.lookahead import copies_ahead
 from handlers.replication.partitions import add_one
-from handlers.structs import Partition, WriteEventInfo, tjson
+from handlers.structs import tjson
+from handlers.structs.notifications import WriteEventInfo
+from handlers.structs.objects import Partition
 from state.errors import BadInput, FileLost, NotFound, Refused, TidelineError
 
 

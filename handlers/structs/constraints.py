@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from handlers.structs.struct import Struct
-from handlers.structs.wire import i32, i64
+from handlers.structs.struct import Struct, i32, i64, resolve
 
 
 class SQLPrimaryKey(Struct):
@@ -239,3 +238,6 @@ class CheckConstraintsResponse(Struct):
     """Their columns."""
 
     checkConstraints: Annotated[list[SQLCheckConstraint], 1]
+
+
+resolve()

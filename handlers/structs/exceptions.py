@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from handlers.structs.struct import Struct
+from handlers.structs.struct import Struct, resolve
 
 
 class HiveException(Struct, Exception):
@@ -47,20 +47,8 @@ class InvalidInputException(HiveException):
     """An argument makes no sense."""
 
 
-class InvalidPartitionException(HiveException):
-    """A partition does not fit its table."""
-
-
 class UnknownDBException(HiveException):
     """The database is not there."""
-
-
-class UnknownTableException(HiveException):
-    """The table is not there."""
-
-
-class ConfigValSecurityException(HiveException):
-    """The configuration value must not be read."""
 
 
 class NoSuchTxnException(HiveException):
@@ -73,3 +61,6 @@ class TxnAbortedException(HiveException):
 
 class NoSuchLockException(HiveException):
     """The lock is not there."""
+
+
+resolve()

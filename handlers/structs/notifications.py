@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from handlers.structs.struct import Struct
-from handlers.structs.wire import i32, i64
+from handlers.structs.struct import Struct, i32, i64, resolve
 
 
 class NotificationEvent(Struct):
@@ -48,23 +47,6 @@ class CurrentNotificationEventId(Struct):
     """The newest event id."""
 
     eventId: Annotated[i64, 1]
-
-
-class NotificationEventsCountRequest(Struct):
-    """Asks how many events concern a database."""
-
-    fromEventId: Annotated[i64, 1]
-    dbName: Annotated[str, 2]
-    catName: Annotated[str | None, 3] = None
-    toEventId: Annotated[i64 | None, 4] = None
-    limit: Annotated[i64 | None, 5] = None
-    tableNames: Annotated[list[str] | None, 6] = None
-
-
-class NotificationEventsCountResponse(Struct):
-    """How many there are."""
-
-    eventsCount: Annotated[i64, 1]
 
 
 class GetAllWriteEventInfoRequest(Struct):
@@ -139,14 +121,4 @@ class WriteNotificationLogResponse(Struct):
     """Empty."""
 
 
-class WriteNotificationLogBatchRequest(Struct):
-    """The same for many partitions of one table."""
-
-    catalog: Annotated[str, 1]
-    db: Annotated[str, 2]
-    table: Annotated[str, 3]
-    requestList: Annotated[list[WriteNotificationLogRequest], 4]
-
-
-class WriteNotificationLogBatchResponse(Struct):
-    """Empty."""
+resolve()

@@ -7,12 +7,33 @@ materialized view's metadata since 3.0; the later meaning is declared.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Annotated
 
-from handlers.structs.enumerations import DatabaseType, PrincipalType, SerdeType
 from handlers.structs.statistics import ColumnStatistics
-from handlers.structs.struct import Struct
-from handlers.structs.wire import i8, i32, i64
+from handlers.structs.struct import Struct, i8, i32, i64, resolve
+
+
+class PrincipalType(IntEnum):
+    """What an owner or grantee is."""
+
+    USER = 1
+    ROLE = 2
+    GROUP = 3
+
+
+class DatabaseType(IntEnum):
+    """Whether a database lives here or behind a connector."""
+
+    NATIVE = 1
+    REMOTE = 2
+
+
+class SerdeType(IntEnum):
+    """Where a SerDe comes from."""
+
+    HIVE = 1
+    SCHEMA_REGISTRY = 2
 
 
 class FieldSchema(Struct):
@@ -199,3 +220,6 @@ class GetCatalogsResponse(Struct):
     """The names of all catalogs; 2.3 has no such call, which tells it from 3.1."""
 
     names: Annotated[list[str] | None, 1] = None
+
+
+resolve()

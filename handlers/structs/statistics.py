@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from handlers.structs.struct import Struct
-from handlers.structs.wire import i16, i64
+from handlers.structs.struct import Struct, i16, i64, resolve
 
 
 class BooleanColumnStatsData(Struct):
@@ -204,3 +203,6 @@ class PartitionsStatsResult(Struct):
 
     partStats: Annotated[dict[str, list[ColumnStatisticsObj]], 1]
     isStatsCompliant: Annotated[bool | None, 2] = None
+
+
+resolve()

@@ -22,10 +22,9 @@ from thrift.protocol.TJSONProtocol import TJSONProtocol
 from thrift.Thrift import TException
 from thrift.transport.TTransport import TMemoryBuffer
 
-from handlers.structs.naming import named_reader
-from handlers.structs.reading import struct_reader
+from handlers.structs.json_readers import named_reader, struct_reader
+from handlers.structs.json_writers import KeyIsNoTextError, struct_writer
 from handlers.structs.struct import Struct
-from handlers.structs.writing import KeyIsNoTextError, struct_writer
 from state.errors import LimitExceeded, MalformedEvent
 
 

@@ -3,12 +3,41 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Annotated
 
-from handlers.structs.enumerations import TxnState, TxnType
 from handlers.structs.notifications import WriteEventInfo
-from handlers.structs.struct import Struct
-from handlers.structs.wire import i32, i64
+from handlers.structs.struct import Struct, i32, i64, resolve
+
+
+class TxnType(IntEnum):
+    """Why a transaction was opened. REPL_CREATED makes the metastore read ids as those of the source."""
+
+    DEFAULT = 0
+    REPL_CREATED = 1
+    READ_ONLY = 2
+    COMPACTION = 3
+    MATER_VIEW_REBUILD = 4
+    SOFT_DELETE = 5
+    REBALANCE_COMPACTION = 6
+
+
+class TxnState(IntEnum):
+    """State of a transaction that is listed."""
+
+    COMMITTED = 1
+    ABORTED = 2
+    OPEN = 3
+
+
+class CompactionType(IntEnum):
+    """What a compaction does."""
+
+    MINOR = 1
+    MAJOR = 2
+    REBALANCE = 3
+    ABORT_TXN_CLEANUP = 4
+    SMART_OPTIMIZE = 5
 
 
 class OpenTxnRequest(Struct):
@@ -36,13 +65,6 @@ class AbortTxnRequest(Struct):
     replPolicy: Annotated[str | None, 2] = None
     txn_type: Annotated[i32 | None, 3, TxnType] = None
     errorCode: Annotated[i64 | None, 4] = None
-
-
-class AbortTxnsRequest(Struct):
-    """Aborts several of this metastore's own transactions."""
-
-    txn_ids: Annotated[list[i64], 1]
-    errorCode: Annotated[i64 | None, 2] = None
 
 
 class CommitTxnKeyValue(Struct):
@@ -179,3 +201,80 @@ class MaxAllocatedTableWriteIdResponse(Struct):
     """0 where none was allocated."""
 
     maxWriteId: Annotated[i64, 1]
+
+
+class CompactionRequest(Struct):
+    """Asks for a compaction of a table or partition."""
+
+    dbname: Annotated[str, 1]
+    tablename: Annotated[str, 2]
+    partitionname: Annotated[str | None, 3] = None
+    type: Annotated[i32, 4, CompactionType]
+    runas: Annotated[str | None, 5] = None
+    properties: Annotated[dict[str, str] | None, 6] = None
+    initiatorId: Annotated[str | None, 7] = None
+    initiatorVersion: Annotated[str | None, 8] = None
+    poolName: Annotated[str | None, 9] = None
+    numberOfBuckets: Annotated[i32 | None, 10] = None
+    orderByClause: Annotated[str | None, 11] = None
+
+
+class CompactionResponse(Struct):
+    """``accepted`` is False where one is queued or running already."""
+
+    id: Annotated[i64, 1]
+    state: Annotated[str, 2]
+    accepted: Annotated[bool, 3]
+    errormessage: Annotated[str | None, 4] = None
+
+
+class ShowCompactRequest(Struct):
+    """Which compactions to list."""
+
+    id: Annotated[i64 | None, 1] = None
+    poolName: Annotated[str | None, 2] = None
+    dbName: Annotated[str | None, 3] = None
+    tbName: Annotated[str | None, 4] = None
+    partName: Annotated[str | None, 5] = None
+    type: Annotated[i32 | None, 6, CompactionType] = None
+    state: Annotated[str | None, 7] = None
+    limit: Annotated[i64 | None, 8] = None
+    order: Annotated[str | None, 9] = None
+
+
+class ShowCompactResponseElement(Struct):
+    """One compaction and its state."""
+
+    dbname: Annotated[str, 1]
+    tablename: Annotated[str, 2]
+    partitionname: Annotated[str | None, 3] = None
+    type: Annotated[i32, 4, CompactionType]
+    state: Annotated[str, 5]
+    workerid: Annotated[str | None, 6] = None
+    start: Annotated[i64 | None, 7] = None
+    runAs: Annotated[str | None, 8] = None
+    hightestTxnId: Annotated[i64 | None, 9] = None
+    metaInfo: Annotated[str | None, 10] = None
+    endTime: Annotated[i64 | None, 11] = None
+    hadoopJobId: Annotated[str | None, 12] = None
+    id: Annotated[i64 | None, 13] = None
+    errorMessage: Annotated[str | None, 14] = None
+    enqueueTime: Annotated[i64 | None, 15] = None
+    workerVersion: Annotated[str | None, 16] = None
+    initiatorId: Annotated[str | None, 17] = None
+    initiatorVersion: Annotated[str | None, 18] = None
+    cleanerStart: Annotated[i64 | None, 19] = None
+    poolName: Annotated[str | None, 20] = None
+    nextTxnId: Annotated[i64 | None, 21] = None
+    txnId: Annotated[i64 | None, 22] = None
+    commitTime: Annotated[i64 | None, 23] = None
+    hightestWriteId: Annotated[i64 | None, 24] = None
+
+
+class ShowCompactResponse(Struct):
+    """All of them."""
+
+    compacts: Annotated[list[ShowCompactResponseElement], 1]
+
+
+resolve()

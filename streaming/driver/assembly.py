@@ -135,7 +135,7 @@ def assemble(
 def _table(settings: FlatSettings, spark: Any, storage: Storage) -> FlatTable:
     if not settings.metastores:
         return MetastoreTable(SparkCatalog(spark), settings.database, settings.table, storage)
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
     return MetastoreTable(
         HiveCatalog(Metastore(settings.metastores)), settings.database, settings.table, storage

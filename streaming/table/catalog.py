@@ -16,8 +16,8 @@ from state.errors import Conflict, InvalidRequest, NotFound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.metastore import Metastore
-    from handlers.structs import Partition, Table
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Partition, Table
 
 
 class Catalog(Protocol):

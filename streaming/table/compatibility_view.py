@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from handlers.structs import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.columns.names import check_name, folded
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.files.paths import parse
-from handlers.structs import FieldSchema, SerDeInfo, StorageDescriptor
+from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor
 from state.columns.slot_codec import columns_of, layout_of
 from streaming.table.hours import HourColumns
 from streaming.table.parameters import PATTERNS, SEALED, check_columns
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from handlers.files.paths import Location
-    from handlers.structs import Partition, Table
+    from handlers.structs.objects import Partition, Table
     from state.columns.slots import Layout
 
 

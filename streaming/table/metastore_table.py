@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.structs import FieldSchema, Partition, Table
+from handlers.structs.objects import FieldSchema, Partition, Table
 from state.columns.slot_codec import parameters_of, parameters_with
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
 from streaming.table.flat_table import build_columns, build_storage, parse_partition, parse_table, relocate

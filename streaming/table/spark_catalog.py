@@ -14,7 +14,9 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from handlers.structs import EnvironmentContext, Partition, Struct, Table, tjson
+from handlers.structs import tjson
+from handlers.structs.objects import EnvironmentContext, Partition, Table
+from handlers.structs.struct import Struct
 from state.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, ServerFault, TidelineError
 
 

@@ -10,7 +10,7 @@ from thrift.Thrift import TType
 
 
 if TYPE_CHECKING:
-    from handlers.structs.wire import WireType
+    from handlers.structs.struct import WireType
 
 
 _INTEGERS = {TType.BYTE: 8, TType.I16: 16, TType.I32: 32, TType.I64: 64}

@@ -12,7 +12,7 @@ from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines, each
 from tests.builders.tideline_process import kafka_settings

@@ -16,7 +16,9 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.structs import ColumnStatistics, FieldSchema, Partition, Table, tjson
+from handlers.structs import tjson
+from handlers.structs.objects import FieldSchema, Partition, Table
+from handlers.structs.statistics import ColumnStatistics
 from state.errors import NotFound
 from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
 

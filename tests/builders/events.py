@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from handlers.events import Embedded, Event
-from handlers.structs import NotificationEvent, WriteEventInfo
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 DATA = Path(__file__).parent.parent / "data" / "events"

@@ -19,12 +19,15 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTransportException
 
 from handlers.metastore.calls import DECLARED, Call
-from handlers.structs import CurrentNotificationEventId, GetCatalogsResponse, HiveException, Struct
-from handlers.structs.struct import resolve
+from handlers.structs.notifications import CurrentNotificationEventId
+from handlers.structs.objects import GetCatalogsResponse
+from handlers.structs.struct import Struct, resolve
 
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from handlers.structs.exceptions import HiveException
 
 
 UNKNOWN_METHOD = TApplicationException.UNKNOWN_METHOD

@@ -20,7 +20,7 @@ from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.tables_seen import TablesSeen
-from handlers.structs import Database
+from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound, TidelineError
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from handlers.structs import Table, WriteEventInfo
+    from handlers.structs.notifications import WriteEventInfo
+    from handlers.structs.objects import Table
 
 
 class Killed(BaseException):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dev.stack.sql import Session
 from handlers.failpoints import VARIABLE
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from tests.builders.flat_feeds import DirectoryFeed
 from tests.builders.flat_readers import Row, check_rows, identity, read_letters, read_table
 

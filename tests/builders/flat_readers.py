@@ -12,7 +12,7 @@ from tests.builders.object_stores import orc_files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 Row = dict[str, Any]

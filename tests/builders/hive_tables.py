@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.structs import (
+from handlers.structs.objects import FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table
+from handlers.structs.statistics import (
     ColumnStatistics,
     ColumnStatisticsData,
     ColumnStatisticsDesc,
     ColumnStatisticsObj,
-    FieldSchema,
     LongColumnStatsData,
-    Partition,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
 )
 
 

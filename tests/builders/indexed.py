@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from handlers.catalog.following.ports import Follower
-    from handlers.structs import Partition
+    from handlers.structs.objects import Partition
     from state.store import Store
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from handlers.structs import Partition, Table
+    from handlers.structs.objects import Partition, Table
     from state.columns.slots import Layout
 
 

@@ -6,7 +6,7 @@ import json
 import threading
 from typing import TYPE_CHECKING
 
-from handlers.structs import NotificationEvent, WriteEventInfo
+from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 if TYPE_CHECKING:

@@ -17,14 +17,9 @@ from handlers.events import (
     TxnCommitted,
     WriteIdsAllocated,
 )
-from handlers.structs import (
-    ColumnStatistics,
-    ColumnStatisticsDesc,
-    FieldSchema,
-    StorageDescriptor,
-    Table,
-    tjson,
-)
+from handlers.structs import tjson
+from handlers.structs.objects import FieldSchema, StorageDescriptor, Table
+from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
 def a_table(

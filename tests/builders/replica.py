@@ -19,7 +19,7 @@ from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.context import Context
 from handlers.replication.observer import Silent
@@ -32,7 +32,8 @@ from state.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from handlers.events import Event
-    from handlers.structs import NotificationEvent, Table
+    from handlers.structs.notifications import NotificationEvent
+    from handlers.structs.objects import Table
     from state.store import Store
 
 

@@ -10,7 +10,7 @@ from dev.demo.workload import ROLL_BACK_AFTER_WRITING
 
 if TYPE_CHECKING:
     from dev.stack.sql import Session
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 ACID = "stored as orc tblproperties ('transactional'='true')"

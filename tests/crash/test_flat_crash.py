@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore import Metastore
-from handlers.structs import Database
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
 from tests.builders.flat_feeds import DirectoryFeed, TopicFeed
 from tests.builders.flat_killed import Killed
 from tests.integration.conftest import kafka, source, stack

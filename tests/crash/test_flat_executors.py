@@ -23,8 +23,8 @@ import yaml
 
 from daemon.process.child import Child
 from dev.stack.jars import class_path, read_lock
-from handlers.metastore import Metastore
-from handlers.structs import Database
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
 from tests.builders.flat_feeds import TopicFeed
 from tests.builders.flat_killed import TABLE, Killed
 from tests.builders.spark_cluster import SparkCluster

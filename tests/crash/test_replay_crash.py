@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.sql import Session
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from tests.builders.killed_replays import COMMIT_PATH, STEPS, KilledReplay
 from tests.builders.small_workload import Written, write_all
 from tests.integration.conftest import source, stack, target

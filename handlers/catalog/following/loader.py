@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.table_states import TableStates
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from state.store import Store, Transaction
 
 

@@ -15,7 +15,7 @@ from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
-    from handlers.structs import Partition, Table
+    from handlers.structs.objects import Partition, Table
 
 
 Spec = Mapping[str, str]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
-    from handlers.structs import Partition
+    from handlers.structs.objects import Partition
     from state.partitions.index.index_change import IndexChange
     from state.store import Transaction
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.metastore import Metastore
-    from handlers.structs import Partition
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Partition
 
 
 SHOWN_MAX: Final = 100

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from handlers.catalog.following.table_info import TableInfo
-    from handlers.structs import Partition
+    from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition
     from state.store import Reader, Store, Transaction
 

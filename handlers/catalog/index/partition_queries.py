@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.structs import Partition
+    from handlers.structs.objects import Partition
     from state.partitions.index.explanation import Explanation
     from state.partitions.index.metastore_calls import ReadExpression
     from state.partitions.index.partition_index import IndexedPartition

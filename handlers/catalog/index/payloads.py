@@ -21,14 +21,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from handlers.structs import Partition, StorageDescriptor, binary
+from handlers.structs import binary
+from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent, StateCorrupt
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.structs import FieldSchema, Table
+    from handlers.structs.objects import FieldSchema, Table
     from state.store import Reader, Transaction
 
 

@@ -15,7 +15,7 @@ from state.timelines.tables.projection import Timelines
 
 if TYPE_CHECKING:
     from handlers.catalog.timelines.timeline_follower import TimelineFollower
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from state.timelines.periods import UpdatePeriod
     from state.timelines.runs import Runs
 

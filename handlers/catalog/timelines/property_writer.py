@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.generations import V4_0
+from handlers.metastore.hive_version import V4_0
 from state.errors import InvalidRequest
 from state.timelines.table_properties import APPLIED_EVENT
 
@@ -21,8 +21,8 @@ from state.timelines.table_properties import APPLIED_EVENT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handlers.metastore import Metastore
-    from handlers.structs import Table
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Table
 
 
 ATTEMPTS: Final = 3
@@ -99,7 +99,7 @@ def _alter(
     metastore: Metastore, db: str, table_part: str, table: Table, expected: tuple[str, str] | None
 ) -> None:
     environment = dict(_ENVIRONMENT)
-    if expected is not None and metastore.generation < V4_0:
+    if expected is not None and metastore.hive_version < V4_0:
         environment |= {"expected_parameter_key": expected[0], "expected_parameter_value": expected[1]}
         expected = None
     metastore.alter_table(db, table_part, table, environment=environment, expected=expected)

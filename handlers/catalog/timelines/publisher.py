@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.ports import Observer
     from handlers.catalog.following.table_states import TableStates
     from handlers.catalog.timelines.timeline_follower import TimelineFollower
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from state.store import Store
     from state.timelines.periods import UpdatePeriod
 

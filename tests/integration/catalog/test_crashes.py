@@ -14,7 +14,7 @@ import pytest
 
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.failpoints import VARIABLE
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.timelines.table_properties import PRESENT
 from tests.builders.catalog import rebuilt, reindexed, rules_for
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.catalog.timelines.rules import Rules
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 from tests.builders.catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
 from tests.builders.hive_tables import a_partition

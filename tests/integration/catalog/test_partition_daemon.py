@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.service.command_line import call
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from tests.builders.catalog import catalog_settings
 from tests.builders.hive_tables import a_partition, a_table
 from tests.builders.http_asking import Api

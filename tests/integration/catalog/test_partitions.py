@@ -13,8 +13,10 @@ from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.calls import DECLARED, Call
-from handlers.structs import MetaException, NoSuchObjectException, Partition, binary
-from handlers.structs.wire import i16
+from handlers.structs import binary
+from handlers.structs.exceptions import MetaException, NoSuchObjectException
+from handlers.structs.objects import Partition
+from handlers.structs.struct import i16
 from state.errors import NotFound
 from tests.builders.catalog import FollowedCatalog, catalogs_of
 from tests.builders.hive_tables import a_partition, a_table
@@ -23,7 +25,7 @@ from tests.builders.hive_tables import a_partition, a_table
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.sql import Session
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 BY_FILTER = Call(

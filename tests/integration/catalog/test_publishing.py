@@ -11,8 +11,8 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from handlers.metastore import Metastore
-from handlers.structs import Database
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
 from state.errors import InvalidRequest
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix

@@ -10,8 +10,8 @@ import pytest
 from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive import Metastore as MetastoreProcess
 from dev.stack.hive_conf import ClusterSettings
-from handlers.metastore import Metastore
-from handlers.structs import Database
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
 from tests.builders.daemons import eventually
 from tests.builders.running_daemon import configured
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore import Metastore
-from handlers.structs import Database
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
 from tests.builders.running_daemon import status_when
 from tests.builders.tideline_process import daemon, ended, kafka_settings, tideline, write_config
 

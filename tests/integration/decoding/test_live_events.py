@@ -13,7 +13,7 @@ import pytest
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
 from handlers.events import Embedded, Event, FilesWritten, Inserted, TxnCommitted, Undecodable, Unhandled
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.sql import Session
-    from handlers.structs import NotificationEvent
+    from handlers.structs.notifications import NotificationEvent
 
 
 WORKLOAD = """

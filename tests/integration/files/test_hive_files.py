@@ -16,7 +16,7 @@ from handlers.files.copies import Copier, copy_task
 from handlers.files.listing import list_write_directories
 from handlers.files.paths import AllowedRoots, parse
 from handlers.files.schemes import open_file_systems
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:

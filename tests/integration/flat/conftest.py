@@ -11,7 +11,7 @@ import pytest
 
 from dev.stack.jars import class_path, read_lock
 from handlers.files.paths import Location, parse
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from streaming.table.catalog import HiveCatalog
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.spark_catalog import SparkCatalog
@@ -67,7 +67,7 @@ def elsewhere() -> dict[str, Any]:
 @pytest.fixture
 def metastore(source: ClusterEndpoints, database: str) -> Iterator[Metastore]:
     """A client of the source, with ``database`` made."""
-    from handlers.structs import Database
+    from handlers.structs.objects import Database
 
     client = Metastore(source.metastore)
     client.create_database(Database(name=database))

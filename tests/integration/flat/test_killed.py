@@ -10,7 +10,7 @@ from tests.builders.flat_killed import Killed
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 def test_a_driver_killed_between_two_files_of_a_batch_carries_on_without_loss_or_double(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from tests.builders.object_stores import TestStore
 
 __all__ = [

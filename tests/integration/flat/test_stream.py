@@ -21,7 +21,7 @@ from tests.builders.spark_sessions import copy_file
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.sql import Session
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 HOUR_S = 3_600

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from handlers.files.paths import Location
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
     from streaming.table.flat_table import TableState
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore import Metastore
-from handlers.structs import Database
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
 
 
 if TYPE_CHECKING:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.structs import InsertEventRequestData, TxnState
+from handlers.structs.notifications import InsertEventRequestData
+from handlers.structs.transactions import TxnState
 from state.errors import TxnNotOpen
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_table
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 def test_events_come_with_contiguous_ids_from_where_one_stands(client: Metastore, db: str) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from handlers.metastore import Generation, Metastore
-from handlers.structs import Database, FieldSchema, PrincipalType
+from handlers.metastore.hive_version import HiveVersion
+from handlers.structs.objects import Database, FieldSchema, PrincipalType
 from state.errors import AlreadyExists, InvalidRequest, NotFound
 from tests.builders.hive_tables import ACID, a_table
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.client import Metastore
 
 
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}
@@ -15,7 +21,7 @@ KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 
 def test_the_generation_is_learned_from_the_server(client: Metastore) -> None:
     assert client.version().startswith("4.")
-    assert client.generation >= Generation(4, 0)
+    assert client.hive_version >= HiveVersion(4, 0)
     assert client.supports("get_all_write_event_info")
 
 

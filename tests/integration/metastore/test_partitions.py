@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore.partition_lookups import BATCH
+from handlers.metastore.partitions import BATCH
 from state.errors import AlreadyExists, InvalidRequest, NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_partition, a_table
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
-    from handlers.structs import Table
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Table
 
 
 @pytest.fixture

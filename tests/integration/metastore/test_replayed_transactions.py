@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.structs import TxnInfo, TxnState, WriteEventInfo
+from handlers.structs.notifications import WriteEventInfo
+from handlers.structs.transactions import TxnInfo, TxnState
 from state.errors import ServerFault
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.hive_tables import ACID, a_table
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 NewTxn = Callable[[], int]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.structs import (
+from handlers.structs.constraints import (
     SQLCheckConstraint,
     SQLDefaultConstraint,
     SQLForeignKey,
@@ -21,7 +21,7 @@ from tests.builders.hive_tables import ACID, a_partition, a_table, whole_number_
 
 
 if TYPE_CHECKING:
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}

@@ -11,7 +11,7 @@ import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
 from dev.stack.sql import Session
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from tests.builders.replica import Replica, build_replica
 from tests.builders.small_workload import Written, write_all
 

@@ -21,7 +21,7 @@ from dev.stack.sql import Session
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
 from handlers.events import TxnCommitted
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.errors import MalformedEvent
 from tests.builders.replica import Replica, build_replica
 from tests.builders.small_workload import ACID, create_source

@@ -15,8 +15,8 @@ from tests.builders.replica import Replica, build_replica
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.metastore import Metastore
-    from handlers.structs import Partition
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Partition
     from state.store import Store
     from tests.builders.small_workload import Written
 

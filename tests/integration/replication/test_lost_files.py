@@ -13,7 +13,7 @@ import pytest
 
 from dev.stack.sql import Session
 from handlers.decoding.messages import unpack
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from tests.builders.replica import Replica, build_replica, files_below
 from tests.builders.small_workload import ACID, create_source
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.sql import Session
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.policy import Policy
-from handlers.structs import Database
+from handlers.structs.objects import Database
 from state.errors import TargetDiverged, Unsupported
 from state.store.memory import MemoryStore
 from tests.builders.hive_tables import a_table

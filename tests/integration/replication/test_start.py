@@ -8,7 +8,7 @@ import pytest
 
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.projection import ReplicationProjection
-from handlers.structs import Database
+from handlers.structs.objects import Database
 from state.errors import ConfigError
 from state.store.memory import MemoryStore
 from tests.builders.replica import Replica, build_replica

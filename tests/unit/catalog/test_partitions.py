@@ -12,7 +12,7 @@ from handlers.catalog import projection
 from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.events import Embedded, PartitionsAdded
-from handlers.structs import FieldSchema, Partition
+from handlers.structs.objects import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.store.memory import MemoryStore

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
-from handlers.structs import FieldSchema, Partition, Table, binary
+from handlers.structs import binary
+from handlers.structs.objects import FieldSchema, Partition, Table
 from state.errors import MalformedEvent, StateCorrupt
 from state.store.memory import MemoryStore
 from tests.builders.any_structs import any_struct

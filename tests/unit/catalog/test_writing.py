@@ -13,7 +13,7 @@ from handlers.catalog.timelines.drift import compare
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from handlers.metastore.generations import V3_1, V4_0
+from handlers.metastore.hive_version import V3_1, V4_0
 from state.errors import ConfigError, InvalidRequest, MetastoreUnavailable, NotFound, Refused
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
@@ -22,7 +22,7 @@ from tests.builders.catalog_model import DB, ModelSource
 
 
 if TYPE_CHECKING:
-    from handlers.structs import Table
+    from handlers.structs.objects import Table
 
 
 NAME = f"{DB}.a"
@@ -33,7 +33,7 @@ class WritableSource(ModelSource):
 
     def __init__(self) -> None:
         super().__init__()
-        self.generation = V4_0
+        self.hive_version = V4_0
         self.refusals: list[Exception] = []
         self.calls: list[dict[str, Any]] = []
 
@@ -124,7 +124,7 @@ def test_one_write_compares_the_ddl_time_and_moves_it(source: WritableSource) ->
 
 
 def test_an_older_metastore_is_told_what_to_compare_in_its_own_way(source: WritableSource) -> None:
-    source.generation = V3_1
+    source.hive_version = V3_1
     Published(source).follow()
     (call,) = source.calls
     assert call["environment"]["expected_parameter_key"] == "transient_lastDdlTime"

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.config import Config
 from daemon.sources.checks import duration_s, live_problems
-from handlers.metastore import Generation
+from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, Refused
 
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-HIVE_4 = Generation(4, 2)
+HIVE_4 = HiveVersion(4, 2)
 
 GOOD = {
     "metastore.transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
@@ -31,18 +31,20 @@ GOOD = {
 class Answers:
     """A metastore that only answers what the check asks."""
 
-    def __init__(self, settings: dict[str, str], *, generation: Generation = HIVE_4, newest: int = 9) -> None:
+    def __init__(
+        self, settings: dict[str, str], *, generation: HiveVersion = HIVE_4, newest: int = 9
+    ) -> None:
         self.settings = settings
-        self._generation = generation
+        self._hive_version = generation
         self.newest = newest
         self.refuses_log = False
         self.away = False
 
     @property
-    def generation(self) -> Generation:
+    def hive_version(self) -> HiveVersion:
         if self.away:
             raise MetastoreUnavailable("no metastore could be reached", address="thrift://a:9083")
-        return self._generation
+        return self._hive_version
 
     def config_value(self, key: str, default: str = "") -> str:
         if self.away:
@@ -115,7 +117,7 @@ def test_transactions_that_time_out_before_the_log_does_are_a_warning(
 
 
 def test_an_old_source_is_a_warning_and_an_old_target_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Answers(GOOD, generation=Generation(3, 1))
+    old = Answers(GOOD, generation=HiveVersion(3, 1))
     assert keys(old, Answers(GOOD), monkeypatch) == {("generation", True)}
     assert keys(Answers(GOOD), old, monkeypatch) == {("generation", False)}
 

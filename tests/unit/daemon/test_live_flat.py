@@ -8,7 +8,7 @@ import pytest
 
 from daemon.config import Config
 from daemon.flat.checks import flat_problems
-from handlers.metastore import Generation
+from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, NotFound
 
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-HIVE_4 = Generation(4, 2)
+HIVE_4 = HiveVersion(4, 2)
 
 
 class Answers:
     """A metastore that knows some databases."""
 
-    def __init__(self, *databases: str, generation: Generation = HIVE_4, away: bool = False) -> None:
+    def __init__(self, *databases: str, generation: HiveVersion = HIVE_4, away: bool = False) -> None:
         self.databases = databases
-        self._generation = generation
+        self._hive_version = generation
         self._away = away
         self.closed = 0
 
     @property
-    def generation(self) -> Generation:
+    def hive_version(self) -> HiveVersion:
         if self._away:
             raise MetastoreUnavailable("no metastore could be reached")
-        return self._generation
+        return self._hive_version
 
     def get_database(self, name: str) -> object:
         if name not in self.databases:
@@ -62,7 +62,7 @@ def config(**changes: object) -> Config:
     [
         (Answers("web"), []),
         (Answers("other"), ["is a database that does not exist"]),
-        (Answers("web", generation=Generation(3, 1)), ["is in a metastore older than Hive 4"]),
+        (Answers("web", generation=HiveVersion(3, 1)), ["is in a metastore older than Hive 4"]),
         (Answers(away=True), ["no metastore could be reached"]),
     ],
 )

@@ -16,7 +16,7 @@ from daemon.status.client import fetch
 from handlers.catalog.following.table_states import LoadProgress
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
-from handlers.structs import SkewedInfo
+from handlers.structs.objects import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
 from state.store.memory import MemoryStore

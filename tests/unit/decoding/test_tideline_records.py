@@ -26,7 +26,7 @@ from tests.builders.events import KINDS, message_of, notification, plain, record
 
 
 if TYPE_CHECKING:
-    from handlers.structs import NotificationEvent, WriteEventInfo
+    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 LIMIT = 512 * 1024

@@ -39,7 +39,7 @@ from tests.builders.memory_catalog import MemoryCatalog, a_flat_table
 
 
 if TYPE_CHECKING:
-    from handlers.structs import Partition, StorageDescriptor, Table
+    from handlers.structs.objects import Partition, StorageDescriptor, Table
 
 
 LAYOUT = a_layout({"foo.bar": ColumnType.STRING, "price": ColumnType.INT})

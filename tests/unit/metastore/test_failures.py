@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 from thrift.Thrift import TApplicationException
 
-from handlers.metastore import Metastore
-from handlers.structs import (
+from handlers.metastore.client import Metastore
+from handlers.structs.exceptions import (
     AlreadyExistsException,
-    Database,
     HiveException,
     InvalidObjectException,
     MetaException,
     NoSuchObjectException,
     NoSuchTxnException,
-    OpenTxnsResponse,
     TxnAbortedException,
 )
+from handlers.structs.objects import Database
+from handlers.structs.transactions import OpenTxnsResponse
 from state.errors import (
     AlreadyExists,
     AmbiguousCall,

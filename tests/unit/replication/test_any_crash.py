@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from handlers.structs import Table
+    from handlers.structs.objects import Table
     from state.store import Transaction
 
 

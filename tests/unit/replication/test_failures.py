@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Embedded, Event, Undecodable
-from handlers.structs import Table, tjson
+from handlers.structs import tjson
+from handlers.structs.objects import Table
 from state.errors import (
     AmbiguousCall,
     InvalidRequest,

@@ -14,7 +14,7 @@ from handlers.replication.shaping import (
     partition_name,
     table_for_target,
 )
-from handlers.structs import Database
+from handlers.structs.objects import Database
 from tests.builders.replay_events import a_table
 
 

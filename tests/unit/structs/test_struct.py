@@ -10,16 +10,10 @@ from hypothesis import strategies as st
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
-from handlers.structs import (
-    ColumnStatistics,
-    FieldSchema,
-    MetaException,
-    Partition,
-    StorageDescriptor,
-    Struct,
-    Table,
-)
-from handlers.structs.wire import wire_type
+from handlers.structs.exceptions import MetaException
+from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
+from handlers.structs.statistics import ColumnStatistics
+from handlers.structs.struct import Struct, wire_type
 from tests.builders.any_structs import any_struct
 from tests.builders.hive_tables import a_table
 

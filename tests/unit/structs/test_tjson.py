@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -13,27 +13,32 @@ from hypothesis import strategies as st
 from thrift.protocol.TJSONProtocol import TJSONProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
-from handlers.structs import (
-    ColumnStatistics,
-    ColumnStatisticsDesc,
+from handlers.structs import tjson
+from handlers.structs.constraints import SQLPrimaryKey
+from handlers.structs.objects import (
     CreationMetadata,
     Database,
-    DoubleColumnStatsData,
     FieldSchema,
-    GetValidWriteIdsResponse,
-    LongColumnStatsData,
     Partition,
     PrincipalType,
     SkewedInfo,
     SourceTable,
-    SQLPrimaryKey,
-    Struct,
     Table,
-    tjson,
 )
+from handlers.structs.statistics import (
+    ColumnStatistics,
+    ColumnStatisticsDesc,
+    DoubleColumnStatsData,
+    LongColumnStatsData,
+)
+from handlers.structs.transactions import GetValidWriteIdsResponse
 from state.errors import LimitExceeded, MalformedEvent
 from tests.builders.any_structs import any_struct
 from tests.builders.hive_tables import a_table
+
+
+if TYPE_CHECKING:
+    from handlers.structs.struct import Struct
 
 
 DATA = Path(__file__).parents[2] / "data" / "tjson"

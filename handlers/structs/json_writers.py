@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from thrift.Thrift import TType
 
-from handlers.structs.reading import TAGS, Convert, later, once_per_class
+from handlers.structs.json_readers import TAGS, Convert, later, once_per_class
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.structs.struct import Struct
-    from handlers.structs.wire import WireType
+    from handlers.structs.struct import Struct, WireType
 
 
 class KeyIsNoTextError(TypeError):

@@ -15,7 +15,7 @@ from state.errors import Unsupported
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Generation:
+class HiveVersion:
     """``major.minor`` of the Hive version; ordered."""
 
     major: int
@@ -25,17 +25,17 @@ class Generation:
         return f"{self.major}.{self.minor}"
 
 
-V2_3: Final = Generation(2, 3)
-V3_1: Final = Generation(3, 1)
-V4_0: Final = Generation(4, 0)
-V4_1: Final = Generation(4, 1)
-V4_2: Final = Generation(4, 2)
+V2_3: Final = HiveVersion(2, 3)
+V3_1: Final = HiveVersion(3, 1)
+V4_0: Final = HiveVersion(4, 0)
+V4_1: Final = HiveVersion(4, 1)
+V4_2: Final = HiveVersion(4, 2)
 
 AMBIGUOUS_ANSWER: Final = "3.0"
 """What both 2.3 and 3.1 call themselves."""
 
 
-def generation_of(answer: str) -> Generation:
+def parse_hive_version(answer: str) -> HiveVersion:
     """Read the answer to ``getVersion``; raise Unsupported for one that names no version or one before 2.3.
 
     ``AMBIGUOUS_ANSWER`` is read as 2.3, and the caller looks further.
@@ -43,7 +43,7 @@ def generation_of(answer: str) -> Generation:
     if answer == AMBIGUOUS_ANSWER:
         return V2_3
     found = re.match(r"(\d+)\.(\d+)\.", answer + ".")
-    generation = Generation(int(found[1]), int(found[2])) if found else None
+    generation = HiveVersion(int(found[1]), int(found[2])) if found else None
     if generation is None or generation < V2_3:
         raise Unsupported("This is no Hive metastore of version 2.3 or later.", answer=answer[:200])
     return generation

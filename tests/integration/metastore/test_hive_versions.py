@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.generations import OldMetastore
-from handlers.metastore import Generation, Metastore
-from handlers.structs import Database, InsertEventRequestData, SQLPrimaryKey, SQLUniqueConstraint
+from handlers.metastore.client import Metastore
+from handlers.metastore.hive_version import HiveVersion
+from handlers.structs.constraints import SQLPrimaryKey, SQLUniqueConstraint
+from handlers.structs.notifications import InsertEventRequestData
+from handlers.structs.objects import Database
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.components import or_skipped
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.generations
 
-V2_3, V3_1 = Generation(2, 3), Generation(3, 1)
+V2_3, V3_1 = HiveVersion(2, 3), HiveVersion(3, 1)
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -52,7 +55,7 @@ def db(client: Metastore, database: str) -> Iterator[str]:
 
 def test_the_generation_is_found_though_both_answer_the_same(client: Metastore, old: OldMetastore) -> None:
     assert client.version() == "3.0"
-    assert str(client.generation) == old.name.removeprefix("hive-")
+    assert str(client.hive_version) == old.name.removeprefix("hive-")
 
 
 def test_databases_and_tables(client: Metastore, db: str) -> None:
@@ -125,7 +128,7 @@ def test_constraints(client: Metastore, db: str) -> None:
     unique = SQLUniqueConstraint(
         catName="hive", table_db=db, table_name="t", column_name="id", key_seq=1, uk_name="uk"
     )
-    if client.generation < V3_1:
+    if client.hive_version < V3_1:
         with pytest.raises(Unsupported):
             client.add_unique_constraint([unique])
     else:
@@ -162,7 +165,7 @@ def test_transactions(client: Metastore, db: str) -> None:
 
 
 def test_write_ids(client: Metastore, db: str) -> None:
-    if client.generation < V3_1:
+    if client.hive_version < V3_1:
         with pytest.raises(Unsupported):
             client.allocate_write_ids(db, "t", [1])
         with pytest.raises(Unsupported):

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from handlers.metastore import Generation, Metastore
-from handlers.metastore.generations import V2_3, V3_1, V4_2, generation_of
-from handlers.structs import FireEventResponse, InsertEventRequestData
+from handlers.metastore.client import Metastore
+from handlers.metastore.hive_version import V2_3, V3_1, V4_2, HiveVersion, parse_hive_version
+from handlers.structs.notifications import FireEventResponse, InsertEventRequestData
 from state.errors import ServerFault, Unsupported
 from tests.builders.fake_metastore import FakeMetastore, returns
 from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
@@ -24,40 +24,40 @@ PARTITION = a_partition(TABLE, "1")
     [
         ("3.0", V2_3),
         ("2.3.10", V2_3),
-        ("3.0.0", Generation(3, 0)),
+        ("3.0.0", HiveVersion(3, 0)),
         ("3.1.3", V3_1),
         ("3.1.3000.7.1.7.0-551", V3_1),
-        ("4.0.0-beta-1", Generation(4, 0)),
+        ("4.0.0-beta-1", HiveVersion(4, 0)),
         ("4.2.0", V4_2),
-        ("10.0", Generation(10, 0)),
+        ("10.0", HiveVersion(10, 0)),
     ],
 )
-def test_the_answer_to_get_version_tells_the_generation(answer: str, generation: Generation) -> None:
-    assert generation_of(answer) == generation
+def test_the_answer_to_get_version_tells_the_generation(answer: str, generation: HiveVersion) -> None:
+    assert parse_hive_version(answer) == generation
 
 
 @pytest.mark.parametrize("answer", ["", "fb303", "1.2.1", "4", "x" * 10_000])
 def test_what_is_no_hive_that_we_know_is_unsupported(answer: str) -> None:
     with pytest.raises(Unsupported):
-        generation_of(answer)
+        parse_hive_version(answer)
 
 
 @pytest.mark.parametrize(("catalogs", "generation"), [(False, V2_3), (True, V3_1)])
 def test_2_and_3_give_the_same_answer_and_are_told_apart_by_catalogs(
-    catalogs: bool, generation: Generation
+    catalogs: bool, generation: HiveVersion
 ) -> None:
     with FakeMetastore(version="3.0", catalogs=catalogs) as server, Metastore(server.uri) as client:
-        assert client.generation == generation
+        assert client.hive_version == generation
         assert server.calls == ["getVersion", "get_catalogs"]
 
 
 def test_generations_are_ordered() -> None:
-    assert V2_3 < V3_1 < Generation(4, 0) < V4_2 < Generation(4, 10)
+    assert V2_3 < V3_1 < HiveVersion(4, 0) < V4_2 < HiveVersion(4, 10)
 
 
 def test_a_call_that_the_generation_lacks_is_refused_unsent() -> None:
     with FakeMetastore(version="3.1.3") as server, Metastore(server.uri) as client:
-        assert client.generation == V3_1
+        assert client.hive_version == V3_1
         assert not client.supports("get_all_write_event_info")
         assert client.supports("allocate_table_write_ids")
         with pytest.raises(Unsupported) as refused:

@@ -20,9 +20,9 @@ from thrift.Thrift import TException
 
 from handlers.metastore.calls import DECLARED, AnyCall
 from handlers.metastore.connection import Address, Broken, Connection
-from handlers.metastore.failures import is_fault, translated
-from handlers.metastore.generations import V4_0, Generation
-from handlers.structs import HiveException
+from handlers.metastore.error_mapping import is_fault, translated
+from handlers.metastore.hive_version import V4_0, HiveVersion
+from handlers.structs.exceptions import HiveException
 from state.errors import AmbiguousCall, ConfigError, MetastoreUnavailable, Unsupported
 
 
@@ -58,7 +58,7 @@ CAPABILITIES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SessionOptions:
     """How to call: seconds to connect and per call, the user to act as (None: the server's own), and our name."""
 
     connect_timeout_s: float = 10
@@ -68,10 +68,10 @@ class Options:
     reply_bytes_max: int = REPLY_BYTES_MAX
 
 
-class Caller:
+class Session:
     """One connection at a time to one of several metastores that share a database. Not thread-safe: ``clone`` it."""
 
-    def __init__(self, uris: Sequence[str], options: Options) -> None:
+    def __init__(self, uris: Sequence[str], options: SessionOptions) -> None:
         if not uris:
             raise ConfigError("At least one metastore address is needed.")
         self.options = options
@@ -80,16 +80,16 @@ class Caller:
         self._connection: Connection | None = None
 
     @property
-    def generation(self) -> Generation:
+    def hive_version(self) -> HiveVersion:
         """The generation of the server in use; connects where there is no connection yet."""
         if self._connection is not None:
-            return self._connection.generation
+            return self._connection.hive_version
         deadline = time.monotonic() + self.options.timeout_s
-        return _repeated(lambda: self._connected(deadline).generation, deadline)
+        return _repeated(lambda: self._connected(deadline).hive_version, deadline)
 
     def supports(self, call: str) -> bool:
         """Whether the server in use has ``call``; raise KeyError for a call that this client does not have either."""
-        return DECLARED[call].exists_in(self.generation)
+        return DECLARED[call].exists_in(self.hive_version)
 
     def close(self) -> None:
         """Close the connection; a later call connects anew."""
@@ -105,13 +105,13 @@ class Caller:
 
     def _processor(self) -> tuple[list[str], str] | tuple[None, None]:
         """Return what Hive 4 wants to know of its callers."""
-        return (list(CAPABILITIES), self.options.identifier) if self.generation >= V4_0 else (None, None)
+        return (list(CAPABILITIES), self.options.identifier) if self.hive_version >= V4_0 else (None, None)
 
     def _refuse_before_4(self, call: str, *given: Any) -> None:
         """Raise Unsupported where an argument is given that only Hive 4 understands."""
-        if self.generation < V4_0 and any(value is not None for value in given):
+        if self.hive_version < V4_0 and any(value is not None for value in given):
             raise Unsupported(
-                "Write ids and expected values need Hive 4.", call=call, generation=str(self.generation)
+                "Write ids and expected values need Hive 4.", call=call, generation=str(self.hive_version)
             )
 
     def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
@@ -126,7 +126,7 @@ class Caller:
 
     def _attempt(self, call: AnyCall[R], arguments: tuple[Any, ...], deadline: float) -> R:
         connection = self._connected(deadline)
-        if not call.exists_in(connection.generation):
+        if not call.exists_in(connection.hive_version):
             raise self._unsupported(call.name, connection)
         try:
             return connection.perform(call, arguments, deadline)
@@ -140,9 +140,9 @@ class Caller:
 
     def _unsupported(self, call: str, connection: Connection) -> Unsupported:
         return Unsupported(
-            f"A metastore of generation {connection.generation} has no {call}.",
+            f"A metastore of generation {connection.hive_version} has no {call}.",
             call=call,
-            generation=str(connection.generation),
+            generation=str(connection.hive_version),
             address=str(connection.address),
         )
 
