@@ -14,9 +14,9 @@ from pyroaring import BitMap
 
 from bench.report import Row, main, median_s, row
 from state.timelines.cover import cover
-from state.timelines.periods import UpdatePeriod, by_size
+from state.timelines.periods import UpdatePeriod, sort_longest_first
 from state.timelines.runs import Runs
-from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form
+from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, StorageForm
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import TimePartition, TimeRange
 from state.timelines.timeline import Timeline
@@ -146,7 +146,7 @@ def properties() -> Iterator[Row]:
         )
 
 
-def both_ways_s(form: Form, runs: Runs, *, repeats: int) -> float:
+def both_ways_s(form: StorageForm, runs: Runs, *, repeats: int) -> float:
     """Time of writing a timeline into properties and reading it back."""
     timeline = Timeline(P.MINUTELY, "dt", form=form, runs=runs)
     assert Timeline.from_properties(timeline.to_properties(), P.MINUTELY, "dt").runs == runs
@@ -186,7 +186,7 @@ def bitmap_cover(held: Mapping[UpdatePeriod, BitMap], span: TimeRange) -> Answer
     """Cover from bitmaps: what is absent of each open stretch by one set difference, its runs by walking what is absent."""
     found: list[tuple[int, UpdatePeriod, int, int]] = []
     rest = [(span.start_s, span.end_s)]
-    for period in by_size(period for period, bitmap in held.items() if bitmap):
+    for period in sort_longest_first(period for period, bitmap in held.items() if bitmap):
         open_: list[tuple[int, int]] = []
         for low_s, high_s in rest:
             first, end = period.ceil(low_s), period.floor(high_s)

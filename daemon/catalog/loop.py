@@ -22,7 +22,7 @@ from daemon.service.metrics import CatalogMeasures
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
 from daemon.timelines.answers import TimelineView
-from state.timelines.tables.projection import each, run_total
+from state.timelines.tables.projection import count_runs, iterate_timelines
 
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ class _Catalog:
     def _count(self) -> None:
         known = self._opened.known()
         self._measures.counted(
-            sum(1 for _ in each(known.timelines)), run_total(known.timelines), len(known.waiting)
+            sum(1 for _ in iterate_timelines(known.timelines)),
+            count_runs(known.timelines),
+            len(known.waiting),
         )
         self._opened.partitions.count()
         self._counted_s = time.monotonic()

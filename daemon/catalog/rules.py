@@ -21,7 +21,7 @@ def rules_of(catalog: CatalogConfig) -> Rules:
         Rule(
             tuple(rule.tables),
             tuple(rule.columns),
-            tuple(UpdatePeriod.named(period, iso_weeks=rule.iso_weeks) for period in rule.periods),
+            tuple(UpdatePeriod.from_lens_name(period, iso_weeks=rule.iso_weeks) for period in rule.periods),
             rule.iso_weeks,
             rule.form,
             rule.jump_max,

@@ -11,7 +11,7 @@ from daemon.config.fields import Name, as_list
 from daemon.config.section import Section, refused
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
-from state.timelines.storage_forms import form_named
+from state.timelines.storage_forms import find_form
 from state.timelines.time_ranges import TimeRange
 
 
@@ -47,14 +47,14 @@ def _check_column(text: str) -> str:
 
 def _check_period(text: str) -> str:
     try:
-        return UpdatePeriod.named(text).name
+        return UpdatePeriod.from_lens_name(text).name
     except BadInput as error:
         raise refused(f"is no update period: one of {error.context['known']} is wanted") from None
 
 
 def _check_form(text: str) -> str:
     try:
-        return form_named(text).name
+        return find_form(text).name
     except ConfigError as error:
         raise refused(f"is no storage form: one of {error.context['known']} is wanted") from None
 

@@ -73,7 +73,7 @@ class Desk:
 
     def _migrate(self, table: str, column: str, period: str, to: str) -> dict[str, Any]:
         followed = self.follower.timelines.settings(table)
-        name = TimelineName(table, UpdatePeriod.named(period, iso_weeks=followed.iso_weeks), column)
+        name = TimelineName(table, UpdatePeriod.from_lens_name(period, iso_weeks=followed.iso_weeks), column)
         target = table if self.publisher is None else self.publisher.target_name(table)
         done = migrate(self.store, self.follower, self.properties, target, name, to)
         return asdict(done) | {"event_id": self.projection.position.applied_event_id}

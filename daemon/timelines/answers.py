@@ -13,9 +13,9 @@ from daemon.catalog.source_choice import only_one, state_of, views_of
 from daemon.timelines.values import cover_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.timelines.periods import UpdatePeriod
-from state.timelines.sql_conditions import Column, with_between, with_in, with_or
+from state.timelines.sql_conditions import Column, format_between, format_in, format_or
 from state.timelines.tables.facts import Fact
-from state.timelines.tables.projection import Timelines, run_total
+from state.timelines.tables.projection import Timelines, count_runs
 from state.timelines.time_ranges import TimeRange
 
 
@@ -115,7 +115,7 @@ class TimelineAnswers:
         view, known, fact = self._fact(asked.name, asked.source)
         column = asked.column or _only_column(known.timelines, fact)
         span = TimeRange.parse(asked.start, asked.end)
-        periods = [UpdatePeriod.named(name) for name in asked.periods] or None
+        periods = [UpdatePeriod.from_lens_name(name) for name in asked.periods] or None
         found = fact.cover(
             known.timelines, column, span, periods, strict=asked.strict, min_count=asked.min_count
         )
@@ -135,7 +135,7 @@ class TimelineAnswers:
                 "event_id": known.event_id,
                 "current_event_id": self._newest(view.source),
                 "tables": len(known.timelines.tables()),
-                "runs": run_total(known.timelines),
+                "runs": count_runs(known.timelines),
                 "loading": len(known.waiting),
                 "quarantined": sorted(known.confined),
                 "facts": sorted(view.facts),
@@ -227,12 +227,12 @@ def _conditions(timelines: Timelines, column: str, found: Cover, asked: CoverQue
         runs = [run for run in found.runs() if run.table == table]
         match asked.where:
             case "or":
-                texts[table] = with_or(spelled, runs)
+                texts[table] = format_or(spelled, runs)
             case "in":
-                texts[table] = with_in(spelled, runs)
+                texts[table] = format_in(spelled, runs)
             case "between":
                 held = [period for period, held in timelines.storage(table, column).runs.items() if held]
-                texts[table] = with_between(spelled, runs, held)
+                texts[table] = format_between(spelled, runs, held)
             case _:
                 raise BadInput("no such writer", where=asked.where, hint="or, in or between is wanted.")
     return texts

@@ -15,15 +15,15 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.tiling import (
     Level,
     Segment,
-    Slots,
+    SegmentKinds,
     Storage,
     Stretch,
-    fewest,
-    joined,
-    largest_first,
-    levels_of,
-    nests,
-    partitions,
+    are_nested,
+    build_levels,
+    count_partitions,
+    join_segments,
+    tile_largest_first,
+    tile_with_fewest,
 )
 from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 EXACT_MAX: Final = 12
 
 
-def fewest_storages(holders: Collection[int], storages: int) -> int:
+def choose_storages(holders: Collection[int], storages: int) -> int:
     """Return the bit mask of the chosen storages: it meets every mask of ``holders``.
 
     Where several choices are equally small, the one whose storages come first wins.
@@ -139,7 +139,9 @@ class Cover:
 
     def partition_count(self) -> int:
         """How many partitions there are."""
-        return sum(partitions(self._sources[source][1], start, end) for start, end, source in self._segments)
+        return sum(
+            count_partitions(self._sources[source][1], start, end) for start, end, source in self._segments
+        )
 
     def missing_s(self) -> int:
         """How much time is missing, in seconds."""
@@ -172,8 +174,8 @@ def cover(
     Longest periods first; with ``min_count`` the fewest partitions. Of several storages that hold the same the fewest
     possible answer. ``strict`` raises Uncoverable where anything is missing, naming what.
     """
-    slots = Slots()
-    levels = levels_of(storages, periods, slots)
+    slots = SegmentKinds()
+    levels = build_levels(storages, periods, slots)
     found, rest = _tiled(levels, span, min_count=min_count)
     grain = levels[-1].period if levels else _finest(periods)
     segments, sources = _answered(found, slots, storages)
@@ -186,14 +188,14 @@ def cover(
 def _tiled(
     levels: Sequence[Level], span: TimeRange, *, min_count: bool
 ) -> tuple[list[Segment], list[Stretch]]:
-    if nests(levels):
-        return largest_first(levels, span.start_s, span.end_s)
+    if are_nested(levels):
+        return tile_largest_first(levels, span.start_s, span.end_s)
     if min_count:
-        return fewest(levels, span.start_s, span.end_s)
-    found, rest = largest_first(levels, span.start_s, span.end_s)
+        return tile_with_fewest(levels, span.start_s, span.end_s)
+    found, rest = tile_largest_first(levels, span.start_s, span.end_s)
     if not rest:
         return found, rest
-    other, other_rest = fewest(levels, span.start_s, span.end_s)
+    other, other_rest = tile_with_fewest(levels, span.start_s, span.end_s)
     return (other, other_rest) if _length(other_rest) < _length(rest) else (found, rest)
 
 
@@ -202,21 +204,21 @@ def _length(stretches: Sequence[Stretch]) -> int:
 
 
 def _answered(
-    found: list[Segment], slots: Slots, storages: Sequence[Storage]
+    found: list[Segment], slots: SegmentKinds, storages: Sequence[Storage]
 ) -> tuple[list[Segment], list[tuple[str, UpdatePeriod]]]:
     """Choose the storages, and join neighbours that the choice made one run."""
     listed = slots.listed()
     if len(storages) == 1:
         return found, [(storages[0].table, slot.period) for slot in listed]
     used = {listed[number] for _, _, number in found}
-    chosen = fewest_storages({slot.holders for slot in used}, len(storages))
+    chosen = choose_storages({slot.holders for slot in used}, len(storages))
     sources: dict[tuple[str, UpdatePeriod], int] = {}
     renumbered = []
     for slot in listed:
         first_chosen = (slot.holders & chosen) or slot.holders
         table = storages[(first_chosen & -first_chosen).bit_length() - 1].table
         renumbered.append(sources.setdefault((table, slot.period), len(sources)))
-    return joined(found, renumbered), list(sources)
+    return join_segments(found, renumbered), list(sources)
 
 
 def _finest(periods: Iterable[UpdatePeriod] | None) -> UpdatePeriod | None:

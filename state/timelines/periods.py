@@ -58,7 +58,7 @@ class UpdatePeriod(Enum):
         return "WEEKLY" if self is UpdatePeriod.WEEKLY_ISO else self.name
 
     @staticmethod
-    def named(name: str, *, iso_weeks: bool = False) -> UpdatePeriod:
+    def from_lens_name(name: str, *, iso_weeks: bool = False) -> UpdatePeriod:
         """Return the period of a Lens name in any case; raise BadInput for another word."""
         upper = name.strip().upper()
         if upper == "WEEKLY" and iso_weeks:
@@ -88,7 +88,7 @@ class UpdatePeriod(Enum):
                 "no value of this update period", value=text, period=self.lens_name
             ) from None
 
-    def ordinal_or_none(self, text: str) -> int | None:
+    def parse_or_none(self, text: str) -> int | None:
         """Return the ordinal of a partition value, or None where the text is none of this period."""
         if len(text) != self.text_length:
             return None
@@ -101,7 +101,7 @@ class UpdatePeriod(Enum):
         """Write a partition value; ``parse`` is its inverse."""
         return self._text.write(ordinal)
 
-    def covering(self, start_s: int, end_s: int) -> tuple[int, bool]:
+    def count_within(self, start_s: int, end_s: int) -> tuple[int, bool]:
         """Count the whole partitions within [start, end), and tell whether they fill it exactly."""
         first, end = self.ceil(start_s), self.floor(end_s)
         exact = self.start_s(first) == start_s and self.start_s(end) == end_s
@@ -111,19 +111,21 @@ class UpdatePeriod(Enum):
 _weight = attrgetter("weight_ms")
 
 
-def by_size(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
+def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
     """Sort from the longest to the shortest, without duplicates."""
     return sorted(dict.fromkeys(periods), key=_weight, reverse=True)
 
 
-def largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
+def find_largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
     """Return the longest period with at least one whole, aligned partition within [start, end).
 
     Length alone does not decide: a range of 36 days may hold no whole month (reference: timelines §2.2).
     """
-    return next((period for period in by_size(periods) if period.covering(start_s, end_s)[0]), None)
+    return next(
+        (period for period in sort_longest_first(periods) if period.count_within(start_s, end_s)[0]), None
+    )
 
 
-def detect(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
+def detect_period(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
     """Return the first allowed period that ``text`` is a value of, or None."""
-    return next((period for period in allowed if period.ordinal_or_none(text) is not None), None)
+    return next((period for period in allowed if period.parse_or_none(text) is not None), None)

@@ -36,18 +36,18 @@ class Column:
         return ".".join(_quoted(part) for part in (self.alias, self.name) if part)
 
 
-def with_or(column: Column, runs: Iterable[CoverRun]) -> str:
+def format_or(column: Column, runs: Iterable[CoverRun]) -> str:
     """Write ``(t.dt = 'a') OR (t.dt = 'b')``; empty text for no runs. Raises LimitExceeded beyond PARTITIONS_MAX."""
     return " OR ".join(f"({column} = '{value}')" for value in _values(runs))
 
 
-def with_in(column: Column, runs: Iterable[CoverRun]) -> str:
+def format_in(column: Column, runs: Iterable[CoverRun]) -> str:
     """Write ``(t.dt IN ('a','b'))``; empty text for no runs. Raises LimitExceeded beyond PARTITIONS_MAX."""
     values = ",".join(f"'{value}'" for value in _values(runs))
     return f"({column} IN ({values}))" if values else ""
 
 
-def with_between(
+def format_between(
     column: Column,
     runs: Sequence[CoverRun],
     held: Collection[UpdatePeriod],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from state.errors import BadInput, BadPartitionValue, ConfigError, TimelineInconsistent
 from state.timelines.runs import Runs
-from state.timelines.table_properties import blank, read_list, write_list
+from state.timelines.table_properties import blank_list, read_list, write_list
 from state.timelines.time_ranges import PartitionRange
 
 
@@ -29,7 +29,7 @@ _LENS_PACKAGE: Final = "org.apache.lens.cube.metadata.timeline."
 _COMMA: Final = re.compile(r"\s*,\s*")
 
 
-class Form(Protocol):
+class StorageForm(Protocol):
     """How a timeline looks in table properties; keys are relative to the timeline's prefix."""
 
     @property
@@ -67,7 +67,7 @@ class StoreAll:
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Empty ``partitions``."""
-        return blank(properties, "partitions")
+        return blank_list(properties, "partitions")
 
 
 class EndsAndHoles:
@@ -103,7 +103,7 @@ class EndsAndHoles:
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Empty both ends and the holes."""
-        return {key: "" for key in ("first", "latest") if key in properties} | blank(properties, "holes")
+        return {key: "" for key in ("first", "latest") if key in properties} | blank_list(properties, "holes")
 
 
 class Ranges:
@@ -142,28 +142,28 @@ class Ranges:
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Empty ``ranges``."""
-        return blank(properties, "ranges")
+        return blank_list(properties, "ranges")
 
 
 STORE_ALL: Final = StoreAll()
 ENDS_AND_HOLES: Final = EndsAndHoles()
 RANGES: Final = Ranges()
-_known: Final[dict[str, Form]] = {}
+_known: Final[dict[str, StorageForm]] = {}
 
 
-def register(form: Form) -> Form:
+def register_form(form: StorageForm) -> StorageForm:
     """Make a form known under its class name and its short name; the latest registration wins."""
     _known[form.class_name] = form
     _known[form.name] = form
     return form
 
 
-def known() -> list[Form]:
+def list_forms() -> list[StorageForm]:
     """Return every registered form once, in the order of registration."""
     return list(dict.fromkeys(_known.values()))
 
 
-def form_named(name: str) -> Form:
+def find_form(name: str) -> StorageForm:
     """Return the form of a class name or short name.
 
     Raises ConfigError with the known ones for any other: Lens falls back to its default in silence, and then serves an
@@ -204,4 +204,4 @@ def _without(begin: int, end: int, holes: Runs) -> Runs:
 
 
 for _form in (STORE_ALL, ENDS_AND_HOLES, RANGES):
-    register(_form)
+    register_form(_form)

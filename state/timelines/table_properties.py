@@ -31,7 +31,7 @@ CHUNK_LENGTH_MAX: Final = 3_999
 CHUNKS_MAX: Final = 1_000_000
 
 
-def prefix(period: UpdatePeriod, column: str) -> str:
+def build_key_prefix(period: UpdatePeriod, column: str) -> str:
     """Return what the keys of one timeline start with; the column in the spelling of ``time.partcols``."""
     return f"{CACHE}{period.lens_name}.{column}."
 
@@ -41,17 +41,17 @@ def is_present(properties: Mapping[str, str]) -> bool:
     return properties.get(PRESENT, "").lower() == "true"
 
 
-def time_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+def read_time_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Return the time columns that the table names, in its spelling."""
     return tuple(name.strip() for name in properties.get(TIME_COLUMNS, "").split(",") if name.strip())
 
 
-def section(properties: Mapping[str, str], period: UpdatePeriod, column: str) -> dict[str, str]:
+def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str) -> dict[str, str]:
     """Return the keys of one timeline without their prefix.
 
     The exact spelling of the column wins; a different case is read where the exact one has no key at all.
     """
-    start = prefix(period, column)
+    start = build_key_prefix(period, column)
     exact = {key[len(start) :]: value for key, value in properties.items() if key.startswith(start)}
     if exact:
         return exact
@@ -97,7 +97,7 @@ def read_list(properties: Mapping[str, str], key: str) -> str | None:
     return "".join(chunk for chunk in chunks if chunk)
 
 
-def blank(properties: Mapping[str, str], key: str) -> dict[str, str]:
+def blank_list(properties: Mapping[str, str], key: str) -> dict[str, str]:
     """Return what empties a list that stands in ``properties``: size 0, every chunk that is there as empty text."""
     stale = {name: "" for name in properties if name == key or _is_chunk(name, key)}
     return {**({f"{key}.size": "0"} if f"{key}.size" in properties else {}), **stale}

@@ -14,7 +14,7 @@ from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
-from state.timelines.periods import UpdatePeriod, by_size
+from state.timelines.periods import UpdatePeriod, sort_longest_first
 from state.timelines.runs import Runs
 
 
@@ -39,7 +39,7 @@ class Storage:
     end_s: int = TIME_END_S
 
 
-class Slot(NamedTuple):
+class SegmentKind(NamedTuple):
     """What kind of stretch was taken: its period and the bit mask of the storages that hold all of it."""
 
     period: UpdatePeriod
@@ -57,16 +57,16 @@ _Holder = tuple[int, Runs, int, int]
 
 
 @dataclass(slots=True)
-class Slots:
+class SegmentKinds:
     """Numbers for slots, so that a segment is three integers."""
 
-    numbers: dict[Slot, int] = field(default_factory=dict)
+    numbers: dict[SegmentKind, int] = field(default_factory=dict)
 
     def number(self, period: UpdatePeriod, holders: int) -> int:
         """Return the number of a slot, a new one where it was not seen before."""
-        return self.numbers.setdefault(Slot(period, holders), len(self.numbers))
+        return self.numbers.setdefault(SegmentKind(period, holders), len(self.numbers))
 
-    def listed(self) -> list[Slot]:
+    def listed(self) -> list[SegmentKind]:
         """Return the slots by number."""
         return list(self.numbers)
 
@@ -77,7 +77,7 @@ class Level:
 
     period: UpdatePeriod
     holders: Sequence[_Holder]
-    slots: Slots
+    slots: SegmentKinds
 
     def take(self, low_s: int, high_s: int, found: list[Segment], open_: list[Stretch]) -> None:
         """Move what exists within [low_s, high_s) to ``found`` and leave the rest in ``open_``, both in time order."""
@@ -131,8 +131,8 @@ class Level:
         )
 
 
-def levels_of(
-    storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, slots: Slots
+def build_levels(
+    storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, slots: SegmentKinds
 ) -> list[Level]:
     """Return the levels from the longest period to the shortest, of the periods that some storage has partitions of."""
     held: dict[UpdatePeriod, list[_Holder]] = {}
@@ -141,10 +141,12 @@ def levels_of(
             if runs:
                 held.setdefault(period, []).append((1 << number, runs, *_window(storage, period)))
     wanted = held if periods is None else held.keys() & set(periods)
-    return [Level(period, held[period], slots) for period in by_size(wanted)]
+    return [Level(period, held[period], slots) for period in sort_longest_first(wanted)]
 
 
-def largest_first(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segment], list[Stretch]]:
+def tile_largest_first(
+    levels: Sequence[Level], start_s: int, end_s: int
+) -> tuple[list[Segment], list[Stretch]]:
     """Return what the levels cover of [start, end), largest periods first, and what stays open; both in time order."""
     found: list[Segment] = []
     rest: list[Stretch] = [(start_s, end_s)] if start_s < end_s else []
@@ -157,7 +159,7 @@ def largest_first(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[li
     return found, rest
 
 
-def joined(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
+def join_segments(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
     """Renumber the slots and make one segment of neighbours that then have the same number."""
     together: list[Segment] = []
     for start_s, end_s, slot in found:
@@ -202,13 +204,15 @@ class _Way(NamedTuple):
     open_: Sequence[Stretch]
 
 
-def nests(levels: Sequence[Level]) -> bool:
+def are_nested(levels: Sequence[Level]) -> bool:
     """Whether every partition of a longer period is made of whole ones of each shorter period."""
     weeks = sum(level.period in _WEEKS for level in levels)
     return weeks == 0 or (weeks == 1 and levels[0].period in _WEEKS)
 
 
-def fewest(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segment], list[Stretch]]:
+def tile_with_fewest(
+    levels: Sequence[Level], start_s: int, end_s: int
+) -> tuple[list[Segment], list[Stretch]]:
     """Return what covers [start, end) with the least missing time, then the fewest partitions, and what stays open."""
     long = [level for level in levels if level.period.weight_ms >= UpdatePeriod.WEEKLY.weight_ms]
     short = levels[len(long) :]
@@ -222,7 +226,7 @@ def fewest(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[list[Segm
             if there_s <= end_s and (there_s not in ways or cost < ways[there_s].cost):
                 ways[there_s] = step._replace(cost=cost)
     found, open_ = _walked(ways, end_s)
-    return joined(found, range(len(levels[0].slots.numbers))) if levels else found, open_
+    return join_segments(found, range(len(levels[0].slots.numbers))) if levels else found, open_
 
 
 def _extent(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
@@ -251,13 +255,13 @@ def _steps(
             there_s = level.period.start_s(ordinal + 1)
             slot = level.slots.number(level.period, holders)
             yield there_s, _Way((0, 1), here_s, ((here_s, there_s, slot),), ())
-    found, open_ = largest_first(short, here_s, next_s)
+    found, open_ = tile_largest_first(short, here_s, next_s)
     slots = short[0].slots.listed() if short else []
-    count = sum(partitions(slots[slot].period, start_s, end_s) for start_s, end_s, slot in found)
+    count = sum(count_partitions(slots[slot].period, start_s, end_s) for start_s, end_s, slot in found)
     yield next_s, _Way((sum(high_s - low_s for low_s, high_s in open_), count), here_s, found, open_)
 
 
-def partitions(period: UpdatePeriod, start_s: int, end_s: int) -> int:
+def count_partitions(period: UpdatePeriod, start_s: int, end_s: int) -> int:
     """How many partitions an aligned stretch has."""
     return period.floor(end_s) - period.floor(start_s)
 

@@ -152,7 +152,7 @@ class TimeRange:
         return f"[{_written(self.start_s, grain)}, {_written(self.end_s, grain)})"
 
 
-def moment_text(moment_s: int) -> str:
+def format_moment(moment_s: int) -> str:
     """Write a moment as the shortest partition value that starts with it: ``2015-02`` for its first second."""
     return _written(moment_s, _grain(moment_s))
 

@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING
 from state.errors import LimitExceeded, PeriodMismatch, TimelineInconsistent
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
-from state.timelines.storage_forms import ENDS_AND_HOLES, Form, form_named, known
-from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix, section
+from state.timelines.storage_forms import ENDS_AND_HOLES, StorageForm, find_form, list_forms
+from state.timelines.table_properties import (
+    APPLIED_EVENT,
+    PRESENT,
+    STORAGE_CLASS,
+    build_key_prefix,
+    select_keys,
+)
 from state.timelines.time_ranges import TimePartition
 
 
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-def default_jump_max(period: UpdatePeriod) -> int:
+def choose_jump_max(period: UpdatePeriod) -> int:
     """Return 20 years in partitions of the period: more than histories span, less than 1970 or 9999 are away."""
     return 20 * UpdatePeriod.YEARLY.weight_ms // max(period.weight_ms, 1_000)
 
@@ -39,7 +45,7 @@ class Timeline:
         period: UpdatePeriod,
         column: str,
         *,
-        form: Form = ENDS_AND_HOLES,
+        form: StorageForm = ENDS_AND_HOLES,
         runs: Runs | None = None,
         jump_max: int | None = None,
     ) -> None:
@@ -47,7 +53,7 @@ class Timeline:
         self.column = column
         self.form = form
         self.runs = Runs() if runs is None else runs
-        self.jump_max = default_jump_max(period) if jump_max is None else jump_max
+        self.jump_max = choose_jump_max(period) if jump_max is None else jump_max
         self.refused = 0
         """How many partitions were too far from all others."""
         self._queued: set[int] = set()
@@ -61,8 +67,8 @@ class Timeline:
         Raises ConfigError for an unknown form, TimelineInconsistent where the properties are incomplete, contradict
         themselves, or where the keys of another form tell something else than those of the form named.
         """
-        own = section(properties, period, column)
-        form = form_named(own[STORAGE_CLASS]) if own.get(STORAGE_CLASS) else ENDS_AND_HOLES
+        own = select_keys(properties, period, column)
+        form = find_form(own[STORAGE_CLASS]) if own.get(STORAGE_CLASS) else ENDS_AND_HOLES
         runs = form.read(period, own)
         if runs is None:
             raise TimelineInconsistent(
@@ -147,7 +153,7 @@ class Timeline:
 
     def to_properties(self) -> dict[str, str]:
         """Return the table properties, full keys, the class last: a reader of half of them sees the old class."""
-        start = prefix(self.period, self.column)
+        start = build_key_prefix(self.period, self.column)
         written = {start + key: value for key, value in self.form.write(self.period, self.runs).items()}
         return written | {start + STORAGE_CLASS: self.form.class_name}
 
@@ -187,9 +193,11 @@ class Timeline:
             )
 
 
-def _refuse_contradiction(period: UpdatePeriod, own: Mapping[str, str], form: Form, runs: Runs) -> None:
+def _refuse_contradiction(
+    period: UpdatePeriod, own: Mapping[str, str], form: StorageForm, runs: Runs
+) -> None:
     """Lens changes the class and leaves the old form's keys behind: which of the two is stale cannot be told."""
-    for other in known():
+    for other in list_forms():
         told = None if other is form else other.read(period, own)
         if told and told != runs:
             raise TimelineInconsistent("two forms tell different things", named=form.name, other=other.name)
@@ -205,7 +213,9 @@ def _largest_group(runs: Runs, jump_max: int) -> Runs:
     return max((Runs(group) for group in reversed(groups)), key=Runs.count, default=Runs())
 
 
-def migrated(timeline: Timeline, form: Form, properties: Mapping[str, str]) -> dict[str, str]:
+def build_form_properties(
+    timeline: Timeline, form: StorageForm, properties: Mapping[str, str]
+) -> dict[str, str]:
     """Return the properties that make ``timeline`` stand in ``form``, in the order to write them.
 
     First the new form's keys with stale chunks of its own emptied, then the keys of the other forms that stand in
@@ -214,21 +224,23 @@ def migrated(timeline: Timeline, form: Form, properties: Mapping[str, str]) -> d
     empty timeline.
     ``timeline`` itself does not change: set its ``form`` when the metastore has accepted.
     """
-    start = prefix(timeline.period, timeline.column)
-    old = section(properties, timeline.period, timeline.column)
+    start = build_key_prefix(timeline.period, timeline.column)
+    old = select_keys(properties, timeline.period, timeline.column)
     written = form.blanks(old) | form.write(timeline.period, timeline.runs)
-    for other in known():
+    for other in list_forms():
         if other.class_name != form.class_name:
             written |= other.blanks(old)
     return {start + key: value for key, value in written.items()} | {start + STORAGE_CLASS: form.class_name}
 
 
-def published(timelines: Iterable[Timeline], properties: Mapping[str, str], event_id: int) -> dict[str, str]:
+def build_table_properties(
+    timelines: Iterable[Timeline], properties: Mapping[str, str], event_id: int
+) -> dict[str, str]:
     """Return the properties that say all timelines of a table, as of an event, the flag last.
 
     The event id is there for compare-and-set, and to recognise the ALTER_TABLE event of this very write.
     """
     written: dict[str, str] = {}
     for timeline in timelines:
-        written |= migrated(timeline, timeline.form, properties)
+        written |= build_form_properties(timeline, timeline.form, properties)
     return written | {APPLIED_EVENT: str(event_id), PRESENT: "true"}

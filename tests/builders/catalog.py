@@ -14,7 +14,7 @@ from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
 from handlers.metastore.client import Metastore
 from state.store.memory import MemoryStore
-from state.timelines.tables.projection import Timelines, each
+from state.timelines.tables.projection import Timelines, iterate_timelines
 from tests.builders.tideline_process import kafka_settings
 
 
@@ -83,7 +83,7 @@ def content(timelines: Timelines) -> Content:
             (timeline.period.format(first), timeline.period.format(end - 1))
             for first, end in timeline.runs.pairs()
         ]
-        for table, timeline in each(timelines)
+        for table, timeline in iterate_timelines(timelines)
         if timeline.runs
     }
 

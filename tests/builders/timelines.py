@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from state.timelines.periods import UpdatePeriod, by_size
+from state.timelines.periods import UpdatePeriod, sort_longest_first
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import PartitionRange, TimeRange
@@ -51,7 +51,7 @@ class SeedCover:
 def seed_cover(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> SeedCover:
     """Run the recursion over plain sets with every period of ``held``."""
     model = SeedCover(lambda period, ordinal: ordinal in held[period])
-    return model.cover(span.start_s, span.end_s, by_size(held))
+    return model.cover(span.start_s, span.end_s, sort_longest_first(held))
 
 
 def best_by_days(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from handlers.catalog.following.table_info import qualify
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.failpoints import failpoint
 from state.errors import InvalidRequest, NotFound, Refused
-from state.timelines.storage_forms import form_named
-from state.timelines.timeline import migrated, published
+from state.timelines.storage_forms import find_form
+from state.timelines.timeline import build_form_properties, build_table_properties
 
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Publisher:
             written = write_properties(
                 self.metastore,
                 self.target_name(name),
-                lambda properties: published(timelines.timelines(name), properties, event_id),
+                lambda properties: build_table_properties(timelines.timelines(name), properties, event_id),
                 before_write=remember,
             )
         except NotFound:
@@ -143,13 +143,15 @@ def migrate(
     Raises ConfigError for an unknown form, NotFound where there is no such timeline, InvalidRequest where the table is
     changed by others again and again. After a crash between the two steps, migrate again.
     """
-    chosen = form_named(form)
+    chosen = find_form(form)
     timeline = follower.timelines.timeline(name.table, name.period, name.column)
     if timeline is None:
         raise NotFound(
             "there is no such timeline", table=name.table, column=name.column, period=name.period.lens_name
         )
-    written = write_properties(metastore, target, lambda properties: migrated(timeline, chosen, properties))
+    written = write_properties(
+        metastore, target, lambda properties: build_form_properties(timeline, chosen, properties)
+    )
     failpoint("catalog.migrated")
     with store.transaction() as txn:
         change = follower.timelines.change(txn)

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from state.timelines.storage_forms import ENDS_AND_HOLES
-from state.timelines.tables.settings import TableSettings, detected, named_by_lens
+from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
 
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Rules:
         rule = self._rule(table)
         if rule is None:
             return None
-        return rule.settings(table, rule.columns or named_by_lens(table.parameters, table.columns))
+        return rule.settings(table, rule.columns or find_lens_columns(table.parameters, table.columns))
 
     def looks(self, table: TableInfo) -> bool:
         """Whether the table's values decide."""
@@ -87,7 +87,11 @@ class Rules:
     def detected(self, table: TableInfo, specs: Iterable[Spec]) -> TableSettings | None:
         """Return how to follow a table by its values; None where no column holds time."""
         rule = self._rule(table)
-        return None if rule is None else rule.settings(table, detected(table.columns, specs, NOT_TIME))
+        return (
+            None
+            if rule is None
+            else rule.settings(table, detect_time_columns(table.columns, specs, NOT_TIME))
+        )
 
     def _rule(self, table: TableInfo) -> Rule | None:
         if not table.columns or any(fnmatchcase(table.name, pattern) for pattern in self.exclude):

@@ -248,6 +248,6 @@ def period_of(parameters: Mapping[str, str], settings: TableSettings) -> UpdateP
     if not name:
         return None
     try:
-        return UpdatePeriod.named(name, iso_weeks=settings.iso_weeks)
+        return UpdatePeriod.from_lens_name(name, iso_weeks=settings.iso_weeks)
     except BadInput:
         return None

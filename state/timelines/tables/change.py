@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound
-from state.timelines.storage_forms import form_named
+from state.timelines.storage_forms import find_form
 from state.timelines.tables import records
-from state.timelines.tables.followed import FollowedTable, Listing, TimelineKey, from_properties
+from state.timelines.tables.followed import FollowedTable, Listing, TimelineKey, read_timelines
 from state.timelines.tables.records import Entry
 
 
@@ -115,7 +115,7 @@ class TimelineChange:
 
         Raises TimelineInconsistent or ConfigError, and then nothing has changed: load it from its partitions.
         """
-        loaded = from_properties(self._writable(name).settings, properties)
+        loaded = read_timelines(self._writable(name).settings, properties)
         table = self._writable(name)
         records.clear_table(self._txn, table.number)
         table.timelines = loaded
@@ -131,7 +131,7 @@ class TimelineChange:
         """
         table = self._writable(name)
         key = (period, table.column_number(column))
-        table.set_form(key, form_named(form).name)
+        table.set_form(key, find_form(form).name)
         if key in table.timelines:
             table.timelines[key] = table.new_timeline(key, table.timelines[key].runs)
         self._save(name, table)
@@ -206,7 +206,7 @@ def _values(table: FollowedTable, spec: Spec) -> Sequence[str]:
 
 def _held(table: FollowedTable, text: str) -> tuple[Entry, ...]:
     """What the one partition with this value adds, in a table where the value is all there is."""
-    found = ((key, timeline.period.ordinal_or_none(text)) for key, timeline in table.timelines.items())
+    found = ((key, timeline.period.parse_or_none(text)) for key, timeline in table.timelines.items())
     return tuple(
         Entry(*key, ordinal)
         for key, ordinal in found

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from state.errors import NotFound, TimelineInconsistent
 from state.timelines.periods import UpdatePeriod
-from state.timelines.storage_forms import form_named
-from state.timelines.table_properties import section
+from state.timelines.storage_forms import find_form
+from state.timelines.table_properties import select_keys
 from state.timelines.tables import records
 from state.timelines.tables.settings import TableSettings
 from state.timelines.timeline import Timeline
@@ -77,7 +77,7 @@ class FollowedTable:
         """Build a timeline with the table's settings."""
         period, number = key
         column = self.settings.time_columns[number]
-        form = form_named(self.forms.get(f"{period.lens_name}.{column}", self.settings.form))
+        form = find_form(self.forms.get(f"{period.lens_name}.{column}", self.settings.form))
         return Timeline(period, column, form=form, runs=runs, jump_max=self.settings.jump_max)
 
     def set_form(self, key: TimelineKey, form: str) -> None:
@@ -146,7 +146,7 @@ class Listing:
                 records.put_count(txn, table.number, entry, count)
 
 
-def from_properties(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:
+def read_timelines(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:
     """Return the timelines that a table's properties hold.
 
     Raises TimelineInconsistent where one contradicts itself, where one that the settings ask for is not there (one flag
@@ -155,7 +155,7 @@ def from_properties(settings: TableSettings, properties: Mapping[str, str]) -> d
     loaded = {}
     for number, column in enumerate(settings.time_columns):
         for period in _periods(settings):
-            if settings.periods or section(properties, period, column):
+            if settings.periods or select_keys(properties, period, column):
                 timeline = Timeline.from_properties(properties, period, column, jump_max=settings.jump_max)
                 loaded[period, number] = timeline
     if not loaded:

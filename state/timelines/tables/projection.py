@@ -113,11 +113,11 @@ class Timelines:
         self.skipped.update(skipped)
 
 
-def run_total(timelines: Timelines) -> int:
+def count_runs(timelines: Timelines) -> int:
     """Count the runs of all timelines, for metrics."""
     return sum(len(timeline.runs) for table in timelines.tables() for timeline in timelines.timelines(table))
 
 
-def each(timelines: Timelines) -> Iterator[tuple[str, Timeline]]:
+def iterate_timelines(timelines: Timelines) -> Iterator[tuple[str, Timeline]]:
     """Yield (table, timeline) of all tables."""
     return ((table, timeline) for table in timelines.tables() for timeline in timelines.timelines(table))

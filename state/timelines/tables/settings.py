@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from state.errors import BadInput, StateCorrupt
-from state.timelines.periods import UpdatePeriod, detect
+from state.timelines.periods import UpdatePeriod, detect_period
 from state.timelines.storage_forms import ENDS_AND_HOLES
-from state.timelines.table_properties import time_columns
+from state.timelines.table_properties import read_time_columns
 
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TableSettings:
         if period is not None and self.periods and period not in self.periods:
             return None
         for candidate in (period,) if period else self.readable():
-            ordinal = candidate.ordinal_or_none(text)
+            ordinal = candidate.parse_or_none(text)
             if ordinal is not None:
                 return candidate, ordinal
         return None
@@ -90,13 +90,13 @@ class TableSettings:
             raise StateCorrupt("stored table settings cannot be read", reason=str(error)) from error
 
 
-def named_by_lens(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
+def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
     """Return the time columns that the table's own properties name, without any that it does not have."""
     known = {name.lower() for name in partition_columns}
-    return tuple(name for name in time_columns(properties) if name.lower() in known)
+    return tuple(name for name in read_time_columns(properties) if name.lower() in known)
 
 
-def detected(
+def detect_time_columns(
     partition_columns: Iterable[str], specs: Iterable[Mapping[str, str]], ignored: Iterable[str]
 ) -> list[str]:
     """Return the columns whose every value in ``specs`` is strictly some partition value; none where there are no specs.
@@ -113,5 +113,5 @@ def detected(
         column
         for column in partition_columns
         if any(column in spec for spec in values)
-        and all(detect(spec[column], forms) for spec in values if column in spec)
+        and all(detect_period(spec[column], forms) for spec in values if column in spec)
     ]

@@ -15,7 +15,7 @@ from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from state.errors import InvalidRequest
 from state.timelines.periods import UpdatePeriod
-from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
+from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import FollowedCatalog, followed_catalog, rules_for
 from tests.builders.hive_tables import a_table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dev.stack.sql import Session
 
 
-DT = prefix(UpdatePeriod.DAILY, "dt")
+DT = build_key_prefix(UpdatePeriod.DAILY, "dt")
 
 
 class Outcomes(NullObserver):

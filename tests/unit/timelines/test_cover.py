@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import Uncoverable
-from state.timelines.cover import Cover, CoverRun, cover, fewest_storages
+from state.timelines.cover import Cover, CoverRun, choose_storages, cover
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
@@ -270,14 +270,14 @@ class TestSeveralStorages:
         def mask(digits: str) -> int:
             return sum(1 << (int(digit) - 1) for digit in digits)
 
-        got = fewest_storages([mask(digits) for digits in holders], storages)
+        got = choose_storages([mask(digits) for digits in holders], storages)
         assert got.bit_count() == len(chosen)
         assert all(got & mask(digits) for digits in holders)
         assert storages > 12 or got == mask(chosen) or len(holders) == 3
 
     @given(masks=st.sets(st.integers(1, 2**6 - 1), max_size=6))
     def test_no_smaller_choice_exists(self, masks: set[int]) -> None:
-        got = fewest_storages(masks, 6)
+        got = choose_storages(masks, 6)
         assert all(got & mask for mask in masks)
         for size in range(got.bit_count()):
             for bits in combinations(range(6), size):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from state.errors import BadInput, BadPartitionValue, PeriodMismatch
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
-from state.timelines.periods import UpdatePeriod, by_size, detect, largest_within
-from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange, moment_text
+from state.timelines.periods import UpdatePeriod, detect_period, find_largest_within, sort_longest_first
+from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange, format_moment
 
 
 P = UpdatePeriod
@@ -36,16 +36,16 @@ def at(text: str) -> int:
 
 def test_rank_is_the_order_of_the_enum_in_lens_and_weight_the_order_of_length() -> None:
     assert sorted(LENS_ORDER, key=lambda period: period.rank) == LENS_ORDER
-    assert by_size(LENS_ORDER)[0] is P.YEARLY
-    assert by_size(LENS_ORDER)[-1] is P.CONTINUOUS
+    assert sort_longest_first(LENS_ORDER)[0] is P.YEARLY
+    assert sort_longest_first(LENS_ORDER)[-1] is P.CONTINUOUS
 
 
 def test_iso_weeks_keep_the_name_of_lens() -> None:
-    assert P.named("weekly", iso_weeks=True) is P.WEEKLY_ISO
-    assert P.named(" daily ") is P.DAILY
+    assert P.from_lens_name("weekly", iso_weeks=True) is P.WEEKLY_ISO
+    assert P.from_lens_name(" daily ") is P.DAILY
     assert P.WEEKLY_ISO.lens_name == P.WEEKLY.lens_name == "WEEKLY"
     with pytest.raises(BadInput, match="FORTNIGHTLY"):
-        P.named("FORTNIGHTLY")
+        P.from_lens_name("FORTNIGHTLY")
 
 
 @pytest.mark.parametrize("period", P)
@@ -185,7 +185,7 @@ COVERING = [
 def test_whole_partitions_within_a_range(
     period: UpdatePeriod, start: str, end: str, count: int, exact: bool
 ) -> None:
-    assert period.covering(at(start), at(end)) == (count, exact)
+    assert period.count_within(at(start), at(end)) == (count, exact)
 
 
 @pytest.mark.parametrize(
@@ -202,19 +202,19 @@ def test_whole_partitions_within_a_range(
     ],
 )
 def test_the_longest_period_that_fits(start: str, end: str, expected: UpdatePeriod) -> None:
-    assert largest_within(LENS_ORDER, at(start), at(end)) is expected
+    assert find_largest_within(LENS_ORDER, at(start), at(end)) is expected
 
 
 def test_no_period_fits_an_empty_choice() -> None:
-    assert largest_within([], at("2013-01-01"), at("2013-02-01")) is None
+    assert find_largest_within([], at("2013-01-01"), at("2013-02-01")) is None
 
 
 def test_a_value_is_detected_by_its_length_and_form_among_the_allowed_periods() -> None:
-    assert detect("2015-01", [P.DAILY, P.MONTHLY]) is P.MONTHLY
-    assert detect("2015-01", [P.QUARTERLY, P.MONTHLY]) is P.QUARTERLY
-    assert detect("2015-02", [P.QUARTERLY, P.MONTHLY]) is P.MONTHLY
-    assert detect("2015-02", [P.QUARTERLY]) is None
-    assert detect("latest", P) is None
+    assert detect_period("2015-01", [P.DAILY, P.MONTHLY]) is P.MONTHLY
+    assert detect_period("2015-01", [P.QUARTERLY, P.MONTHLY]) is P.QUARTERLY
+    assert detect_period("2015-02", [P.QUARTERLY, P.MONTHLY]) is P.MONTHLY
+    assert detect_period("2015-02", [P.QUARTERLY]) is None
+    assert detect_period("latest", P) is None
 
 
 @pytest.mark.parametrize("period", P)
@@ -270,7 +270,7 @@ def test_a_time_range_is_read_from_partition_values_and_moments() -> None:
     )
     assert TimeRange.parse("2015", "2015-02") == TimeRange.parse("2015-01-01T02:00:00+02:00", "2015-02-01")
     assert str(TimeRange.parse("2015", "2015-02-01-06-30")) == "[2015-01-01-00-00, 2015-02-01-06-30)"
-    assert moment_text(TIME_END_S) == "10000"
+    assert format_moment(TIME_END_S) == "10000"
 
 
 @pytest.mark.parametrize(

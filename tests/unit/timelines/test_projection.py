@@ -16,13 +16,13 @@ from state.store.sqlite import SqliteStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.storage_forms import RANGES, STORE_ALL
-from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, prefix
+from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.followed import FollowedTable
-from state.timelines.tables.projection import Timelines, each, run_total
-from state.timelines.tables.settings import TableSettings, detected, named_by_lens
+from state.timelines.tables.projection import Timelines, count_runs, iterate_timelines
+from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
 from state.timelines.time_ranges import TimeRange
-from state.timelines.timeline import migrated, published
+from state.timelines.timeline import build_form_properties, build_table_properties
 
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class TestFromProperties:
         source = Followed(s=TableSettings((column,), (column,), form=RANGES.name))
         for text in ("2015-01-01", "2015-01-02", "2015-03"):
             source.add("s", None, **{column: text})
-        return published(source.timelines.timelines("s"), {}, 42)
+        return build_table_properties(source.timelines.timelines("s"), {}, 42)
 
     def test_all_timelines_of_a_table_are_published_and_read_back(self) -> None:
         properties = self.properties()
@@ -329,7 +329,7 @@ class TestFromProperties:
     def test_contradictions_change_nothing(self) -> None:
         followed = Followed(t=SOLE)
         followed.add("t", dt="2015-01-01")
-        key = prefix(P.DAILY, "dt") + "ranges0"
+        key = build_key_prefix(P.DAILY, "dt") + "ranges0"
         for properties in ({}, self.properties() | {key: "[2015-01-05, 2015-01-01)"}):
             with pytest.raises(TimelineInconsistent), followed.change() as change:
                 change.load_properties("t", properties)
@@ -343,7 +343,9 @@ class TestFromProperties:
     def test_an_unknown_form_is_told(self) -> None:
         followed = Followed(t=SOLE)
         with pytest.raises(ConfigError), followed.change() as change:
-            change.load_properties("t", self.properties() | {prefix(P.DAILY, "dt") + STORAGE_CLASS: "x"})
+            change.load_properties(
+                "t", self.properties() | {build_key_prefix(P.DAILY, "dt") + STORAGE_CLASS: "x"}
+            )
 
     def test_a_column_in_capitals_is_found_and_keeps_its_spelling(self) -> None:
         followed = Followed(t=TableSettings(("dt",), ("Dt",)))
@@ -351,17 +353,19 @@ class TestFromProperties:
             change.load_properties("t", self.properties())
         followed.add("t", dt="2015-01-03")
         assert followed.held("t", "Dt")[-1] == "2015-01-03"
-        assert prefix(P.DAILY, "Dt") + STORAGE_CLASS in published(followed.timelines.timelines("t"), {}, 1)
+        assert build_key_prefix(P.DAILY, "Dt") + STORAGE_CLASS in build_table_properties(
+            followed.timelines.timelines("t"), {}, 1
+        )
 
 
 def test_one_timeline_is_migrated_and_stays_so() -> None:
     followed = Followed(t=SOLE)
     followed.add("t", dt="2015-01-01")
     followed.add("t", dt="2015-01")
-    properties = published(followed.timelines.timelines("t"), {}, 1)
+    properties = build_table_properties(followed.timelines.timelines("t"), {}, 1)
     timeline = followed.timelines.timeline("t", P.DAILY, "dt")
     assert timeline is not None
-    changes = migrated(timeline, STORE_ALL, properties)
+    changes = build_form_properties(timeline, STORE_ALL, properties)
     with followed.change() as change:
         change.set_form("t", P.DAILY, "dt", STORE_ALL.class_name)
         change.add("t", {"dt": "2015-01-02"})
@@ -391,7 +395,7 @@ def test_a_fact_is_covered_from_its_tables_within_their_windows() -> None:
     ]
     assert str(fact.latest(followed.timelines, "dt")) == "2015-01-20"
     assert str(Fact.of_table("cold").latest(followed.timelines, "dt")) == "2015-01-14"
-    assert run_total(followed.timelines) == len(list(each(followed.timelines))) == 2
+    assert count_runs(followed.timelines) == len(list(iterate_timelines(followed.timelines))) == 2
     with pytest.raises(NotFound):
         Fact.of_table("new").latest(followed.timelines, "dt")
     with pytest.raises(NotFound):
@@ -411,7 +415,7 @@ def test_time_columns_are_partition_columns() -> None:
         TableSettings(("dt",), ("it",))
     with pytest.raises(BadInput):
         TableSettings(("dt",), ())
-    assert named_by_lens({"cube.storagetable.time.partcols": "Dt,gone"}, ["dt", "country"]) == ("Dt",)
+    assert find_lens_columns({"cube.storagetable.time.partcols": "Dt,gone"}, ["dt", "country"]) == ("Dt",)
 
 
 def test_time_columns_are_detected_where_every_value_is_one() -> None:
@@ -419,8 +423,8 @@ def test_time_columns_are_detected_where_every_value_is_one() -> None:
         {"dt": "2015-01-01", "hr": "05", "year": "2015", "m": "2015-01"},
         {"dt": "__HIVE_DEFAULT_PARTITION__", "hr": "06", "year": "2016", "m": "main"},
     ]
-    assert detected(["dt", "hr", "year", "m"], specs, ["__HIVE_DEFAULT_PARTITION__"]) == ["dt"]
-    assert detected(["dt"], [], []) == []
+    assert detect_time_columns(["dt", "hr", "year", "m"], specs, ["__HIVE_DEFAULT_PARTITION__"]) == ["dt"]
+    assert detect_time_columns(["dt"], [], []) == []
 
 
 def test_a_store_that_was_changed_by_others_is_not_served() -> None:

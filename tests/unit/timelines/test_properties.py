@@ -10,9 +10,24 @@ from state.errors import ConfigError, TidelineError, TimelineInconsistent
 from state.timelines import storage_forms
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
-from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form, form_named, known, register
-from state.timelines.table_properties import PRESENT, is_present, prefix, read_list, time_columns, write_list
-from state.timelines.timeline import Timeline, migrated
+from state.timelines.storage_forms import (
+    ENDS_AND_HOLES,
+    RANGES,
+    STORE_ALL,
+    StorageForm,
+    find_form,
+    list_forms,
+    register_form,
+)
+from state.timelines.table_properties import (
+    PRESENT,
+    build_key_prefix,
+    is_present,
+    read_list,
+    read_time_columns,
+    write_list,
+)
+from state.timelines.timeline import Timeline, build_form_properties
 
 
 if TYPE_CHECKING:
@@ -25,7 +40,7 @@ DAYS = "cube.storagetable.partition.timeline.cache.DAILY.dt."
 JAN = P.DAILY.parse("2015-01-01")
 
 
-def daily(form: Form = ENDS_AND_HOLES, **values: str) -> dict[str, str]:
+def daily(form: StorageForm = ENDS_AND_HOLES, **values: str) -> dict[str, str]:
     """Properties of one DAILY timeline on dt, written by hand; ``_`` in a name stands for a dot."""
     named = {DAYS + key.replace("_", "."): value for key, value in values.items()}
     return named | {DAYS + "storage.class": form.class_name}
@@ -57,7 +72,7 @@ def test_a_list_is_cut_between_items_at_its_limit(limit: int, expected: dict[str
     ],
 )
 def test_chunks_of_500_alternate_hours_have_the_lengths_that_lens_writes(
-    form: Form, key: str, lengths: list[int]
+    form: StorageForm, key: str, lengths: list[int]
 ) -> None:
     start = P.HOURLY.parse("2015-01-01-00")
     written = form.write(P.HOURLY, Runs.of(range(start, start + 1000, 2)))
@@ -68,7 +83,9 @@ def test_chunks_of_500_alternate_hours_have_the_lengths_that_lens_writes(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("period", P)
-def test_properties_of_500_alternate_partitions_read_back_the_same(period: UpdatePeriod, form: Form) -> None:
+def test_properties_of_500_alternate_partitions_read_back_the_same(
+    period: UpdatePeriod, form: StorageForm
+) -> None:
     start = (
         period.floor(1_420_070_400)
         if period.weight_ms < P.MONTHLY.weight_ms
@@ -134,7 +151,7 @@ def test_a_column_is_found_in_its_own_spelling_first_and_then_in_any() -> None:
 
 
 def test_iso_weeks_use_the_keys_of_weekly() -> None:
-    assert prefix(P.WEEKLY_ISO, "dt") == prefix(P.WEEKLY, "dt")
+    assert build_key_prefix(P.WEEKLY_ISO, "dt") == build_key_prefix(P.WEEKLY, "dt")
 
 
 @pytest.mark.parametrize(
@@ -213,13 +230,13 @@ class Bits:
 
 def test_a_third_party_registers_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_forms, "_known", dict(storage_forms._known))
-    bits = register(Bits())
-    assert bits in known()
-    assert form_named("bits") is form_named("com.example.BitsPartitionTimeline") is bits
+    bits = register_form(Bits())
+    assert bits in list_forms()
+    assert find_form("bits") is find_form("com.example.BitsPartitionTimeline") is bits
     timeline = Timeline(P.DAILY, "dt", form=bits, runs=Runs.of([JAN, JAN + 2]))
     again = Timeline.from_properties(timeline.to_properties(), P.DAILY, "dt")
     assert (again.form, again.runs) == (bits, timeline.runs)
-    back = migrated(timeline, RANGES, timeline.to_properties())
+    back = build_form_properties(timeline, RANGES, timeline.to_properties())
     assert read(timeline.to_properties() | back) == ["2015-01-01", "2015-01-03"]
 
 
@@ -232,8 +249,8 @@ def test_the_flag_is_read_in_any_case(value: str, expected: bool) -> None:
 
 
 def test_time_columns_are_read_in_their_spelling() -> None:
-    assert time_columns({"cube.storagetable.time.partcols": "Dt, it,"}) == ("Dt", "it")
-    assert time_columns({}) == ()
+    assert read_time_columns({"cube.storagetable.time.partcols": "Dt, it,"}) == ("Dt", "it")
+    assert read_time_columns({}) == ()
 
 
 class TestMigration:
@@ -245,10 +262,12 @@ class TestMigration:
 
     @pytest.mark.parametrize("old", FORMS)
     @pytest.mark.parametrize("new", FORMS)
-    def test_the_new_form_says_the_same_and_the_old_keys_say_nothing(self, old: Form, new: Form) -> None:
+    def test_the_new_form_says_the_same_and_the_old_keys_say_nothing(
+        self, old: StorageForm, new: StorageForm
+    ) -> None:
         timeline = Timeline(P.DAILY, "dt", form=old, runs=Runs.of(range(JAN, JAN + 2_000, 2)))
         before = timeline.to_properties() | self.others()
-        changes = migrated(timeline, new, before)
+        changes = build_form_properties(timeline, new, before)
         after = before | changes
         again = Timeline.from_properties(after, P.DAILY, "dt")
         assert again.form is new
@@ -262,7 +281,7 @@ class TestMigration:
     def test_a_reader_of_any_part_of_the_writes_finds_the_truth_or_an_error(self) -> None:
         timeline = Timeline(P.DAILY, "dt", runs=Runs.of(range(JAN, JAN + 2_000, 2)))
         properties = timeline.to_properties()
-        for key, value in migrated(timeline, RANGES, properties).items():
+        for key, value in build_form_properties(timeline, RANGES, properties).items():
             properties[key] = value
             try:
                 seen = Timeline.from_properties(properties, P.DAILY, "dt").runs
@@ -274,6 +293,6 @@ class TestMigration:
         timeline = Timeline(P.DAILY, "dt", form=RANGES, runs=Runs.of(range(JAN, JAN + 2_000, 2)))
         before = timeline.to_properties()
         timeline.load([JAN])
-        after = before | migrated(timeline, RANGES, before)
+        after = before | build_form_properties(timeline, RANGES, before)
         assert after[DAYS + "ranges.size"] == "1"
         assert after[DAYS + "ranges1"] == ""

@@ -10,7 +10,7 @@ from state.errors import BadInput, LimitExceeded
 from state.timelines import sql_conditions
 from state.timelines.cover import CoverRun
 from state.timelines.periods import UpdatePeriod
-from state.timelines.sql_conditions import Column, with_between, with_in, with_or
+from state.timelines.sql_conditions import Column, format_between, format_in, format_or
 from state.timelines.time_ranges import PartitionRange
 
 
@@ -34,16 +34,16 @@ MIXED = [run(P.MONTHLY, "[2014-12, 2015-01)"), ONE, run(P.HOURLY, "[2015-01-02-0
 
 
 def test_or_names_each_partition() -> None:
-    assert with_or(DT, [ONE_AND_TWO]) == "(t.dt = '2015-01-01') OR (t.dt = '2015-01-02')"
-    assert with_or(DT, MIXED) == "(t.dt = '2014-12') OR (t.dt = '2015-01-01') OR (t.dt = '2015-01-02-00')"
+    assert format_or(DT, [ONE_AND_TWO]) == "(t.dt = '2015-01-01') OR (t.dt = '2015-01-02')"
+    assert format_or(DT, MIXED) == "(t.dt = '2014-12') OR (t.dt = '2015-01-01') OR (t.dt = '2015-01-02-00')"
 
 
 def test_in_lists_them() -> None:
-    assert with_in(DT, [ONE_AND_TWO]) == "(t.dt IN ('2015-01-01','2015-01-02'))"
-    assert with_in(Column("dt"), MIXED) == "(dt IN ('2014-12','2015-01-01','2015-01-02-00'))"
+    assert format_in(DT, [ONE_AND_TWO]) == "(t.dt IN ('2015-01-01','2015-01-02'))"
+    assert format_in(Column("dt"), MIXED) == "(dt IN ('2014-12','2015-01-01','2015-01-02-00'))"
 
 
-@pytest.mark.parametrize("writer", [with_or, with_in])
+@pytest.mark.parametrize("writer", [format_or, format_in])
 def test_no_partitions_give_no_condition(writer: Callable[[Column, Iterable[CoverRun]], str]) -> None:
     assert not writer(DT, [])
 
@@ -59,13 +59,13 @@ def test_no_partitions_give_no_condition(writer: Callable[[Column, Iterable[Cove
     ],
 )
 def test_between_gives_bounds(part: CoverRun, open_start: bool, open_end: bool, expected: str) -> None:
-    assert with_between(DT, [part], [P.DAILY], open_start=open_start, open_end=open_end) == expected
+    assert format_between(DT, [part], [P.DAILY], open_start=open_start, open_end=open_end) == expected
 
 
 def test_one_partition_is_an_equality_unless_between_is_wanted() -> None:
-    assert with_between(DT, [ONE], [P.DAILY]) == "(t.dt = '2015-01-01')"
+    assert format_between(DT, [ONE], [P.DAILY]) == "(t.dt = '2015-01-01')"
     assert (
-        with_between(DT, [ONE], [P.DAILY], always_between=True)
+        format_between(DT, [ONE], [P.DAILY], always_between=True)
         == "(t.dt BETWEEN '2015-01-01' AND '2015-01-01')"
     )
 
@@ -73,26 +73,26 @@ def test_one_partition_is_an_equality_unless_between_is_wanted() -> None:
 def test_between_does_not_reach_over_a_gap() -> None:
     third = run(P.DAILY, "[2015-01-03, 2015-01-05)")
     assert (
-        with_between(DT, [ONE, third], [P.DAILY])
+        format_between(DT, [ONE, third], [P.DAILY])
         == "(t.dt = '2015-01-01') OR (t.dt BETWEEN '2015-01-03' AND '2015-01-04')"
     )
 
 
 def test_between_is_refused_where_several_periods_would_match() -> None:
     with pytest.raises(BadInput, match="HOURLY"):
-        with_between(DT, MIXED, [])
+        format_between(DT, MIXED, [])
     with pytest.raises(BadInput, match="HOURLY"):
-        with_between(DT, [ONE], [P.DAILY, P.HOURLY])
+        format_between(DT, [ONE], [P.DAILY, P.HOURLY])
 
 
 def test_a_name_that_is_no_plain_word_is_quoted() -> None:
-    assert with_in(Column("d`t", "select 1"), [ONE]) == "(`select 1`.`d``t` IN ('2015-01-01'))"
+    assert format_in(Column("d`t", "select 1"), [ONE]) == "(`select 1`.`d``t` IN ('2015-01-01'))"
 
 
 def test_a_condition_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_conditions, "PARTITIONS_MAX", 2)
-    assert with_in(DT, [ONE_AND_TWO])
+    assert format_in(DT, [ONE_AND_TWO])
     with pytest.raises(LimitExceeded):
-        with_in(DT, [FIRST_TO_THIRD])
+        format_in(DT, [FIRST_TO_THIRD])
     with pytest.raises(LimitExceeded):
-        with_or(DT, [ONE_AND_TWO, ONE])
+        format_or(DT, [ONE_AND_TWO, ONE])

@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from state.errors import LimitExceeded, PeriodMismatch
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
-from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Form
-from state.timelines.table_properties import prefix
+from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, StorageForm
+from state.timelines.table_properties import build_key_prefix
 from state.timelines.time_ranges import TimePartition
-from state.timelines.timeline import Timeline, migrated
+from state.timelines.timeline import Timeline, build_form_properties
 
 
 P = UpdatePeriod
@@ -25,7 +25,7 @@ def day(number: int) -> TimePartition:
     return TimePartition.parse(P.DAILY, f"2015-01-{number:02d}")
 
 
-def days(form: Form, *numbers: int) -> Timeline:
+def days(form: StorageForm, *numbers: int) -> Timeline:
     timeline = Timeline(P.DAILY, "dt", form=form)
     for number in numbers:
         assert timeline.add(day(number))
@@ -33,7 +33,7 @@ def days(form: Form, *numbers: int) -> Timeline:
 
 
 def keys(timeline: Timeline) -> dict[str, str]:
-    start = prefix(timeline.period, timeline.column)
+    start = build_key_prefix(timeline.period, timeline.column)
     written = timeline.to_properties()
     return {key.removeprefix(start): value for key, value in written.items()}
 
@@ -50,7 +50,7 @@ class TimelineMachine(RuleBasedStateMachine):
     @initialize(
         period=st.sampled_from(P), form=st.sampled_from(FORMS), moment_s=st.integers(-(10**10), 10**11)
     )
-    def create(self, period: UpdatePeriod, form: Form, moment_s: int) -> None:
+    def create(self, period: UpdatePeriod, form: StorageForm, moment_s: int) -> None:
         self.timeline = Timeline(period, "dt", form=form, jump_max=100)
         self.now = period.floor(moment_s)
 
@@ -82,12 +82,12 @@ class TimelineMachine(RuleBasedStateMachine):
     @rule()
     def reload(self) -> None:
         self.commit()
-        self.properties |= migrated(self.timeline, self.timeline.form, self.properties)
+        self.properties |= build_form_properties(self.timeline, self.timeline.form, self.properties)
         self.timeline = Timeline.from_properties(self.properties, self.timeline.period, "dt", jump_max=100)
 
     @rule(form=st.sampled_from(FORMS))
-    def migrate(self, form: Form) -> None:
-        self.properties |= migrated(self.timeline, form, self.properties)
+    def migrate(self, form: StorageForm) -> None:
+        self.properties |= build_form_properties(self.timeline, form, self.properties)
         self.timeline.form = form
 
     @rule(period=st.sampled_from(P))
@@ -146,7 +146,7 @@ def test_the_examples_of_the_design_document(numbers: tuple[int, ...], holes: st
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dropped", "left"), [(1, 5), (5, 1)])
-def test_dropping_an_end_leaves_no_hole(form: Form, dropped: int, left: int) -> None:
+def test_dropping_an_end_leaves_no_hole(form: StorageForm, dropped: int, left: int) -> None:
     timeline = days(form, 1, 5)
     assert timeline.drop(day(dropped))
     assert list(timeline) == [day(left)]
@@ -155,7 +155,7 @@ def test_dropping_an_end_leaves_no_hole(form: Form, dropped: int, left: int) -> 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_dropping_all_leaves_an_empty_timeline_that_is_still_written(form: Form) -> None:
+def test_dropping_all_leaves_an_empty_timeline_that_is_still_written(form: StorageForm) -> None:
     timeline = days(form, 1, 2, 3)
     for number in (2, 1, 3):
         assert timeline.drop(day(number))
@@ -205,12 +205,12 @@ def test_ranges_added_one_after_the_other_become_one() -> None:
 class TestWhatMustNotHappen:
     """Rows of Lens' behaviour that are bugs: each of these corrupts or fails there in at least one form."""
 
-    def test_adding_what_is_there_is_false_in_every_form(self, form: Form) -> None:
+    def test_adding_what_is_there_is_false_in_every_form(self, form: StorageForm) -> None:
         assert not days(form, 1).add(day(1))
 
     @pytest.mark.parametrize(("held", "dropped"), [((1, 5), 3), ((5,), 9), ((5,), 6), ((5,), 1), ((), 1)])
     def test_dropping_what_is_not_there_changes_nothing(
-        self, form: Form, held: tuple[int, ...], dropped: int
+        self, form: StorageForm, held: tuple[int, ...], dropped: int
     ) -> None:
         timeline = days(form, *held)
         before = keys(timeline)
@@ -219,7 +219,7 @@ class TestWhatMustNotHappen:
         assert timeline.is_consistent()
         assert list(timeline) == [day(number) for number in held]
 
-    def test_another_period_is_refused_and_breaks_nothing(self, form: Form) -> None:
+    def test_another_period_is_refused_and_breaks_nothing(self, form: StorageForm) -> None:
         timeline = days(form, 1)
         for other in (
             TimePartition.parse(P.HOURLY, "2015-01-02-03"),
@@ -231,7 +231,7 @@ class TestWhatMustNotHappen:
         assert list(timeline) == [day(1)]
         assert not list(timeline.holes())
 
-    def test_one_stray_value_does_not_make_millions_of_holes(self, form: Form) -> None:
+    def test_one_stray_value_does_not_make_millions_of_holes(self, form: StorageForm) -> None:
         timeline = Timeline(P.MINUTELY, "dt", form=form)
         timeline.add(TimePartition.parse(P.MINUTELY, "2015-01-01-00-00"))
         with pytest.raises(LimitExceeded, match="1970-01-01-00-00"):
@@ -241,7 +241,7 @@ class TestWhatMustNotHappen:
         assert timeline.refused == 2
         assert len(list(timeline)) == 1
 
-    def test_dropping_one_value_of_many_times_a_year_works_for_every_period(self, form: Form) -> None:
+    def test_dropping_one_value_of_many_times_a_year_works_for_every_period(self, form: StorageForm) -> None:
         for period in P:
             timeline = Timeline(period, "dt", form=form)
             start = period.parse(period.format(period.floor(1_700_000_000)))
