@@ -1,14 +1,14 @@
-# Target `daemon`, the default: everything but Spark, as an unprivileged user, without a compiler or a package manager's leftovers.
-# (Name it where the builder is not BuildKit, which would build every target on the way.)
-# Target `flat`: the same with Spark, its Kafka connector, Java 17 and the key log's databases, for flat tables; some 830 MB more.
-# It is the image of that Spark's executors as well: they are started by the argument 'executor', which is one of tideline's commands.
-# The daemon handles SIGTERM itself and waits for the children that it starts, so nothing stands between it and the container's PID 1.
+# Target `daemon` (default): everything except Spark, for an unprivileged user, without a compiler or package manager caches.
+# Builders other than BuildKit build all preceding targets, so name the target explicitly there.
+# Target `flat`: adds Spark, its Kafka connector, Java 17 and the database drivers of the key log, for flat tables (about 830 MB).
+# Spark's executors use the same image: Spark starts them with the argument 'executor', which is a command of tideline.
+# The daemon runs as PID 1 without an init process: it handles SIGTERM and waits for its child processes.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
 WORKDIR /build
 COPY requirements/ requirements/
-# The build backend has a hashed lock too, and an environment that is thrown away.
+# The build backend also has a hashed lock, and an environment that is not copied into the image.
 RUN python3 -m venv /opt/backend \
  && /opt/backend/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/build.txt \
  && python3 -m venv /opt/tideline \
@@ -26,7 +26,7 @@ FROM ${BASE} AS runtime
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="tideline" \
-      org.opencontainers.image.description="Follows a Hive metastore's notification events through Kafka and keeps a replica" \
+      org.opencontainers.image.description="Replicates Apache Hive databases and maintains timelines and a partition index" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
@@ -48,7 +48,7 @@ COPY --from=build /opt/tideline /opt/tideline
 USER 10001:10001
 
 FROM build AS build-flat
-# Root of a Maven repository, from which the connector's four jars are taken, each checked by its checksum.
+# Root of a Maven repository. The connector's four jars are downloaded from it and verified by checksum.
 ARG MAVEN_REPO_URL=""
 COPY dev/ dev/
 RUN /opt/backend/bin/pip --python /opt/tideline/bin/python install --no-cache-dir --require-hashes -r requirements/flat.txt \
@@ -61,10 +61,10 @@ RUN apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
  && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
-# Spark makes directories where it is started, so it is not started on the volume, nor on a root file system that may be read-only.
+# Spark creates directories in its working directory, which must be neither the volume nor a root file system that may be read-only.
 WORKDIR /tmp
 COPY --from=build-flat /opt/tideline /opt/tideline
 USER 10001:10001
 
-# What is built where no target is named.
+# The default target.
 FROM daemon AS default

@@ -1,7 +1,7 @@
-# Everything a developer does, by name. 'make help' lists it.
+# Development tasks. 'make help' lists them.
 #
-# The environment is .venv: made from the hashed locks in requirements/, anew only when they change. Nothing is downloaded
-# before the machine has been checked (dev/stack/preflight.py).
+# The environment is .venv, created from the hashed locks in requirements/ and recreated only when they change. The machine is
+# checked before anything is downloaded (dev/stack/preflight.py).
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -19,17 +19,17 @@ S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_stora
             tests/integration/flat/test_a_day_in_an_object_store.py
 
 .PHONY: help
-help: ## This list
+help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
-venv: $(STAMP) ## The Python environment in .venv, from the hashed locks
+venv: $(STAMP) ## Create the Python environment in .venv from the hashed locks
 
 $(STAMP): $(LOCKS)
 	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' || { \
-	  echo "error: Python 3.11 or newer is needed: install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	  echo "error: Python 3.11 or newer is required: install it, or run: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "error: $(PYTHON) cannot make environments: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	  echo "error: $(PYTHON) cannot create environments: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m dev.stack.preflight
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -37,48 +37,48 @@ $(STAMP): $(LOCKS)
 	@touch $@
 
 .PHONY: check
-check: venv ## Style, types, layers, locks
+check: venv ## Check style, types, layers and locks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) requirements/flat.txt dev/stack/locks/*.lock || { echo "error: a lock names an address" >&2; exit 1; }
+	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) requirements/flat.txt dev/stack/locks/*.lock || { echo "error: a lock file contains an address" >&2; exit 1; }
 
 .PHONY: test
-test: stack ## Unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
+test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
 	$(PYTEST) tests/unit tests/integration -m "not docker"
 
 .PHONY: test-all
-test-all: stack ## Every test there is, with crash tests and container tests
+test-all: stack ## Run all tests, including crash tests and container tests
 	$(PYTEST)
 
 .PHONY: crash
-crash: stack ## Crash tests: processes are killed at every persistence point
+crash: stack ## Run crash tests: processes are killed at every persistence point
 	$(PYTEST) tests/crash
 
 .PHONY: fuzz
-fuzz: venv ## Ten minutes of coverage-guided fuzzing of partition filters and keys (FUZZ_S=seconds)
+fuzz: venv ## Fuzz partition filters and keys for ten minutes, guided by coverage (FUZZ_S=seconds)
 	@mkdir -p build/fuzz/corpus
 	$(BIN)/python -m tests.fuzz.partition_filters build/fuzz/corpus -max_total_time=$(or $(FUZZ_S),600) -timeout=10 -max_len=4000 -artifact_prefix=build/fuzz/
 
 .PHONY: s3
-s3: stack ## Files and flat tables against an object store (MinIO; needs Go, which builds it once, and Java 17)
+s3: stack ## Test files and flat tables on an object store (MinIO, built once with Go; needs Java 17)
 	$(BIN)/python -m dev.stack.object_store run $(PYTEST) $(S3_TESTS)
 
 .PHONY: docker-test
-docker-test: stack ## The stack as containers (starts an engine of its own when none runs and we are root)
+docker-test: stack ## Test the stack as containers (as root it starts a Docker engine if none is running)
 	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker
 
 .PHONY: demo
-demo: stack ## The main job, end to end: a workload on the source, the replica beside it
+demo: stack ## Demonstrate replication end to end: a workload on the source and its replica
 	$(BIN)/python -m dev.demo
 
 .PHONY: demo-flat
-demo-flat: venv ## A flat event table on this machine: queries are mined, events split, values compared (needs Java 17)
+demo-flat: venv ## Demonstrate a flat event table on this machine (needs Java 17)
 	$(BIN)/python -m dev.flat_demo
 
 .PHONY: bench
-bench: stack ## All benchmarks; writes docs/PERFORMANCE.md
+bench: stack ## Run all benchmarks and write docs/PERFORMANCE.md
 	$(BIN)/python -m bench
 
 .PHONY: stack
@@ -91,27 +91,27 @@ chart: venv ## Lint and render the Helm chart
 	$(PYTEST) tests/unit/chart
 
 .PHONY: image
-image: ## The daemon's container image; IMAGE_OPTIONS are the builder's
+image: ## Build the container image of the daemon; IMAGE_OPTIONS are passed to the builder
 	docker build $(IMAGE_OPTIONS) --target daemon --tag tideline .
 
 .PHONY: image-flat
-image-flat: venv ## The image with Spark and Java, for flat tables
+image-flat: venv ## Build the image with Spark and Java, for flat tables
 	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.repository import repository_root; print(repository_root())')" .
 
 .PHONY: lock
-lock: $(UV) ## Pin the newest versions: Python packages, and (with Maven) the stack's jars
+lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of the stack's jars
 	$(COMPILE) pyproject.toml --output-file requirements/daemon.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev --constraints requirements/daemon.txt --output-file requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra flat --extra mysql --extra postgresql --constraints requirements/dev.txt --output-file requirements/flat.txt
 	$(COMPILE) --group pyproject.toml:build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory venv && $(BIN)/python -m dev.stack lock; \
-	else echo "mvn is not here: the jar locks stay as they are"; fi
+	else echo "mvn is not installed: the jar locks were not changed"; fi
 
 $(UV):
 	$(PYTHON) -m venv .run/uv
 	.run/uv/bin/pip install --quiet --disable-pip-version-check uv
 
 .PHONY: clean
-clean: ## Remove what was made here (the jar cache in ~/.cache/tideline stays)
+clean: ## Remove generated files (the jar cache in ~/.cache/tideline stays)
 	rm -rf .venv .run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* 52 characters: the pod's name and a hash must still fit into a label. */ -}}
+{{- /* At most 52 characters, because the pod name and a hash must fit into a label. */ -}}
 {{- define "tideline.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* The daemon's configuration: what a pod needs, then what the user gave. */ -}}
+{{- /* Configuration of the daemon: settings that the pod requires, overridden by the user's values. */ -}}
 {{- define "tideline.config" -}}
 {{- $pod := dict "state" (dict "dir" "/var/lib/tideline") "http" (dict "host" "0.0.0.0" "port" 8470) }}
 {{- mergeOverwrite $pod (deepCopy .Values.config) | toYaml }}

@@ -327,6 +327,6 @@ def test_notes_say_what_to_do_next() -> None:
     with helm_python.Chart.load(str(CHART)) as chart:
         empty = chart.render({}, name="demo", namespace="prod")["tideline/templates/NOTES.txt"]
         full = chart.render(EVERYTHING, name="demo", namespace="prod")["tideline/templates/NOTES.txt"]
-    assert "nothing to do yet" in empty
+    assert "`config` is empty" in empty
     assert "nothing to do yet" not in full
     assert "kubectl -n prod exec demo-tideline-0 -- tideline status" in full
