@@ -19,26 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import bench
-from bench.processes import tree_cpu_s
-from bench.report import TIMES
+from bench.report import TIMES, tree_cpu_s
 
 
 HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results"
 NOTES: Final = HERE / "notes"
 PAGE: Final = HERE.parent / "docs" / "PERFORMANCE.md"
-NOT_BENCHES: Final = frozenset(
-    {
-        "report",
-        "__main__",
-        "partitions_hbase",
-        "partitions_metastore",
-        "flat_events",
-        "processes",
-        "splitting_batches",
-        "splitting_mining",
-    }
-)
+NOT_BENCHES: Final = frozenset({"report", "__main__"})
 OTHERS_CORES_MAX: Final = 0.2
 """What others may take of the processors during a run, in cores; a report above it is marked."""
 INTRODUCTION: Final = f"""\

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.report import Row, main, row
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.sqlite import SqliteStore
 from state.timelines.periods import UpdatePeriod
-from tests.builders.catalog_model import DB, ModelSource
 
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def cases(quick: bool) -> Iterator[Row]:
     )
 
 
-def opened(source: ModelSource, directory: str, pattern: str = f"{DB}.*") -> CatalogProjection:
+def opened(source: MemorySource, directory: str, pattern: str = f"{DB}.*") -> CatalogProjection:
     any_source: Any = source
     store = SqliteStore(Path(directory) / "catalog.db", schema_version=1)
     follower = TimelineFollower(Rules((Rule((pattern,), columns=("dt",)),), lens=False))
@@ -55,7 +55,7 @@ def opened(source: ModelSource, directory: str, pattern: str = f"{DB}.*") -> Cat
     return made
 
 
-def applied_per_s(source: ModelSource, pattern: str, make: Callable[[], None]) -> float:
+def applied_per_s(source: MemorySource, pattern: str, make: Callable[[], None]) -> float:
     """Follow what ``make`` appends to the log and return events per second."""
     with tempfile.TemporaryDirectory() as directory:
         projection = opened(source, directory, pattern)
@@ -70,14 +70,14 @@ def applied_per_s(source: ModelSource, pattern: str, make: Callable[[], None]) -
     return len(events) / taken_s
 
 
-def tables(columns: Sequence[str]) -> ModelSource:
-    source = ModelSource()
+def tables(columns: Sequence[str]) -> MemorySource:
+    source = MemorySource()
     for number in range(TABLES):
         source.create(f"t{number}", columns)
     return source
 
 
-def add(source: ModelSource, columns: Sequence[str], size: int) -> None:
+def add(source: MemorySource, columns: Sequence[str], size: int) -> None:
     for number in range(size):
         minute = UpdatePeriod.MINUTELY.format(FIRST + number // TABLES)
         source.add(f"t{number % TABLES}", minute, *["de"] * (len(columns) - 1))
@@ -106,7 +106,7 @@ def adds_and_drops(size: int) -> float:
 
 
 def first_load(size: int) -> float:
-    source = ModelSource()
+    source = MemorySource()
     source.create("t0")
     for number in range(size):
         source.add("t0", UpdatePeriod.MINUTELY.format(FIRST + number), "de")

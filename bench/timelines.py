@@ -13,6 +13,7 @@ from itertools import pairwise
 from pyroaring import BitMap
 
 from bench.report import Row, main, median_s, row
+from dev.fixtures.recursive_cover import cover_recursively
 from state.timelines.cover import cover
 from state.timelines.periods import UpdatePeriod, sort_longest_first
 from state.timelines.runs import Runs
@@ -20,7 +21,6 @@ from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Sto
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import TimePartition, TimeRange
 from state.timelines.timeline import Timeline
-from tests.builders.timelines import seed_cover
 
 
 P = UpdatePeriod
@@ -168,8 +168,8 @@ def seed_rival(held: Held, span: TimeRange, quick: bool, scale: float) -> tuple[
         return None
     sets = {period: set(runs) for period, runs in held.items()}
     own = [(part.period, part.ordinal) for _, part in cover([Storage("t", held)], span).partitions()]
-    assert seed_cover(sets, span).parts == own
-    return SEED_RIVAL, cpu_median_s(lambda: seed_cover(sets, span), repeats=1) * scale
+    assert cover_recursively(sets, span).parts == own
+    return SEED_RIVAL, cpu_median_s(lambda: cover_recursively(sets, span), repeats=1) * scale
 
 
 def bitmap_rival(held: Held, span: TimeRange, scale: float) -> tuple[str, float]:

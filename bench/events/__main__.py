@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.events import flow, overhead, process, visible
-from bench.events.running import running_stack
+from bench.events import daemon_process, replay_overhead, throughput, visibility
+from bench.events.environment import running_stack
 from bench.report import Row, main
 
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def cases(quick: bool) -> Iterator[Row]:
     with running_stack() as endpoints:
-        yield from process.idle(endpoints, quick=quick)
-        yield from visible.cases(endpoints, quick=quick)
-        yield from overhead.cases(endpoints, quick=quick)
-        yield from flow.cases(endpoints, quick=quick)
-        yield from process.recovery(endpoints, quick=quick)
+        yield from daemon_process.idle(endpoints, quick=quick)
+        yield from visibility.cases(endpoints, quick=quick)
+        yield from replay_overhead.cases(endpoints, quick=quick)
+        yield from throughput.cases(endpoints, quick=quick)
+        yield from daemon_process.recovery(endpoints, quick=quick)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dev.fixtures.hive_tables import ACID, a_table
 from handlers.metastore.client import Metastore
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database
-from tests.builders.hive_tables import ACID, a_table
 
 
 if TYPE_CHECKING:

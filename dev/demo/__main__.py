@@ -19,17 +19,15 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.markup import escape
 
-from dev.demo.compare import Side, compare_databases
+from dev.demo.compare import Side, aborted_files, compare_databases
 from dev.demo.replicator import Replicator
-from dev.demo.report import aborted_files, side_by_side
-from dev.demo.view import View
-from dev.demo.workload import ABORTED_TABLE, QUERIES, steps
-from dev.demo.writer import Writer
+from dev.demo.view import View, side_by_side
+from dev.demo.workload import ABORTED_TABLE, QUERIES, Writer, steps
 from dev.stack import preflight
 from dev.stack.cli import fetch_all
 from dev.stack.cluster import Stack
 from dev.stack.errors import ComponentFailed, StackError
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 
 

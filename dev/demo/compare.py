@@ -7,7 +7,9 @@ write-id lists. Left out is what only one side can know: when something was last
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from state.transactions.valid_write_ids import ValidWriteIds
 from state.transactions.valid_write_ids import compare as compare_write_ids
@@ -16,7 +18,7 @@ from state.transactions.valid_write_ids import compare as compare_write_ids
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from handlers.metastore.client import Metastore
     from handlers.structs.objects import Partition, Table
 
@@ -169,3 +171,30 @@ def _statistics_differences(table: Table, source: Side, target: Side) -> list[st
         for side in (source, target)
     )
     return _object_differences("statistics of ", ours, theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedFiles:
+    """Files of aborted write ids of one table, on both sides."""
+
+    write_ids: tuple[int, ...]
+    at_source: tuple[str, ...]
+    on_target: tuple[str, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether the source has some (else nothing was proven) and the target none."""
+        return bool(self.at_source) and not self.on_target
+
+
+def aborted_files(source: Side, target: Side, table: str) -> AbortedFiles:
+    """Look for files of the write ids that the source calls aborted."""
+    write_ids = source.metastore.valid_write_ids([f"{source.db}.{table}"])[0].aborted
+    return AbortedFiles(write_ids, _files_of(source, table, write_ids), _files_of(target, table, write_ids))
+
+
+def _files_of(side: Side, table: str, write_ids: tuple[int, ...]) -> tuple[str, ...]:
+    root = Path(urlsplit(side.metastore.get_table(side.db, table).sd.location or "").path)
+    patterns = [f"*delta_{write_id:07d}_{write_id:07d}*/*" for write_id in write_ids]
+    found = {file.relative_to(root) for pattern in patterns for file in root.glob(pattern)}
+    return tuple(sorted(str(file) for file in found if not file.name.startswith((".", "_"))))

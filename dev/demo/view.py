@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from dev.demo.compare import Comparison, TableComparison
     from dev.demo.replicator import Progress
-    from dev.demo.writer import Done
+    from dev.demo.workload import Done
 
 
 SHOWN_STEPS: Final = 14
@@ -111,3 +112,23 @@ def _flow(progress: Progress) -> Table:
     if progress.quarantined:
         table.add_row(Text("quarantined", style="red"), ", ".join(progress.quarantined))
     return table
+
+
+def side_by_side(comparison: Comparison, source_db: str, target_db: str) -> Table:
+    """Return the tables of both sides with their rows and write-id lists."""
+    table = Table(title="the same tables, read by SQL on both clusters", title_justify="left", expand=False)
+    table.add_column("table", no_wrap=True)
+    table.add_column(f"source: {source_db}")
+    table.add_column(f"target: {target_db}")
+    table.add_column("equal")
+    for one in comparison.tables:
+        table.add_row(one.name, _cell(one, 0), _cell(one, 1), "[red]NO" if one.differences else "[green]yes")
+        table.add_section()
+    return table
+
+
+def _cell(one: TableComparison, side: int) -> str:
+    lines = [" | ".join(row) for row in one.rows[side]] or ["(no rows)"]
+    if one.write_ids[side]:
+        lines.append(f"[dim]write ids {one.write_ids[side]}".replace("[", "\\[").replace("\\[dim]", "[dim]"))
+    return "\n".join(lines)

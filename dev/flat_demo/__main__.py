@@ -15,7 +15,7 @@ from typing import Final
 
 from rich.console import Console
 
-from dev.flat_demo import world
+from dev.flat_demo import inputs
 
 
 DIRECTORY: Final = Path("build") / "flat-demo"
@@ -29,10 +29,10 @@ def main() -> int:
     console = Console(highlight=False)
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     DIRECTORY.mkdir(parents=True)
-    for person, text in zip(PEOPLE, (world.ANN, world.BOB, world.CID, ""), strict=True):
-        world.write_query(DIRECTORY / "queries", person, text)
-    world.write_events(DIRECTORY / "raw", EVENTS_AN_HOUR, 0, world.HOURS)
-    world.write_config(CONFIG, PEOPLE)
+    for person, text in zip(PEOPLE, (inputs.ANN, inputs.BOB, inputs.CID, ""), strict=True):
+        inputs.write_query(DIRECTORY / "queries", person, text)
+    inputs.write_events(DIRECTORY / "raw", EVENTS_AN_HOUR, 0, inputs.HOURS)
+    inputs.write_config(CONFIG, PEOPLE)
     steps = [
         ("Which keys do people's queries ask for?", ["keys", "mine"]),
         ("The events so far become a typed table.", ["split", "run", "web", "--once"]),
@@ -41,8 +41,8 @@ def main() -> int:
     if not all(_step(console, title, arguments) for title, arguments in steps):
         return 1
     console.rule("[bold]dora asks for two keys that nobody asked for before; two more hours arrive")
-    world.write_query(DIRECTORY / "queries", "dora", world.DORA)
-    world.write_events(DIRECTORY / "raw", EVENTS_AN_HOUR, world.HOURS, 2)
+    inputs.write_query(DIRECTORY / "queries", "dora", inputs.DORA)
+    inputs.write_events(DIRECTORY / "raw", EVENTS_AN_HOUR, inputs.HOURS, 2)
     steps = [
         ("Her query is mined.", ["keys", "mine"]),
         ("What would change, and why?", ["split", "plan", "web"]),

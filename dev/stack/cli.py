@@ -12,15 +12,15 @@ import click
 
 from dev.stack import preflight as checks
 from dev.stack.cluster import Stack
+from dev.stack.downloads.jars import Jar, cache_dir, fetch, missing, read_lock
+from dev.stack.downloads.lock_writer import pin
+from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.downloads.npm import WEBHOOKS, fetched
 from dev.stack.endpoints import FILE, read_endpoints
 from dev.stack.errors import Missing, StackError
-from dev.stack.harness import harness_jar
-from dev.stack.jars import Jar, cache_dir, fetch, missing, read_lock
-from dev.stack.npm import WEBHOOKS, fetched
-from dev.stack.pin import pin
-from dev.stack.process import running_pid
-from dev.stack.reaper import stop_all
-from dev.stack.repository import repository_root
+from dev.stack.hive.java_build import harness_jar
+from dev.stack.process.component import running_pid
+from dev.stack.process.owner_watch import stop_all
 
 
 DEFAULT_DIR = Path("build") / "stack"  # no hidden name: Hive reads no data below one

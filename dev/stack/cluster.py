@@ -5,7 +5,7 @@ A context manager for tests and scripts::
     with Stack(directory) as stack:
         stack.source.sql().run("create database d")
 
-Everything ends with the ``with`` block, or with the process that owns it (``reaper.py``); ``detach`` gives up ownership.
+Everything ends with the ``with`` block, or with the process that owns it (``owner_watch.py``); ``detach`` gives up ownership.
 The SQL engines start when they are first asked for, since each costs half a gigabyte.
 """
 
@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
-from dev.stack.harness import harness_jar
-from dev.stack.hive import Metastore, SqlEngine
-from dev.stack.kafka import Kafka
-from dev.stack.reaper import Reaper
-from dev.stack.sql import Session
+from dev.stack.hive.java_build import harness_jar
+from dev.stack.hive.servers import Metastore, SqlEngine
+from dev.stack.hive.sql_session import Session
+from dev.stack.process.owner_watch import OwnerWatch
+from dev.stack.servers.kafka import Kafka
 
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from dev.stack.hive_conf import ClusterSettings, Database
-    from dev.stack.process import Component
+    from dev.stack.hive.settings import ClusterSettings, Database
+    from dev.stack.process.component import Component
 
 
 class HiveCluster:
@@ -75,7 +75,7 @@ class Stack:
         self.kafka = Kafka(self.directory / "kafka", extra=kafka)
         self.source = HiveCluster(self.directory / "source", source)
         self.target = HiveCluster(self.directory / "target", target)
-        self._reaper: Reaper | None = None
+        self._owner_watch: OwnerWatch | None = None
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -94,7 +94,7 @@ class Stack:
         Raises ComponentFailed with a log's tail when one does not come up; the others are stopped then.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._reaper = Reaper(self.directory)
+        self._owner_watch = OwnerWatch(self.directory)
         try:
             harness_jar()
             _side_by_side(
@@ -107,15 +107,15 @@ class Stack:
     def stop(self) -> None:
         """Stop all; fine when some do not run."""
         _side_by_side([component.stop for component in self.components])
-        if self._reaper is not None:
-            self._reaper.close()
-            self._reaper = None
+        if self._owner_watch is not None:
+            self._owner_watch.close()
+            self._owner_watch = None
 
     def detach(self) -> None:
         """Leave everything running when this process ends; ``python -m dev.stack down`` stops it then."""
-        if self._reaper is not None:
-            self._reaper.dismiss()
-            self._reaper = None
+        if self._owner_watch is not None:
+            self._owner_watch.dismiss()
+            self._owner_watch = None
 
     def endpoints(self) -> Endpoints:
         """Where everything is."""

@@ -22,19 +22,19 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from dev.stack.docker_engine import BASE_IMAGE
+from dev.stack.downloads.jars import cache_dir, class_path, read_lock
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
-from dev.stack.harness import harness_hash, harness_jar
-from dev.stack.hive import Metastore, SqlEngine
-from dev.stack.jars import cache_dir, class_path, read_lock
-from dev.stack.java import java
-from dev.stack.kafka import Kafka
-from dev.stack.process import wait_for_answer
+from dev.stack.hive.java_build import harness_hash, harness_jar
+from dev.stack.hive.servers import Metastore, SqlEngine
+from dev.stack.process.component import wait_for_answer
+from dev.stack.process.java_runtime import java
+from dev.stack.servers.kafka import Kafka
 
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from dev.stack.process import Component
+    from dev.stack.process.component import Component
 
 Server = Kafka | Metastore | SqlEngine
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dev.stack.errors import ComponentFailed, Missing
-from dev.stack.process import Component
+from dev.stack.process.component import Component
 
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from dev.stack.downloads.jars import cache_dir
 from dev.stack.errors import FetchFailed, Missing, StackError
-from dev.stack.jars import cache_dir
-from dev.stack.ports import free_port
-from dev.stack.process import Component
-from dev.stack.reaper import Reaper
+from dev.stack.process.component import Component
+from dev.stack.process.owner_watch import OwnerWatch
+from dev.stack.process.ports import free_port
 
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ObjectStore(Component):
         self.port = port or free_port()
         self.access_key = "tideline"
         self.secret_key = secrets.token_hex(16)
-        self._reaper: Reaper | None = None
+        self._owner_watch: OwnerWatch | None = None
 
     @property
     def endpoint(self) -> str:
@@ -104,11 +104,11 @@ class ObjectStore(Component):
     def __enter__(self) -> Self:
         built()
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._reaper = Reaper(self.directory)
+        self._owner_watch = OwnerWatch(self.directory)
         try:
             self.start()
         except BaseException:
-            self._reaper.close()
+            self._owner_watch.close()
             raise
         return self
 
@@ -116,8 +116,8 @@ class ObjectStore(Component):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        if self._reaper is not None:
-            self._reaper.close()
+        if self._owner_watch is not None:
+            self._owner_watch.close()
 
 
 def built() -> Path:

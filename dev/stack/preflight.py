@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dev.stack import java, repository
+from dev.stack.downloads import maven_repository
+from dev.stack.downloads.jars import cache_dir, missing, read_lock
 from dev.stack.errors import Missing
-from dev.stack.jars import cache_dir, missing, read_lock
-from dev.stack.ports import require_free
+from dev.stack.process import java_runtime
+from dev.stack.process.ports import require_free
 
 
 if TYPE_CHECKING:
@@ -75,12 +76,12 @@ def check_platform(system: str = platform.system()) -> str | None:
 
 def check_java() -> str | None:
     """A Java that can run Hive 4.2, or a platform for which a wheel brings one."""
-    return None if java.wheel_exists() else _told(java.java)
+    return None if java_runtime.wheel_exists() else _told(java_runtime.java)
 
 
 def check_installed_java() -> str | None:
     """A Java that can run Hive 4.2, here and now."""
-    return _told(java.java)
+    return _told(java_runtime.java)
 
 
 def check_disk(directory: Path, needed_bytes: int, what: str) -> str | None:
@@ -109,7 +110,7 @@ def check_repository() -> str | None:
     """A place for jars, unless all are there already."""
     if not missing(jar for name in LOCK_NAMES for jar in read_lock(name)):
         return None
-    return _told(repository.repository_root)
+    return _told(maven_repository.repository_root)
 
 
 def check_port(port: int) -> str | None:

@@ -13,11 +13,11 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
+from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.hive_tables import a_partition, a_table
 from tests.builders.partitions import DEFAULT, an_index
 
 

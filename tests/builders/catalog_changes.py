@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from tests.builders.catalog_model import ModelSource
+    from dev.fixtures.memory_source import MemorySource
 
 
 NAMES = ("a", "b", "c")
@@ -43,7 +43,7 @@ class Change:
     day: str
     other: int
 
-    def happen(self, source: ModelSource) -> None:
+    def happen(self, source: MemorySource) -> None:
         """Do it, or nothing where it is not possible."""
         if self.table not in source.tables:
             source.create(self.table)
@@ -62,7 +62,7 @@ class Change:
             case _:
                 self._happen_to_a_partition(source)
 
-    def _happen_to_a_partition(self, source: ModelSource) -> None:
+    def _happen_to_a_partition(self, source: MemorySource) -> None:
         values = (self.day, str(self.other))
         held = sorted(source.partitions[self.table])
         is_new = values not in held
@@ -96,7 +96,7 @@ def drawn_change(drawn: random.Random, kinds: Sequence[Kind]) -> Change:
     return Change(drawn.choice(kinds), drawn.choice(NAMES), drawn.choice(DAYS), drawn.randrange(3))
 
 
-def happen_meanwhile(source: ModelSource, during: Sequence[Change]) -> None:
+def happen_meanwhile(source: MemorySource, during: Sequence[Change]) -> None:
     """Let one of ``during`` happen whenever a table is listed, as long as there are any."""
     waiting = list(during)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import create_engine, make_url, text
 
-from dev.stack.databases import PASSWORD
+from dev.stack.servers.databases import PASSWORD
 from streaming.keylog.database import read_address
 
 
 if TYPE_CHECKING:
-    from dev.stack.databases import DatabaseServer
+    from dev.stack.servers.databases import DatabaseServer
 
 
 def new_database(server: DatabaseServer) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from dev.stack.jars import class_path, read_lock
-from dev.stack.java import java
+from dev.stack.downloads.jars import class_path, read_lock
+from dev.stack.process.java_runtime import java
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
 
 

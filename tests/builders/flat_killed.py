@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from tests.builders.flat_feeds import DirectoryFeed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.index.payloads import normalize
 from handlers.catalog.projection import CatalogProjection
@@ -12,7 +13,6 @@ from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.memory import MemoryStore
 from tests.builders.catalog_changes import Kind
-from tests.builders.catalog_model import DB, ModelSource
 
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Indexed:
 
     def __init__(
         self,
-        source: ModelSource,
+        source: MemorySource,
         rules: PartitionRules = RULES,
         *,
         store: MemoryStore | None = None,
@@ -109,7 +109,7 @@ class Indexed:
         return {name: partitions for name, partitions in found.items() if partitions}
 
 
-def expected(source: ModelSource) -> Held:
+def expected(source: MemorySource) -> Held:
     """The naive answer."""
     found: Held = {}
     for name, partitions in source.partitions.items():
@@ -120,7 +120,7 @@ def expected(source: ModelSource) -> Held:
     return found
 
 
-def rebuilt(source: ModelSource) -> Indexed:
+def rebuilt(source: MemorySource) -> Indexed:
     fresh = Indexed(source)
     fresh.follow()
     return fresh

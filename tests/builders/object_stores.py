@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlsplit
 
-from dev.stack.jars import class_path, fetch, missing, read_lock
+from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
+from dev.stack.downloads.maven_repository import repository_root
 from dev.stack.object_store import VARIABLE
-from dev.stack.repository import repository_root
 from handlers.files.paths import parse
 
 

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from dev.demo.compare import Side, compare_databases
-from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
-from handlers.events import TxnCommitted
+from dev.fixtures.notifications import read_events
 from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
@@ -32,7 +30,6 @@ from state.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from handlers.events import Event
-    from handlers.structs.notifications import NotificationEvent
     from handlers.structs.objects import Table
     from state.store import Store
 
@@ -54,16 +51,7 @@ class Replica:
 
     def events(self, after: int, *, upto: int | None = None) -> list[Event]:
         """Read the source's log from ``after`` on, as the consumer would hand it in."""
-        found: list[Event] = []
-        for notification in self.source.next_events(after, -1):
-            if upto is not None and (notification.eventId or 0) > upto:
-                break
-            writes = None
-            if notification.eventType == "COMMIT_TXN":
-                writes = self.source.write_events(_txn_of(notification))
-            records = encode("test", notification, writes, record_bytes_max=512 * 1024)
-            found.extend(decode(record.value, record.headers) for record in records)
-        return found
+        return read_events(self.source, after, upto=upto)
 
     def follow(self, *, upto: int | None = None) -> Position:
         """Apply everything that the log holds beyond the position, or what it holds up to event ``upto``."""
@@ -86,14 +74,6 @@ class Replica:
     def quarantined(self) -> dict[str, str]:
         """Return the confined tables (without database) and the codes of the errors."""
         return {entry.table: entry.code for entry in self.context.quarantine.entries()}
-
-
-def _txn_of(notification: NotificationEvent) -> int:
-    """Return the transaction of a COMMIT_TXN notification."""
-    record = encode("test", notification, None, record_bytes_max=1 << 20)[0]
-    event = decode(record.value, record.headers)
-    assert isinstance(event, TxnCommitted)
-    return event.txn_id
 
 
 def build_replica(

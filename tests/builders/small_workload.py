@@ -9,7 +9,7 @@ from dev.demo.workload import ROLL_BACK_AFTER_WRITING
 
 
 if TYPE_CHECKING:
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from handlers.metastore.client import Metastore
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 import pyspark
 
-from dev.stack.ports import free_port
-from dev.stack.process import Component
+from dev.stack.process.component import Component
+from dev.stack.process.ports import free_port
 from streaming.driver import session
 
 

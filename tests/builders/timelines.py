@@ -1,57 +1,17 @@
-"""Naive models that timelines are held against: the seed's recursion over sets, and a day-by-day shortest path."""
+"""Storages built from text, and the naive model that covers are checked against: a day-by-day shortest path."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from state.timelines.periods import UpdatePeriod, sort_longest_first
+from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import PartitionRange, TimeRange
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-
-@dataclass
-class SeedCover:
-    """The seed's ``cover``, read as it was meant: one question per partition, missing time recorded and not fatal."""
-
-    exists: Callable[[UpdatePeriod, int], bool]
-    parts: list[tuple[UpdatePeriod, int]] = field(default_factory=list)
-    missing: list[tuple[int, int]] = field(default_factory=list)
-    checks: int = 0
-
-    def cover(self, start_s: int, end_s: int, periods: Sequence[UpdatePeriod]) -> SeedCover:
-        """Cover [start_s, end_s) with ``periods``, longest first, in time order."""
-        if start_s >= end_s:
-            return self
-        for at, period in enumerate(periods):
-            first, end = period.ceil(start_s), period.floor(end_s)
-            if first < end:
-                self._inside(start_s, end_s, period, periods[at + 1 :])
-                return self
-        self.missing.append((start_s, end_s))
-        return self
-
-    def _inside(self, start_s: int, end_s: int, period: UpdatePeriod, finer: Sequence[UpdatePeriod]) -> None:
-        first, end = period.ceil(start_s), period.floor(end_s)
-        self.cover(start_s, period.start_s(first), finer)
-        for ordinal in range(first, end):
-            self.checks += 1
-            if self.exists(period, ordinal):
-                self.parts.append((period, ordinal))
-            else:
-                self.cover(period.start_s(ordinal), period.start_s(ordinal + 1), finer)
-        self.cover(period.start_s(end), end_s, finer)
-
-
-def seed_cover(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> SeedCover:
-    """Run the recursion over plain sets with every period of ``held``."""
-    model = SeedCover(lambda period, ordinal: ordinal in held[period])
-    return model.cover(span.start_s, span.end_s, sort_longest_first(held))
+    from collections.abc import Iterable, Mapping
 
 
 def best_by_days(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> tuple[int, int]:

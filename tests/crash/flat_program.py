@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dev.stack.jars import class_path, read_lock
+from dev.stack.downloads.jars import class_path, read_lock
 from streaming.driver import commands
 from streaming.driver.progress import write_lines_to
 from streaming.settings import KafkaSource, SparkSettings

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from daemon.process.child import Child
-from dev.stack.jars import class_path, read_lock
+from dev.stack.downloads.jars import class_path, read_lock
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.flat_feeds import TopicFeed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.errors import StackError
-from dev.stack.kafka import Kafka
+from dev.stack.servers.kafka import Kafka
 from handlers.failpoints import VARIABLE
 from state.positions import Position, Step
 from tests.builders.relay import ListedLog, ddl

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.killed_replays import COMMIT_PATH, STEPS, KilledReplay
 from tests.builders.small_workload import Written, write_all

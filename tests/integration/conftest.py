@@ -21,7 +21,7 @@ from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import StackError
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from tests.builders.components import or_skipped
 from tests.builders.object_stores import TestStore
 

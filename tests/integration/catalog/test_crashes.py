@@ -21,7 +21,7 @@ from tests.builders.catalog import rebuilt, reindexed, rules_for
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 pytestmark = pytest.mark.crash

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dev.stack.endpoints import Endpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 Start = Callable[[], subprocess.Popen[str]]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.hive_tables import a_partition
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.client import Metastore
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 from tests.builders.catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
-from tests.builders.hive_tables import a_partition
 
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 Make = Callable[[Rules], FollowedCatalog]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.service.command_line import call
+from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.metastore.client import Metastore
 from tests.builders.catalog import catalog_settings
-from tests.builders.hive_tables import a_partition, a_table
 from tests.builders.http_asking import Api
 from tests.builders.tideline_process import daemon, ended, write_config
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dev.stack.endpoints import Endpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 Tideline = Callable[..., subprocess.CompletedProcess[str]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
@@ -19,12 +20,11 @@ from handlers.structs.objects import Partition
 from handlers.structs.struct import i16
 from state.errors import NotFound
 from tests.builders.catalog import FollowedCatalog, catalogs_of
-from tests.builders.hive_tables import a_partition, a_table
 
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from handlers.metastore.client import Metastore
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.hive_tables import a_table
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.property_writer import write_properties
@@ -18,14 +19,13 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import FollowedCatalog, followed_catalog, rules_for
-from tests.builders.hive_tables import a_table
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 DT = build_key_prefix(UpdatePeriod.DAILY, "dt")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.endpoints import ClusterEndpoints
-from dev.stack.hive import Metastore as MetastoreProcess
-from dev.stack.hive_conf import ClusterSettings
+from dev.stack.hive.servers import Metastore as MetastoreProcess
+from dev.stack.hive.settings import ClusterSettings
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.daemons import eventually

@@ -19,7 +19,7 @@ from tests.builders.tideline_process import daemon, ended, kafka_settings, tidel
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import Endpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 Start = Callable[..., subprocess.Popen[str]]

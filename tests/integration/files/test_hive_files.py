@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from handlers.events import SourceFile
     from handlers.files.filesystems import FileSystems
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dev.stack.jars import class_path, read_lock
+from dev.stack.downloads.jars import class_path, read_lock
 from handlers.files.paths import Location, parse
 from handlers.metastore.client import Metastore
 from streaming.table.catalog import HiveCatalog

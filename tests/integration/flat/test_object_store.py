@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.stack.cluster import HiveCluster
-from dev.stack.hive_conf import ClusterSettings
-from dev.stack.reaper import Reaper
+from dev.stack.hive.settings import ClusterSettings
+from dev.stack.process.owner_watch import OwnerWatch
 from tests.builders.flat_killed import Killed
 from tests.builders.object_stores import hadoop_jars
 from tests.integration.flat.test_stream import (
@@ -58,7 +58,7 @@ def source(store: TestStore, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A cluster of our own: metastore and engine find the store's client among their jars."""
     directory = tmp_path_factory.mktemp("hive")
     cluster = HiveCluster(directory, ClusterSettings(jars=tuple(hadoop_jars()), extra=store.hadoop))
-    reaper = Reaper(directory)
+    owner_watch = OwnerWatch(directory)
     try:
         cluster.metastore.start()
         cluster.engine.start()
@@ -66,7 +66,7 @@ def source(store: TestStore, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     finally:
         cluster.engine.stop()
         cluster.metastore.stop()
-        reaper.close()
+        owner_watch.close()
 
 
 @pytest.fixture

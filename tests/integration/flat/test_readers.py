@@ -33,7 +33,7 @@ from tests.builders.flat_tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from handlers.files.paths import Location
     from state.columns.slots import Layout
     from streaming.table.metastore_table import MetastoreTable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.flat_events import conflicts, lines
-from dev.stack.npm import WEBHOOKS, fetched
+from dev.fixtures.json_events import conflicts, lines
+from dev.stack.downloads.npm import WEBHOOKS, fetched
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff

@@ -20,7 +20,7 @@ from tests.builders.spark_sessions import copy_file
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from handlers.metastore.client import Metastore
 
 

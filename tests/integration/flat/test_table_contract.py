@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.hive_tables import whole_number_statistics
 from state.columns.types import ColumnType
 from state.errors import AlreadyExists, Conflict, InvalidRequest, LimitExceeded, NotFound, StateLocked
 from streaming.table.catalog import HiveCatalog
@@ -18,7 +19,6 @@ from streaming.table.lease import SKEW_S, WriterLease
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import LAYOUT_VERSION, STATISTICS, VERSION
 from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
-from tests.builders.hive_tables import whole_number_statistics
 
 
 if TYPE_CHECKING:

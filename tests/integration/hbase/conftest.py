@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.hbase import HBase
+from dev.stack.servers.hbase import HBase
 from handlers.hbase.gateway import Gateway, connector
 from handlers.hbase.store import HBaseStore, open_store
 from tests.builders.components import or_skipped

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following import loader
 from tests.builders.catalog_changes import drawn_change
-from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.indexed import KINDS, Indexed, expected
 
 
@@ -27,7 +27,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_history_ends_as_the_source_is(store: HBaseStore) -> None:
     drawn = random.Random(3)  # noqa: S311 - a test's history, no secret
-    source = ModelSource()
+    source = MemorySource()
     for _ in range(40):
         drawn_change(drawn, KINDS).happen(source)
     indexed = Indexed(source, own=store)
@@ -46,7 +46,7 @@ def test_a_history_ends_as_the_source_is(store: HBaseStore) -> None:
 
 def test_effects_whose_position_was_lost_are_taken_again(store: HBaseStore) -> None:
     """The catalog's own store goes back to before the last batch, as a crash between the two commits leaves it."""
-    source = ModelSource()
+    source = MemorySource()
     source.create("a")
     source.add("a", "2015-01-01", "x")
     indexed = Indexed(source, own=store)

@@ -17,7 +17,7 @@ from tests.builders.store_machine import StoreMachine
 
 
 if TYPE_CHECKING:
-    from dev.stack.hbase import HBase
+    from dev.stack.servers.hbase import HBase
     from state.store import Store
 
 

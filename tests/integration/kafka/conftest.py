@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dev.stack.kafka import Kafka
+from dev.stack.servers.kafka import Kafka
 from tests.builders.streams import Stream
 
 

@@ -12,7 +12,7 @@ import pytest
 from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay import Relay, RelaySettings
-from dev.stack.hive import Metastore as MetastoreProcess
+from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable
 from state.positions import Position, Step

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.databases import DatabaseServer, MariaDB, PostgreSQL
+from dev.stack.servers.databases import DatabaseServer, MariaDB, PostgreSQL
 from tests.builders.components import or_skipped
 
 

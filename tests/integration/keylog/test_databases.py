@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from dev.stack.databases import PASSWORD
+from dev.stack.servers.databases import PASSWORD
 from state.errors import InvalidRequest, KeyLogUnavailable
 from streaming.keylog.database import read_address
 from streaming.keylog.log import KeyLog
@@ -18,7 +18,7 @@ from tests.builders.keylogs import RAW, ask, opened
 
 
 if TYPE_CHECKING:
-    from dev.stack.databases import DatabaseServer
+    from dev.stack.servers.databases import DatabaseServer
 
 
 class TestOnMariaDB(KeyLogContract):

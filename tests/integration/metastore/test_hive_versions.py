@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.generations import OldMetastore
+from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statistics
+from dev.stack.hive.old_metastore import OldMetastore
 from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import HiveVersion
 from handlers.structs.constraints import SQLPrimaryKey, SQLUniqueConstraint
@@ -18,7 +19,6 @@ from handlers.structs.objects import Database
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.components import or_skipped
-from tests.builders.hive_tables import a_partition, a_table, whole_number_statistics
 
 
 if TYPE_CHECKING:

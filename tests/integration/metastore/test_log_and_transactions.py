@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.hive_tables import ACID, a_table
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.transactions import TxnState
 from state.errors import TxnNotOpen
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.hive_tables import ACID, a_table
 
 
 if TYPE_CHECKING:

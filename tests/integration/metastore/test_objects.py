@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.hive_tables import ACID, a_table
 from handlers.metastore.hive_version import HiveVersion
 from handlers.structs.objects import Database, FieldSchema, PrincipalType
 from state.errors import AlreadyExists, InvalidRequest, NotFound
-from tests.builders.hive_tables import ACID, a_table
 
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.hive_tables import ACID, a_table
 from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.transactions import TxnInfo, TxnState
 from state.errors import ServerFault
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.hive_tables import ACID, a_table
 
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.fixtures.hive_tables import ACID, a_partition, a_table, whole_number_statistics
 from handlers.structs.constraints import (
     SQLCheckConstraint,
     SQLDefaultConstraint,
@@ -17,7 +18,6 @@ from handlers.structs.constraints import (
 )
 from state.errors import InvalidRequest, NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.hive_tables import ACID, a_partition, a_table, whole_number_statistics
 
 
 if TYPE_CHECKING:

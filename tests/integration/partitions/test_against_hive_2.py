@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from dev.stack.generations import OldMetastore
+from dev.stack.hive.old_metastore import OldMetastore
 from state.partitions.filters.dialect import HIVE_2
 from tests.builders.both_sides import both_sides, sixty_rows
 from tests.builders.both_sides_contract import DAYS, NUMBERS, BothSidesContract, any_filters
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.builders.partitions import Condition
 
 
-pytestmark = pytest.mark.generations
+pytestmark = pytest.mark.old_hive
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.jars import class_path, read_lock
-from dev.stack.java import FRUGAL, OPENS, java
+from dev.stack.downloads.jars import class_path, read_lock
+from dev.stack.process.java_runtime import FRUGAL, OPENS, java
 from state.partitions.keys.binary_sortable import Order, decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import parse_typed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.replica import Replica, build_replica
 from tests.builders.small_workload import Written, write_all

@@ -17,7 +17,7 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letter_reader import LetterBox
 from daemon.kafka.dead_letters import DeadLetters
 from daemon.kafka.topic import Topic, TopicSettings
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
 from handlers.events import TxnCommitted

@@ -12,7 +12,7 @@ from tests.builders.small_workload import QUERIES, Written
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
 
 
 def test_every_step_that_replay_names_is_tried() -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 from handlers.decoding.messages import unpack
 from handlers.metastore.client import Metastore
 from tests.builders.replica import Replica, build_replica, files_below

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.sql import Session
+from dev.fixtures.hive_tables import a_table
+from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.bootstrap import bootstrap
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import TargetDiverged, Unsupported
 from state.store.memory import MemoryStore
-from tests.builders.hive_tables import a_table
 from tests.builders.replica import Replica, build_replica
 from tests.builders.small_workload import ACID, create_source, roll_back
 

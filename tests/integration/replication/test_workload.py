@@ -11,7 +11,7 @@ from dev.stack.errors import SqlFailed
 
 
 if TYPE_CHECKING:
-    from dev.stack.sql import Session
+    from dev.stack.hive.sql_session import Session
     from tests.builders.replica import Replica
     from tests.integration.replication.conftest import Compare
 

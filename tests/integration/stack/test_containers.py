@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from dev.stack.docker_engine import engine_answers
-from dev.stack.hive import Metastore
-from dev.stack.sql import Session
+from dev.stack.hive.servers import Metastore
+from dev.stack.hive.sql_session import Session
 
 
 if TYPE_CHECKING:

@@ -22,26 +22,26 @@ from thrift.transport import TSocket, TTransport
 from dev.stack import cli, preflight
 from dev.stack.cluster import HiveCluster
 from dev.stack.errors import ComponentFailed, Missing, SqlFailed
-from dev.stack.hive import Metastore
-from dev.stack.hive_conf import ClusterSettings
-from dev.stack.kafka import Kafka
-from dev.stack.process import running_pid
+from dev.stack.hive.servers import Metastore
+from dev.stack.hive.settings import ClusterSettings
+from dev.stack.process.component import running_pid
+from dev.stack.servers.kafka import Kafka
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dev.stack.process import Component
+    from dev.stack.process.component import Component
 
 C = TypeVar("C", bound="Component")
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from dev.stack.kafka import Kafka
-from dev.stack.reaper import Reaper
+from dev.stack.servers.kafka import Kafka
+from dev.stack.process.owner_watch import OwnerWatch
 directory = Path(sys.argv[1])
-reaper = Reaper(directory)
+owner_watch = OwnerWatch(directory)
 Kafka(directory / "kafka").start()
 print("up", flush=True)
 time.sleep(600)

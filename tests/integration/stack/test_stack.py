@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from dev.stack.errors import SqlFailed
-from dev.stack.sql import Session
+from dev.stack.hive.sql_session import Session
 
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from bench.flat_events import EPOCH_S, HOUR_S, conflicts, lines, write
+from dev.fixtures.json_events import EPOCH_S, HOUR_S, conflicts, lines, write
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff

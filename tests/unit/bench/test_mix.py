@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.events.mix import SHARES, RecordedLog
+from bench.events.recorded_log import SHARES, RecordedLog
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import encode
 from handlers.events import Undecodable, Unhandled

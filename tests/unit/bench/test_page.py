@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from bench.__main__ import Neighbours, names, on_what, page, table
-from bench.processes import tree_cpu_s
-from bench.report import row
+from bench.report import row, tree_cpu_s
 
 
 MACHINE = {

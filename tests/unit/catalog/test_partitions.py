@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionRules
@@ -18,7 +19,6 @@ from state.partitions.index.metastore_calls import PartitionCalls
 from state.store.memory import MemoryStore
 from tests.builders.catalog import content
 from tests.builders.catalog_changes import DAYS, Change, changes, happen_meanwhile
-from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.indexed import KINDS, Indexed, expected, rebuilt
 
 
@@ -65,7 +65,7 @@ def test_any_history_ends_as_the_source_is(
     after: list[tuple[Change, Callable[[Indexed], None]]],
     apart: bool,
 ) -> None:
-    source = ModelSource()
+    source = MemorySource()
     source.create("a")
     for day in DAYS[:5]:
         source.add("a", day, "0")  # enough for several pieces
@@ -88,15 +88,15 @@ def test_any_history_ends_as_the_source_is(
 
 
 @pytest.fixture
-def source() -> ModelSource:
-    made = ModelSource()
+def source() -> MemorySource:
+    made = MemorySource()
     made.create("a")
     for day in DAYS:
         made.add("a", day, "x")
     return made
 
 
-def test_a_load_goes_on_after_a_restart_where_it_was(source: ModelSource) -> None:
+def test_a_load_goes_on_after_a_restart_where_it_was(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
     indexed.projection.settle()
@@ -118,7 +118,7 @@ def test_a_load_goes_on_after_a_restart_where_it_was(source: ModelSource) -> Non
     assert indexed.projection.states.progress(f"{DB}.a") is None
 
 
-def test_what_was_known_answers_until_a_load_has_ended(source: ModelSource) -> None:
+def test_what_was_known_answers_until_a_load_has_ended(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.follow()
     before = indexed.held()
@@ -130,7 +130,7 @@ def test_what_was_known_answers_until_a_load_has_ended(source: ModelSource) -> N
     assert indexed.held() == before
 
 
-def test_events_reach_what_is_staged(source: ModelSource) -> None:
+def test_events_reach_what_is_staged(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
     source.drop("a", DAYS[0], "x")
@@ -141,7 +141,7 @@ def test_events_reach_what_is_staged(source: ModelSource) -> None:
     assert indexed.held() == expected(source)
 
 
-def test_a_table_whose_columns_change_while_it_is_loaded_is_begun_again(source: ModelSource) -> None:
+def test_a_table_whose_columns_change_while_it_is_loaded_is_begun_again(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
     source.cascade("a")
@@ -151,7 +151,7 @@ def test_a_table_whose_columns_change_while_it_is_loaded_is_begun_again(source: 
 
 @pytest.mark.parametrize("kind", ["alter", "cascade", "drop"])
 def test_what_happens_between_two_pieces_is_not_lost_when_its_event_comes_late(
-    source: ModelSource, kind: str
+    source: MemorySource, kind: str
 ) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
@@ -167,7 +167,7 @@ def test_what_happens_between_two_pieces_is_not_lost_when_its_event_comes_late(
     assert indexed.held() == expected(source)
 
 
-def test_columns_that_change_and_change_back_have_the_table_loaded_anew(source: ModelSource) -> None:
+def test_columns_that_change_and_change_back_have_the_table_loaded_anew(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
     before = source.tables["a"]
@@ -182,7 +182,7 @@ def test_columns_that_change_and_change_back_have_the_table_loaded_anew(source: 
     assert indexed.held() == expected(source)
 
 
-def test_other_types_of_partition_columns_have_the_table_loaded_again(source: ModelSource) -> None:
+def test_other_types_of_partition_columns_have_the_table_loaded_again(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.follow()
     source.tables["a"].partitionKeys = [
@@ -197,7 +197,7 @@ def test_other_types_of_partition_columns_have_the_table_loaded_again(source: Mo
     assert indexed.held() == expected(source)
 
 
-def test_a_partition_that_does_not_fit_quarantines_its_table(source: ModelSource) -> None:
+def test_a_partition_that_does_not_fit_quarantines_its_table(source: MemorySource) -> None:
     source.create("b")
     indexed = Indexed(source)
     indexed.follow()
@@ -210,7 +210,7 @@ def test_a_partition_that_does_not_fit_quarantines_its_table(source: ModelSource
     assert indexed.projection.quarantined() == (f"{DB}.a",), "it still does not"
 
 
-def test_a_broken_event_while_a_table_is_loaded_has_it_loaded_anew(source: ModelSource) -> None:
+def test_a_broken_event_while_a_table_is_loaded_has_it_loaded_anew(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
 
@@ -223,7 +223,7 @@ def test_a_broken_event_while_a_table_is_loaded_has_it_loaded_anew(source: Model
     assert indexed.held() == expected(source)
 
 
-def test_a_source_that_is_away_in_the_middle_of_a_load_costs_a_piece(source: ModelSource) -> None:
+def test_a_source_that_is_away_in_the_middle_of_a_load_costs_a_piece(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.projection.settle()
 
@@ -242,7 +242,7 @@ def test_a_source_that_is_away_in_the_middle_of_a_load_costs_a_piece(source: Mod
     assert indexed.held() == expected(source)
 
 
-def test_an_index_that_was_left_is_not_believed_when_it_is_followed_again(source: ModelSource) -> None:
+def test_an_index_that_was_left_is_not_believed_when_it_is_followed_again(source: MemorySource) -> None:
     own = MemoryStore()
     indexed = Indexed(source, own=own)
     indexed.follow()
@@ -255,7 +255,7 @@ def test_an_index_that_was_left_is_not_believed_when_it_is_followed_again(source
     assert again.held() == expected(source)
 
 
-def test_tables_that_the_rules_leave_out_are_not_indexed(source: ModelSource) -> None:
+def test_tables_that_the_rules_leave_out_are_not_indexed(source: MemorySource) -> None:
     source.create("plain", ())
     source.create("wide", [f"c{number}" for number in range(65)])
     source.create("tmp_b")
@@ -264,7 +264,7 @@ def test_tables_that_the_rules_leave_out_are_not_indexed(source: ModelSource) ->
     assert indexed.follower.indexed == {f"{DB}.a": 6}
 
 
-def test_a_payload_without_its_dictionary_is_corrupt(source: ModelSource) -> None:
+def test_a_payload_without_its_dictionary_is_corrupt(source: MemorySource) -> None:
     indexed = Indexed(source)
     indexed.follow()
     with indexed.store.transaction() as txn:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
 from handlers.structs import binary
 from handlers.structs.objects import FieldSchema, Partition, Table
 from state.errors import MalformedEvent, StateCorrupt
 from state.store.memory import MemoryStore
 from tests.builders.any_structs import any_struct
-from tests.builders.hive_tables import a_partition, a_table
 
 
 def packer_of(table: Table) -> tuple[Packer, bytes]:

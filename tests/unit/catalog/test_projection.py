@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
@@ -20,7 +21,6 @@ from state.timelines.table_properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
 from tests.builders.catalog import Content, content
 from tests.builders.catalog_changes import DAYS, Change, Kind, changes, happen_meanwhile
-from tests.builders.catalog_model import DB, ModelSource
 
 
 RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
@@ -29,7 +29,7 @@ RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
 class Followed:
     """A projection of a model source, in a store that outlives it."""
 
-    def __init__(self, source: ModelSource, rules: Rules = RULES, store: MemoryStore | None = None) -> None:
+    def __init__(self, source: MemorySource, rules: Rules = RULES, store: MemoryStore | None = None) -> None:
         self.source = source
         self.store = store or MemoryStore()
         self.rules = rules
@@ -56,13 +56,13 @@ class Followed:
         return content(self.follower.timelines)
 
 
-def rebuilt(source: ModelSource, rules: Rules = RULES) -> Content:
+def rebuilt(source: MemorySource, rules: Rules = RULES) -> Content:
     fresh = Followed(source, rules)
     fresh.follow()
     return fresh.content()
 
 
-def expected(source: ModelSource) -> dict[str, set[str]]:
+def expected(source: MemorySource) -> dict[str, set[str]]:
     """The naive answer: the days of each table, straight from the source's partitions."""
     days = {
         f"{DB}.{name}": {values[0] for values in held if values[0] != "latest"}
@@ -101,7 +101,7 @@ def test_any_history_ends_as_a_rebuild_does(
     after: list[tuple[Change, int]],
     whole: bool,
 ) -> None:
-    source = ModelSource()
+    source = MemorySource()
     source.parameters = {TIME_COLUMNS: "dt"} if whole else {}  # partitions are listed whole, or by name
     for one in before:
         one.happen(source)
@@ -130,14 +130,14 @@ def test_any_history_ends_as_a_rebuild_does(
 
 
 @pytest.fixture
-def source() -> ModelSource:
-    made = ModelSource()
+def source() -> MemorySource:
+    made = MemorySource()
     made.create("a")
     made.add("a", "2015-01-01", "x")
     return made
 
 
-def test_a_listing_is_overlapped_by_events_and_a_value_counts_once(source: ModelSource) -> None:
+def test_a_listing_is_overlapped_by_events_and_a_value_counts_once(source: MemorySource) -> None:
     followed = Followed(source)
     assert followed.projection.states.waiting() == {f"{DB}.a": "snapshot"}
     source.meanwhile = lambda: source.add("a", "2015-01-02", "x") if len(source.events) == 2 else None
@@ -148,7 +148,7 @@ def test_a_listing_is_overlapped_by_events_and_a_value_counts_once(source: Model
     assert days_of(followed) == expected(source) == {f"{DB}.a": {"2015-01-01"}}
 
 
-def test_a_malformed_event_quarantines_its_table_alone_until_it_is_loaded_again(source: ModelSource) -> None:
+def test_a_malformed_event_quarantines_its_table_alone_until_it_is_loaded_again(source: MemorySource) -> None:
     source.create("b")
     followed = Followed(source)
     followed.follow()
@@ -170,7 +170,7 @@ def test_a_malformed_event_quarantines_its_table_alone_until_it_is_loaded_again(
 
 
 def test_an_undecodable_event_confines_a_known_table_and_has_an_unknown_one_looked_at(
-    source: ModelSource,
+    source: MemorySource,
 ) -> None:
     followed = Followed(source)
     followed.follow()
@@ -191,7 +191,7 @@ def test_an_undecodable_event_confines_a_known_table_and_has_an_unknown_one_look
     assert followed.projection.quarantined() == (), "a table that is made again is another one"
 
 
-def test_an_undecodable_event_that_may_concern_anything_stops_the_projection(source: ModelSource) -> None:
+def test_an_undecodable_event_that_may_concern_anything_stops_the_projection(source: MemorySource) -> None:
     followed = Followed(source)
     source.events.append(
         Undecodable(event_id=len(source.events) + 1, time_s=0, kind="?", error=MalformedEvent("broken"))
@@ -202,7 +202,7 @@ def test_an_undecodable_event_that_may_concern_anything_stops_the_projection(sou
     assert followed.projection.position.event_id == len(source.events) - 1
 
 
-def test_a_source_that_is_away_loses_nothing(source: ModelSource) -> None:
+def test_a_source_that_is_away_loses_nothing(source: MemorySource) -> None:
     followed = Followed(source)
     source.broken = MetastoreUnavailable("away")
     with pytest.raises(MetastoreUnavailable):
@@ -213,7 +213,7 @@ def test_a_source_that_is_away_loses_nothing(source: ModelSource) -> None:
     assert days_of(followed) == expected(source)
 
 
-def test_a_table_that_is_not_wanted_or_not_there_cannot_be_reloaded(source: ModelSource) -> None:
+def test_a_table_that_is_not_wanted_or_not_there_cannot_be_reloaded(source: MemorySource) -> None:
     source.create("plain", ())
     followed = Followed(source)
     followed.follow()
@@ -224,7 +224,7 @@ def test_a_table_that_is_not_wanted_or_not_there_cannot_be_reloaded(source: Mode
 
 
 def test_columns_are_found_by_their_values_as_soon_as_one_is_strictly_a_time() -> None:
-    source = ModelSource()
+    source = MemorySource()
     source.create("empty", ("when", "country"))
     source.create("words", ("when", "country"))
     source.add("words", "often", "de")
@@ -248,7 +248,7 @@ def test_columns_are_found_by_their_values_as_soon_as_one_is_strictly_a_time() -
 
 
 def test_lens_properties_are_believed_while_they_make_sense() -> None:
-    source = ModelSource()
+    source = MemorySource()
     lens = Timeline(UpdatePeriod.DAILY, "dt")
     lens.runs.add(UpdatePeriod.DAILY.parse("2015-01-01"))
     good = {**lens.to_properties(), PRESENT: "True", TIME_COLUMNS: "dt"}
@@ -265,7 +265,7 @@ def test_lens_properties_are_believed_while_they_make_sense() -> None:
     assert days_of(followed)[f"{DB}.good"] == {"2015-01-05"}, "a rebuild asks the partitions"
 
 
-def test_time_columns_that_are_named_later_have_the_table_loaded(source: ModelSource) -> None:
+def test_time_columns_that_are_named_later_have_the_table_loaded(source: MemorySource) -> None:
     followed = Followed(source, Rules())
     followed.follow()
     assert days_of(followed) == {}
@@ -277,7 +277,7 @@ def test_time_columns_that_are_named_later_have_the_table_loaded(source: ModelSo
     assert followed.follower.timelines.tables() == [], "and forgotten when they are not named any more"
 
 
-def test_new_rules_have_all_tables_looked_at_again(source: ModelSource) -> None:
+def test_new_rules_have_all_tables_looked_at_again(source: MemorySource) -> None:
     source.create("b")
     source.add("b", "2015-01-02", "x")
     followed = Followed(source)
@@ -292,7 +292,7 @@ def test_new_rules_have_all_tables_looked_at_again(source: ModelSource) -> None:
     assert days_of(wider) == expected(source)
 
 
-def test_the_position_of_a_part_is_kept_exactly(source: ModelSource) -> None:
+def test_the_position_of_a_part_is_kept_exactly(source: MemorySource) -> None:
     followed = Followed(source)
     followed.follow()
     part = PartitionsAdded(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
 from state.errors import InvalidRequest, NotFound
 from state.store.sqlite import SqliteStore
-from tests.builders.catalog_model import DB, ModelSource
 
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def test_answers_from_other_threads_are_never_half_of_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loader, "PIECE", 7)
-    model = ModelSource()
+    model = MemorySource()
     model.create("a")
     for number in range(ROWS):
         model.add("a", f"{number:02}", "x")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import compare
@@ -18,7 +19,6 @@ from state.errors import ConfigError, InvalidRequest, MetastoreUnavailable, NotF
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT
-from tests.builders.catalog_model import DB, ModelSource
 
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = f"{DB}.a"
 
 
-class WritableSource(ModelSource):
+class WritableSource(MemorySource):
     """A model source whose tables can be altered, or refuse to be."""
 
     def __init__(self) -> None:

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from daemon.service.command_line import call
+from dev.stack.downloads.maven_repository import repository_root
 from dev.stack.errors import Missing
-from dev.stack.repository import repository_root
 
 
 if TYPE_CHECKING:

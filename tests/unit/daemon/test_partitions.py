@@ -13,6 +13,7 @@ from daemon.partitions.metrics import PartitionMeasures
 from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.service.metrics import Metrics
 from daemon.status.client import fetch
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.table_states import LoadProgress
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
@@ -20,7 +21,6 @@ from handlers.structs.objects import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
 from state.store.memory import MemoryStore
-from tests.builders.catalog_model import DB, ModelSource
 from tests.builders.daemons import daemon_status
 from tests.builders.http_asking import served
 
@@ -47,7 +47,7 @@ def follower_of(source: Any) -> PartitionFollower:
 
 @pytest.fixture(scope="module")
 def follower() -> PartitionFollower:
-    source = ModelSource()
+    source = MemorySource()
     source.create("a")
     source.create("b")
     for day in DAYS:
@@ -199,7 +199,7 @@ def test_a_check_tells_the_differences(follower: PartitionFollower) -> None:
 
     from handlers.catalog.index.partition_drift import compare_partitions
 
-    source: Any = ModelSource()
+    source: Any = MemorySource()
     source.create("a")
     for day in DAYS[1:]:
         source.add("a", day, "x", parameters={"numRows": "1" if day != DAYS[2] else "2"})

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dev.fixtures.notifications import KINDS, gzipped, notification, write_events
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import Record, encode
 from handlers.decoding.header import Arrival, peek_position
 from handlers.events import Embedded, Event, Undecodable
 from state.errors import BadInput, MalformedEvent
-from tests.builders.events import KINDS, gzipped, notification, write_events
 
 
 ARRIVAL = Arrival(event_id=1, time_s=1)

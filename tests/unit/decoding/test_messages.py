@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dev.fixtures.notifications import gzipped
 from handlers.decoding.limits import Limits
 from handlers.decoding.messages import read_object, unpack, write
 from state.errors import LimitExceeded, MalformedEvent
-from tests.builders.events import gzipped
 
 
 SMALL = Limits(message_bytes=1_000_000, json_depth=10)

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from dev.fixtures.notifications import KINDS, message_of, notification, recorded
 from handlers.decoding.decoder import carries_transactions, decode
 from handlers.decoding.encoder import encode
 from handlers.decoding.header import Arrival
@@ -24,7 +25,6 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from state.errors import LimitExceeded, MalformedEvent
-from tests.builders.events import KINDS, message_of, notification, recorded
 
 
 ARRIVAL = Arrival(event_id=501, time_s=1_700_000_000)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from dev.fixtures.notifications import KINDS, message_of, notification, plain, recorded, write_events
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import Record, encode
 from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
@@ -22,7 +23,6 @@ from handlers.events import (
     Unhandled,
 )
 from state.errors import LimitExceeded, MalformedEvent
-from tests.builders.events import KINDS, message_of, notification, plain, recorded, write_events
 
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dev.stack.hive_conf import (
+from dev.stack.hive.settings import (
     ClusterSettings,
     Database,
     Layout,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dev.stack import jars
+from dev.stack.downloads import jars
+from dev.stack.downloads.jars import Jar, fetch, missing, parse_lock, read_lock
 from dev.stack.errors import FetchFailed
-from dev.stack.jars import Jar, fetch, missing, parse_lock, read_lock
 
 
 if TYPE_CHECKING:

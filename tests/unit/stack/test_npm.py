@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack import npm
+from dev.stack.downloads import npm
+from dev.stack.downloads.npm import Package, fetched, registry_root
 from dev.stack.errors import FetchFailed, Missing
-from dev.stack.npm import Package, fetched, registry_root
 
 
 if TYPE_CHECKING:

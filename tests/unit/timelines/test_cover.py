@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dev.fixtures.recursive_cover import cover_recursively
 from state.errors import Uncoverable
 from state.timelines.cover import Cover, CoverRun, choose_storages, cover
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import TimeRange
-from tests.builders.timelines import best_by_days, runs, seed_cover, sets_of, storage
+from tests.builders.timelines import best_by_days, runs, sets_of, storage
 
 
 P = UpdatePeriod
@@ -91,7 +92,7 @@ def test_the_table_of_examples_of_the_seed(
     assert told(answer) == expected
     assert answer.complete
     assert answer.partition_count() == len(list(answer.partitions())) == parts
-    recursion = seed_cover(sets_of(held), RANGE)
+    recursion = cover_recursively(sets_of(held), RANGE)
     assert recursion.checks == checks
     assert [(part.period, part.ordinal) for _, part in answer.partitions()] == recursion.parts
 
@@ -99,7 +100,7 @@ def test_the_table_of_examples_of_the_seed(
 def test_a_year_of_minutes_takes_534738_questions_in_the_seed_and_one_run_here() -> None:
     year = TimeRange.parse("2014", "2015")
     minutes = P.MINUTELY.parse("2014-01-01-00-00")
-    recursion = seed_cover(
+    recursion = cover_recursively(
         {
             P.MINUTELY: set(range(minutes, minutes + 525_600)),
             P.HOURLY: set(),
@@ -313,7 +314,7 @@ def union_of_missing(stretches: list[tuple[int, int]]) -> Runs:
 def test_cover_equals_the_recursion_of_the_seed(held: Storage, span: TimeRange) -> None:
     answer = cover([held], span)
     answer.check()
-    recursion = seed_cover(sets_of(held), span)
+    recursion = cover_recursively(sets_of(held), span)
     assert [(part.period, part.ordinal) for _, part in answer.partitions()] == recursion.parts
     told_missing = Runs.of_pairs((stretch.start_s, stretch.end_s) for stretch in answer.missing())
     assert told_missing == Runs.of_pairs(recursion.missing)

@@ -1,0 +1,139 @@
+"""Cases of relay and decoding: from the notification log into a real topic, and out of it again.
+
+The topic's speed includes the broker's share of the same cores. ``relay_metastore`` reads a real metastore, whose answers take
+most of the time; its limit is the metastore's, so it has none of ours.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from bench.events.environment import say, unique
+from bench.events.recorded_log import RecordedLog
+from bench.report import Row, row
+from daemon.consumer import ConsumerSettings, TopicReader
+from daemon.kafka.broker import BrokerSettings
+from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
+from daemon.kafka.topic import Topic, TopicSettings
+from daemon.relay import Relay, RelaySettings, outbox_of
+from handlers.decoding.decoder import decode
+from handlers.metastore.client import Metastore
+from state.positions import Position
+from state.store.memory import MemoryStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.relay import Connect
+    from dev.stack.endpoints import Endpoints
+
+
+REPEATS: Final = 3
+ABORTS_PER_OPEN: Final = 100
+
+
+def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
+    size = 10_000 if quick else 50_000
+    broker = BrokerSettings(endpoints.kafka)
+    yield from from_log_to_events(broker, RecordedLog(size), size)
+    yield relay_metastore(broker, endpoints.source.metastore, 1_000 if quick else 3_000)
+
+
+def from_log_to_events(broker: BrokerSettings, log: RecordedLog, size: int) -> Iterator[Row]:
+    """Relay the log into topics, read the last one, and decode without a topic."""
+    say(f"relay: {size} recorded events, {REPEATS} times")
+    topics = [Topic(broker, TopicSettings(unique("relay"))) for _ in range(REPEATS)]
+    relayed = [relay_rate(broker, topic, log.connect, 0, size) for topic in topics]
+    yield row("relay", statistics.median(relayed), "events/s", at_least=10_000)
+    say("decode: the same, out of the topic")
+    read = [read_rate(broker, topics[-1], size) for _ in range(REPEATS)]
+    yield row("decode", statistics.median(read), "events/s", at_least=10_000)
+    decoded = [decode_rate(topics[-1], log) for _ in range(REPEATS)]
+    yield row("decode_only", statistics.median(decoded), "events/s", at_least=10_000)
+
+
+def relay_rate(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
+    """Events per second from the first question to the last acknowledgement; the topic's creation is not counted."""
+    topic.ensure()
+    relay = Relay(broker, topic, connect, MemoryStore(), RelaySettings(source="bench", start=after + 1))
+
+    def done() -> bool:
+        relayed = relay.status.relayed
+        return relayed is not None and relayed.applied_event_id >= last
+
+    heartbeat = _TimedHeartbeat(done)
+    relay.run(heartbeat)
+    return (last - after) / (heartbeat.done_s - heartbeat.began_s)
+
+
+class _TimedHeartbeat:
+    """Stops the relay when ``done`` holds, and notes when it began to read and when it was done.
+
+    What follows is the closing of the producer, which is not measured.
+    """
+
+    def __init__(self, done: Callable[[], bool]) -> None:
+        self.stopping = threading.Event()
+        self.began_s = self.done_s = 0.0
+        self._done = done
+
+    def following(self) -> None:
+        self.began_s = time.perf_counter()
+
+    def beat(self) -> None:
+        if self._done():
+            self.stopping.set()
+        if self.stopping.is_set() and not self.done_s:
+            self.done_s = time.perf_counter()
+
+    def progress(self) -> None:
+        self.beat()
+
+
+def read_rate(broker: BrokerSettings, topic: Topic, size: int) -> float:
+    """Events per second from the first read to the last event; finding the place is not counted."""
+    letters = DeadLetters(
+        broker,
+        dead_letter_topic(f"{topic.name}.dead", message_bytes_max=topic.settings.message_bytes_max),
+        origin=topic.name,
+        reader="bench",
+    )
+    with closing(TopicReader(broker, topic, ConsumerSettings(group="bench"), letters)) as reader:
+        reader.seek(Position(0))
+        began_s = time.perf_counter()
+        while reader.read(1.0).position.applied_event_id < size:
+            pass
+        seconds = time.perf_counter() - began_s
+    assert reader.status.dead_letters == reader.status.unknown == 0
+    return size / seconds
+
+
+def decode_rate(topic: Topic, log: RecordedLog) -> float:
+    """Events per second of the decoder alone, on the records that the relay makes of the first 10,000 events."""
+    outbox = outbox_of(log.connect, RelaySettings(source="bench"), topic)
+    records = list(outbox.records(1, 10_000))
+    began_s = time.perf_counter()
+    for record in records:
+        decode(record.value, record.headers)
+    return 10_000 / (time.perf_counter() - began_s)
+
+
+def relay_metastore(broker: BrokerSettings, uri: str, size: int) -> Row:
+    """Relay real events of a real metastore: transactions opened by the hundred, aborted one by one."""
+    say(f"relay_metastore: making {size} events")
+    with Metastore(uri) as metastore:
+        after = metastore.current_event_id()
+        while metastore.current_event_id() - after < size:
+            for txn_id in metastore.open_txns(ABORTS_PER_OPEN):
+                metastore.abort_txn(txn_id)
+        last = metastore.current_event_id()
+    rates = [
+        relay_rate(broker, Topic(broker, TopicSettings(unique("real"))), lambda: Metastore(uri), after, last)
+        for _ in range(REPEATS)
+    ]
+    return row("relay_metastore", statistics.median(rates), "events/s")

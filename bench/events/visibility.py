@@ -1,0 +1,116 @@
+"""Cases of the way of a commit: from ``commit_txn`` on the source to its write id in the target's valid write-id list.
+
+The clock starts when the writer sends the commit and stops when an answer of the target counts the write id as valid, asked
+every 20 ms on a connection of its own: so the time holds one source commit and up to one poll too much, never too little. The
+writers keep to their schedule as far as the source lets them; ``_rate`` is what they reached.
+"""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.events.environment import following, say, unique, wait_for
+from bench.events.writer import TABLE, Load, Writer
+from bench.report import Row, row
+from dev.stack.errors import ComponentFailed
+from handlers.metastore.client import Metastore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dev.demo.replicator import Replicator
+    from dev.stack.endpoints import Endpoints
+
+
+POLL_S: Final = 0.02
+DRAIN_S: Final = 120.0
+WARM_UP_S: Final = 10.0
+"""At the higher rate: metastores that were just started compile their code at first, which one that runs for months does not."""
+WRITERS: Final = 4
+
+
+def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
+    seconds = 10.0 if quick else 60.0
+    db = unique("visible")
+    with following(endpoints, db) as replicator:
+        with closing(Writer(endpoints.source.metastore, db)) as writer:
+            writer.create()
+            writer.insert()
+        say("commit_to_visible: warming up")
+        watch = Watch(endpoints.target.metastore, replicator)
+        measured(endpoints, db, watch, per_s=20, seconds=WARM_UP_S)
+        yield from latencies(endpoints, db, watch, "commit_to_visible", per_s=5, seconds=seconds)
+        yield from latencies(endpoints, db, watch, "commit_to_visible_20", per_s=20, seconds=seconds)
+        yield recovery_to_visible(endpoints, db, watch)
+
+
+def recovery_to_visible(endpoints: Endpoints, db: str, watch: Watch) -> Row:
+    """Kill the daemon, commit, start it: the time until the commit is visible, the start of Python included."""
+    say("recovery_to_visible")
+    watch.replicator.stop(signal.SIGKILL)
+    load = Load(lambda: Writer(endpoints.source.metastore, db), per_s=1, seconds=1, writers=1)
+    load.start()
+    load.join()
+    began_s = time.monotonic()
+    watch.replicator.start()
+    return row("recovery_to_visible", max(watch.see(load).values()) - began_s, "s")
+
+
+def latencies(
+    endpoints: Endpoints, db: str, watch: Watch, case: str, *, per_s: float, seconds: float
+) -> Iterator[Row]:
+    say(f"{case}: {per_s:g} transactions/s for {seconds:g} s")
+    load, times = measured(endpoints, db, watch, per_s=per_s, seconds=seconds)
+    yield row(f"{case}_p99", statistics.quantiles(times, n=100)[98], "s", at_most=1)
+    yield row(f"{case}_p50", statistics.median(times), "s")
+    yield row(f"{case}_rate", load.reached_per_s, "txn/s")
+    source_s = statistics.median(commit.answered_s - commit.asked_s for commit in load.commits)
+    yield row(f"{case}_source_commit_p50", source_s, "s")
+
+
+def measured(
+    endpoints: Endpoints, db: str, watch: Watch, *, per_s: float, seconds: float
+) -> tuple[Load, list[float]]:
+    """Run a load to the end and return it with the seconds of every commit until it was visible."""
+    load = Load(lambda: Writer(endpoints.source.metastore, db), per_s=per_s, seconds=seconds, writers=WRITERS)
+    load.start()
+    seen = watch.see(load)
+    return load, [seen[commit.write_id] - commit.asked_s for commit in load.commits]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Looks at the target until it shows everything that a load has committed."""
+
+    uri: str
+    replicator: Replicator
+
+    def see(self, load: Load) -> Mapping[int, float]:
+        """Return when every write id became visible; raise ComponentFailed where one does not."""
+        seen: dict[int, float] = {}
+        with Metastore(self.uri) as target:
+            wait_for(lambda: TABLE in target.table_names(self.replicator.target_db), "the table's replica")
+            deadline_s = time.monotonic() + DRAIN_S
+            while load.running or any(commit.write_id not in seen for commit in list(load.commits)):
+                if load.running:
+                    deadline_s = time.monotonic() + DRAIN_S
+                elif time.monotonic() > deadline_s:
+                    raise ComponentFailed(f"commits stay invisible:\n{self.replicator.log_tail()}")
+                self._look(target, seen)
+                time.sleep(POLL_S)
+        return seen
+
+    def _look(self, target: Metastore, seen: dict[int, float]) -> None:
+        """Note what is visible now and was not before."""
+        (valid,) = target.valid_write_ids([f"{self.replicator.target_db}.{TABLE}"])
+        now_s = time.monotonic()
+        hidden = {*valid.open, *valid.aborted}
+        for write_id in range(1, valid.high_water_mark + 1):
+            if write_id not in hidden and write_id not in seen:
+                seen[write_id] = now_s

@@ -1,0 +1,67 @@
+"""The HBase cases of ``bench.partitions``: rows that HBase sends for each row that matches, and the time that takes.
+
+HBase is started for them, in one process with its gateway beside it. Times are what the clock shows: the work is in other
+processes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.report import Row, median_s, row
+from dev.stack.servers.hbase import HBase
+from handlers.hbase.store import HBaseStore, open_store
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from state.partitions.index.partition_index import PartitionIndex
+    from state.store import Store
+
+
+TABLE: Final = "bench.events"
+FIRST: Final = dt.date(2020, 1, 1)
+FETCHED_MAX: Final = 2
+
+
+def cases(filled: Callable[[Store, int], PartitionIndex], days: int) -> Iterator[Row]:
+    """``filled`` makes an index of so many days, 480 partitions each."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        HBase(Path(folder)) as hbase,
+        closing(open_store("127.0.0.1", hbase.port, "bench")) as store,
+    ):
+        began_s = time.perf_counter()
+        index = filled(store, days)
+        loaded_s = time.perf_counter() - began_s
+        yield row("hbase_load", days * 480 / loaded_s, "rows/s")
+        yield from measured(store, index, days)
+
+
+def measured(store: HBaseStore, index: PartitionIndex, days: int) -> Iterator[Row]:
+    start, end = day(days // 2), day(days // 2 + 23)
+    whole = index.prepare(TABLE, "region like '%r05'")  # no range holds it: every key comes
+    scan_ms = median_s(lambda: index.count(whole), repeats=3) * 1e3
+    for case, text, expected in [
+        ("480", f"ds = '{start}'", 480),
+        ("480_postings", f"hr = 5 and ds between '{start}' and '{end}'", 480),
+        ("480_residual", f"ds between '{start}' and '{end}' and hr != 5 and region >= 'r19'", 552),
+    ]:
+        prepared = index.prepare(TABLE, text)
+        before = store.counts["rows-fetched"]
+        assert index.count(prepared) == expected, text
+        fetched = (store.counts["rows-fetched"] - before) / expected
+        yield row(f"hbase_100k_{case}", fetched, "fetched/matched", at_most=FETCHED_MAX)
+        own_ms = median_s(partial(index.count, prepared), repeats=9) * 1e3
+        yield row(f"hbase_100k_{case}_time", own_ms, "ms", rival=("full scan", scan_ms))
+
+
+def day(number: int) -> str:
+    return (FIRST + dt.timedelta(days=number)).isoformat()

@@ -1,0 +1,163 @@
+"""The partition index beside a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that holds the same partitions.
+
+The metastore is asked as Spark asks it, ``get_partitions_by_filter``, and answers with partitions, which Thrift's compiled
+reader takes apart; the index is asked for their names. Adding partitions is slow (a millisecond or two each), so the table
+grows from the smaller size to the larger and both are measured on the way. Answers are compared each time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from bench.report import median_s, row
+from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack.hive.old_metastore import OldMetastore
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database, FieldSchema, Partition, Table
+from state.partitions.filters.dialect import HIVE_2
+from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.partition_index import PartitionIndex
+from state.store.memory import MemoryStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.report import Row
+
+
+DB, TABLE = "bench", "events"
+COLUMNS: Final = [("ds", "string"), ("hr", "int"), ("region", "string")]
+REGIONS, HOURS = 20, 24
+A_DAY = REGIONS * HOURS
+BATCH = 500
+_RIVAL = "Hive 2.3.10"
+_SPACES = itertools.count()
+
+Values = tuple[str, str, str]
+
+
+def beside_a_metastore(quick: bool) -> Iterator[Row]:
+    """Measure at 20,000 and 100,000 partitions; 2,400 where it has to be quick."""
+    sizes = [2_400] if quick else [20_000, 100_000]
+    with tempfile.TemporaryDirectory() as folder:
+        server = OldMetastore(Path(folder), "2.3", has_log=False)
+        server.start()
+        try:
+            yield from _measured(server, sizes)
+        finally:
+            server.stop()
+
+
+def _measured(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
+    all_values = _values()
+    index = _index()
+    calls = PartitionCalls(index, HIVE_2)
+    transport = TBufferedTransport(TSocket("127.0.0.1", server.port), rbuf_size=1 << 20)
+    transport.open()
+    thrift = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(transport))
+    with Metastore(server.uri) as client:
+        table = _create(client)
+        have = 0
+        for size in sizes:
+            _add(client, table, index, list(itertools.islice(all_values, size - have)), size)
+            have = size
+            yield from _compared(thrift, calls, size)
+    transport.close()
+
+
+def _compared(thrift: ThriftHiveMetastore.Client, calls: PartitionCalls, size: int) -> Iterator[Row]:
+    for case, text in _filters():
+        theirs = [p.values for p in thrift.get_partitions_by_filter(DB, TABLE, text, -1)]
+        ours = [list(found.values) for found in calls.by_filter(DB, TABLE, text)]
+        assert ours == theirs, (text, len(ours), len(theirs))
+        own_s = median_s(partial(_names, calls, text), repeats=9)
+        rival_s = median_s(partial(thrift.get_partitions_by_filter, DB, TABLE, text, -1), repeats=3)
+        is_judged = size == 100_000
+        yield row(
+            f"metastore_{size // 1000}k_{case}",
+            own_s * 1e3,
+            "ms",
+            times=100 if is_judged else None,
+            rival=(_RIVAL, rival_s * 1e3),
+        )
+
+
+def _names(calls: PartitionCalls, text: str) -> list[str]:
+    # Another text each time, so that no plan is remembered.
+    return calls.names_by_filter(DB, TABLE, text + " " * (next(_SPACES) % 1_000))
+
+
+def _filters() -> list[tuple[str, str]]:
+    """Those of the reference (partition-filters.md §5), on a day in the middle of the smaller table."""
+    day, next_day = _day(2), _day(3)
+    return [
+        ("day_480", f"ds = '{day}'"),
+        ("hour_20", f"ds = '{day}' and hr = 5"),
+        ("point", f"ds = '{day}' and hr = 5 and region = 'r07'"),
+        ("two_days_960", f"ds >= '{day}' and ds <= '{next_day}'"),
+        ("hour_and_region", "hr = 5 and region = 'r07'"),
+        ("region", "region = 'r07'"),
+        ("like", f"ds like '{day}.*'"),
+    ]
+
+
+def _values() -> Iterator[Values]:
+    for number in itertools.count():
+        for at in range(A_DAY):
+            yield _day(number), str(at // REGIONS), f"r{at % REGIONS:02}"
+
+
+def _day(number: int) -> str:
+    return f"{2020 + number // 360}-{number // 30 % 12 + 1:02}-{number % 30 + 1:02}"
+
+
+def _index() -> PartitionIndex:
+    store = MemoryStore()
+    index = PartitionIndex(store)
+    with store.transaction() as txn:
+        change = index.change(txn)
+        change.follow(f"{DB}.{TABLE}", COLUMNS)
+    change.publish()
+    return index
+
+
+def _create(client: Metastore) -> Table:
+    client.create_database(Database(name=DB))
+    table = a_table(DB, TABLE, external=True)
+    table.partitionKeys = [FieldSchema(name=name, type=kind) for name, kind in COLUMNS]
+    client.create_table(table)
+    return client.get_table(DB, TABLE)
+
+
+def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Values], size: int) -> None:
+    for start in range(0, len(values), BATCH):
+        some = values[start : start + BATCH]
+        client.add_partitions(DB, TABLE, [_partition(table, each) for each in some])
+        print(f"\r{size - len(values) + start + len(some):,} partitions", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    reader = index._reader  # noqa: SLF001 - the bench fills the store that the index reads
+    assert isinstance(reader, MemoryStore)
+    with reader.transaction() as txn:
+        change = index.change(txn)
+        for each in values:
+            change.add(f"{DB}.{TABLE}", each)
+    change.publish()
+
+
+def _partition(table: Table, values: Values) -> Partition:
+    partition = a_partition(table, *values)
+    assert partition.sd is not None
+    # The table's own directory, which is there: making a hundred thousand directories would measure the file system.
+    partition.sd.location = table.sd.location
+    return partition

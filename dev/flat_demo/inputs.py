@@ -1,0 +1,92 @@
+"""What the demo is about: a raw table's events, the queries that people run on it, and Tideline's configuration."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from dev.fixtures.json_events import EPOCH_S, HOUR_S, event
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+TABLE: Final = "default.events_flat_web"
+RAW: Final = "default.raw_events"
+HOURS: Final = 3
+ANN: Final = """
+-- the query of the article that this comes from, with a function of the house
+SELECT event.epoch, response.body_parameters, response.experiment, response.language
+FROM default.raw_events AS event
+LATERAL VIEW event_parser(event.json, 'http.body_parameters', 'action.experiment', 'action.language', 'action.name') response
+  AS body_parameters, experiment, language, action_name
+WHERE yyyy_mm_dd = '2016-04-18' AND hh = 21 AND action_name = 'explorer';
+"""
+BOB: Final = """
+SELECT get_json_object(json, '$.geo.cc') AS country, count(*), avg(get_json_object(json, '$.http.bytes'))
+FROM raw_events
+WHERE get_json_object(json, '$.action.naem') IS NULL  -- misspelt, as happens
+GROUP BY get_json_object(json, '$.geo.cc');
+"""
+CID: Final = """
+-- the key is $.user.id, whatever the query calls it on the way
+SELECT get_json_object(u.json_of_user, '$.id') AS id, count(*)
+FROM (SELECT get_json_object(json, '$.user') AS json_of_user FROM default.raw_events) u
+GROUP BY get_json_object(u.json_of_user, '$.id');
+"""
+DORA: Final = "SELECT json_tuple(json, 'dc', 'server') AS (dc, server) FROM default.raw_events;\n"
+
+
+def write_events(directory: Path, per_hour: int, first_hour: int, hours: int) -> None:
+    """Write one file of JSON lines per hour, each put in place whole."""
+    directory.mkdir(parents=True, exist_ok=True)
+    chance = random.Random(first_hour)  # the same events in every run
+    for hour in range(first_hour, first_hour + hours):
+        started_s = EPOCH_S - EPOCH_S % HOUR_S + hour * HOUR_S
+        lines = [_line(chance, started_s + number * HOUR_S // per_hour) for number in range(per_hour)]
+        part = directory / f".hour-{hour}.part"
+        part.write_text("".join(lines), encoding="utf-8")
+        part.rename(directory / f"hour-{hour}.json")
+
+
+def _line(chance: random.Random, epoch_s: int) -> str:
+    return json.dumps(event(chance, epoch_s), separators=(",", ":")) + "\n"
+
+
+def write_query(directory: Path, person: str, text: str) -> None:
+    """Put a query where the person keeps queries."""
+    place = directory / person
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{person}.sql").write_text(text, encoding="utf-8")
+
+
+def write_config(file: Path, people: tuple[str, ...]) -> None:
+    """Write Tideline's configuration for this directory."""
+    here = file.parent.resolve()
+    config: dict[str, Any] = {
+        "state": {"dir": str(here / "state")},
+        "mining": {
+            "raw_tables": {RAW: {"json_column": "json"}},
+            "functions": {"event_parser": {"style": "dotted"}},
+            "sources": {
+                person: {"kind": "sql-files", "path": (here / "queries" / person).as_uri(), "user": person}
+                for person in people
+            },
+        },
+        "flat": {
+            "web": {
+                "table": TABLE,
+                "raw_table": RAW,
+                "location": (here / "flat").as_uri(),
+                "source": {"kind": "directory", "path": (here / "raw").as_uri()},
+                "event_time": {"key": "epoch"},
+                "raw_files": (here / "raw").as_uri(),
+                "rules": {"whitelist": ["epoch", "uuid"], "probation_values": 100},
+            }
+        },
+    }
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")

@@ -1,0 +1,58 @@
+"""For developers: turn ``locks/<name>.pom.xml`` into ``locks/<name>.lock``. Needs Maven; users of the locks do not.
+
+Maven decides which versions a class path has (for Kafka with all transitive dependencies); we write down what it chose
+and the checksums of what it fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from dev.stack.downloads.jars import LOCKS, Jar
+from dev.stack.errors import Missing
+
+
+MAVEN = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
+# A line of the listing names group, artifact, type, maybe a classifier, version and scope, colon by colon.
+_LISTED = re.compile(
+    r"^\s+([\w.-]+):([\w.-]+):jar:(?:([\w.-]+):)?([\w.-]+):(?:compile|runtime)\b", re.MULTILINE
+)
+
+
+def pin(name: str, directory: Path = LOCKS) -> int:
+    """Write ``<name>.lock``; returns how many jars it pins. Raises Missing without Maven."""
+    if shutil.which("mvn") is None:
+        raise Missing("pinning jars needs Maven: install it (Debian: apt-get install maven)")
+    pom = directory / f"{name}.pom.xml"
+    with tempfile.TemporaryDirectory() as scratch:
+        jars = _resolve(pom, Path(scratch))
+    lines = [f"{jar.coordinates} {jar.sha256}\n" for jar in sorted(jars)]
+    (directory / f"{name}.lock").write_text("".join(lines))
+    return len(lines)
+
+
+def _resolve(pom: Path, scratch: Path) -> list[Jar]:
+    listing, repository = scratch / "list", scratch / "repository"
+    _maven(pom, "dependency:list", f"-DoutputFile={listing}")
+    _maven(
+        pom,
+        "dependency:copy-dependencies",
+        "-Dmdep.useRepositoryLayout=true",
+        f"-DoutputDirectory={repository}",
+    )
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", listing.read_text())
+    coordinates = [":".join(filter(None, (g, a, v, c))) for g, a, c, v in _LISTED.findall(plain)]
+    return [Jar(each, _sha256(repository / Jar(each, "").path)) for each in coordinates]
+
+
+def _maven(pom: Path, goal: str, *options: str) -> None:
+    subprocess.run([*MAVEN, "--file", str(pom), goal, "-DincludeScope=runtime", *options], check=True)
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,106 @@
+"""Packages of the npm registry, without an address in this project, and without npm where that is missing.
+
+Where the registry is, in order: ``$npm_config_registry``; ``registry=`` in ``~/.npmrc``; what an installed npm answers. A package is
+pinned by its checksum, and kept in the cache under its final name only when that was right. Nothing of it is run or installed:
+we read data out of the archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.stack.downloads.jars import cache_dir
+from dev.stack.errors import FetchFailed, Missing
+
+
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One pinned package."""
+
+    name: str
+    """With its scope: ``@scope/name``."""
+    version: str
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Its archive's place below the registry's root, and below the cache's."""
+        return f"{self.name}/-/{self.name.rpartition('/')[2]}-{self.version}.tgz"
+
+
+WEBHOOKS = Package(
+    "@octokit/webhooks-examples", "7.6.1", "89e6cb1c6345d32e3dd775617fa54effbdc26c859e514898d7728e95e9738280"
+)
+"""Examples of the events that GitHub sends, by their client's authors (MIT): a real corpus of JSON."""
+
+
+def fetched(package: Package) -> Path:
+    """Return the package's archive, from the cache or else from the registry; raise Missing or FetchFailed."""
+    final = cache_dir() / "npm" / package.path
+    if not final.exists():
+        content = _download(f"{registry_root()}/{package.path}", package)
+        if hashlib.sha256(content).hexdigest() != package.sha256:
+            raise FetchFailed(
+                f"{package.name}: sha256 mismatch: the registry sent something else than was pinned"
+            )
+        final.parent.mkdir(parents=True, exist_ok=True)
+        part = final.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(content)
+        part.replace(final)
+    return final
+
+
+def registry_root() -> str:
+    """The root of an npm registry, without a slash at its end; raises Missing when the machine names none."""
+    root = (
+        os.environ.get("npm_config_registry")  # noqa: SIM112 (npm's own spelling)
+        or _from_settings(Path.home() / ".npmrc")
+        or _from_npm()
+    )
+    if not root:
+        raise Missing(
+            "no npm registry is known here: set npm_config_registry to the root of one, or install npm"
+        )
+    if not root.startswith(("https://", "http://")):
+        raise Missing(f"npm_config_registry must start with https:// or http://, not '{root}'")
+    return root.rstrip("/")
+
+
+def _from_settings(settings: Path) -> str | None:
+    if not settings.exists():
+        return None
+    for line in settings.read_text().splitlines():
+        name, equals, value = line.partition("=")
+        if equals and name.strip() == "registry":
+            return value.strip().strip("\"'")
+    return None
+
+
+def _from_npm() -> str | None:
+    if shutil.which("npm") is None:
+        return None
+    answer = subprocess.run(
+        ["npm", "config", "get", "registry"], capture_output=True, text=True, check=False, timeout=TIMEOUT_S
+    )
+    return answer.stdout.strip() or None
+
+
+def _download(url: str, package: Package) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310 (the scheme is checked above)
+            content: bytes = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchFailed(
+            f"{package.name} {package.version}: {error}. Another registry: set npm_config_registry"
+        ) from error
+    return content

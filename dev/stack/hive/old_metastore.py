@@ -1,0 +1,124 @@
+"""Metastores of older Hive generations, 2.3 and 3.1, for tests of the client: one process each, Derby inside, no SQL engine.
+
+Their jars are pinned in locks of their own (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both run on the
+Java that runs Hive 4. Hive's own test mode (``hive.in.test``) makes them create the transaction tables, which the object
+mapping does not know; so no schema script is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from typing import TYPE_CHECKING
+
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from thrift.protocol import TBinaryProtocol
+from thrift.Thrift import TException
+from thrift.transport import TSocket, TTransport
+
+from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
+from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.hive import settings
+from dev.stack.hive.settings import Database, Properties
+from dev.stack.process.component import Component
+from dev.stack.process.java_runtime import FRUGAL, OPENS, java
+from dev.stack.process.ports import free_port
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+HOST = "127.0.0.1"
+LOCKS = {"2.3": "hive2", "3.1": "hive3"}
+_METASTORE = "org.apache.hadoop.hive.metastore"
+_LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+
+
+class OldMetastore(Component):
+    """A metastore of generation "2.3" or "3.1", with its notification log unless that is not wanted.
+
+    Derby takes 32 KB of an event: without the log, partitions can be added by the thousand.
+    """
+
+    def __init__(self, directory: Path, version: str, *, has_log: bool = True) -> None:
+        super().__init__(f"hive-{version}", directory)
+        self.has_log = has_log
+        self.jars = read_lock(LOCKS[version])
+        self.port = free_port()
+        self.conf = self.directory / "conf"
+
+    @property
+    def uri(self) -> str:
+        """Its address for clients."""
+        return f"thrift://{HOST}:{self.port}"
+
+    def prepare(self) -> None:
+        """Fetch the jars where they are missing, and write the configuration."""
+        if missing(self.jars):
+            fetch(self.jars, repository_root())
+        settings.write_conf(self.conf, self.properties(), ("hive-site.xml", "metastore-site.xml"))
+        for name in ("hive-log4j2.properties", "metastore-log4j2.properties"):
+            # found in place of the jar's own, which would log to a file below /tmp
+            shutil.copy(self.conf / "log4j2.properties", self.conf / name)
+
+    def properties(self) -> Properties:
+        """Every setting under the names of both generations, which ignore each other's."""
+        database = Database.derby(self.directory / "db")
+        both = {
+            "schema.verification": "false",
+            "event.db.notification.api.auth": "false",
+            "warehouse.dir": f"file:{self.directory}/warehouse",
+            "client.capability.check": "false",  # test mode would ask for a capability that no client has
+            # Hive's own lives in the compiler's jar; partition filters are not asked here
+            "expression.proxy": f"{_METASTORE}.DefaultPartitionExpressionProxy",
+        }
+        if self.has_log:
+            both["transactional.event.listeners"] = _LISTENER
+        named = {
+            f"{prefix}.{key}": value
+            for key, value in both.items()
+            for prefix in ("metastore", "hive.metastore")
+        }
+        return named | {
+            "javax.jdo.option.ConnectionURL": database.url,
+            "javax.jdo.option.ConnectionDriverName": database.driver,
+            "datanucleus.schema.autoCreateAll": "true",
+            "datanucleus.connectionPoolingType": "HikariCP",
+            "hive.in.test": "true",
+            "metastore.in.test": "true",
+            "hive.async.log.enabled": "false",
+            "metastore.task.threads.always": f"{_METASTORE}.events.EventCleanerTask",
+        }
+
+    def command(self) -> list[str]:
+        """Hive's own server; its configuration is found on the class path."""
+        paths = os.pathsep.join(map(str, [self.conf, *class_path(self.jars)]))
+        return [
+            str(java()),
+            *FRUGAL,
+            *OPENS,
+            "-Xmx400m",
+            f"-Dlog4j2.configurationFile={self.conf}/log4j2.properties",
+            f"-Dderby.stream.error.file={self.directory}/derby.log",
+            "-cp",
+            paths,
+            f"{_METASTORE}.HiveMetaStore",
+            "-p",
+            str(self.port),
+        ]
+
+    def ask(self) -> None:
+        """It serves when it tells the notification log's last event id."""
+        with socket.create_connection((HOST, self.port), timeout=1):
+            pass  # thrift's own attempt would log every refusal
+        transport = TTransport.TBufferedTransport(TSocket.TSocket(HOST, self.port))
+        try:
+            transport.open()
+            client = ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
+            client.get_current_notificationEventId()
+        except (TException, EOFError) as error:
+            raise TimeoutError(f"no answer to get_current_notificationEventId: {error}") from error
+        finally:
+            transport.close()

@@ -1,0 +1,201 @@
+"""HBase in one directory: master, region server and ZooKeeper in one JVM, the Thrift gateway in another.
+
+For the tests of the partition index; it is no part of the default stack, which needs its memory for Hive. Its files lie on
+the local file system, so a power loss may lose what was written; a killed process may not, and that is what tests do. ::
+
+    with HBase(directory) as hbase:
+        happybase.Connection("127.0.0.1", hbase.port)
+
+Its jars are a lock of their own, fetched with the others.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING, Self
+from xml.sax.saxutils import escape
+
+from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
+from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.process.component import Component
+from dev.stack.process.java_runtime import FRUGAL, OPENS, java
+from dev.stack.process.owner_watch import OwnerWatch
+from dev.stack.process.ports import free_port
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+
+HOST = "127.0.0.1"
+ASK_TIMEOUT_MS = 5000
+_MORE_OPENS = [
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
+    "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+]
+
+
+class _Process(Component):
+    """What both processes share: the class path and the configuration directory."""
+
+    heap_mb = 256
+    main: tuple[str, ...] = ()
+
+    def __init__(self, name: str, directory: Path, properties: Mapping[str, str]) -> None:
+        super().__init__(name, directory)
+        self.properties = properties
+        self.conf = self.directory / "conf"
+
+    def prepare(self) -> None:
+        """Fetch the jars where they are missing, and write the configuration."""
+        jars = read_lock("hbase")
+        if missing(jars):
+            fetch(jars, repository_root())
+        self.conf.mkdir(parents=True, exist_ok=True)
+        (self.conf / "hbase-site.xml").write_text(_site(self.properties))
+        (self.conf / "log4j.properties").write_text(LOG4J)
+
+    def environment(self) -> dict[str, str]:
+        """The class path, with the configuration in front."""
+        return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *class_path(read_lock("hbase"))]))}
+
+    def command(self) -> list[str]:
+        """One of HBase's own servers."""
+        options = [*FRUGAL, *OPENS, *_MORE_OPENS, f"-Xmx{self.heap_mb}m", f"-Dhbase.log.dir={self.directory}"]
+        return [str(java()), *options, *self.main]
+
+
+class HBaseServer(_Process):
+    """Master, region server and ZooKeeper."""
+
+    heap_mb = 512
+    main = ("org.apache.hadoop.hbase.master.HMaster", "start")
+
+    def __init__(self, directory: Path, zookeeper_port: int) -> None:
+        super().__init__("hbase", directory, _properties(directory.resolve(), zookeeper_port))
+
+    def ask(self) -> None:
+        """It serves when its log says so: only the gateway can be asked, and it waits for this."""
+        if "Master has completed initialization" not in self.log.read_text(errors="replace"):
+            raise TimeoutError("the master is still starting")
+
+    def prepare(self) -> None:
+        """As for both; and begin a new log, since the log is asked."""
+        super().prepare()
+        self.log.unlink(missing_ok=True)
+
+
+class HBaseGateway(_Process):
+    """The Thrift gateway (version 1 of the interface, binary protocol, buffered transport)."""
+
+    def __init__(self, directory: Path, zookeeper_port: int, port: int | None = None) -> None:
+        super().__init__("thrift", directory, _properties(directory.resolve(), zookeeper_port))
+        self.port = port or free_port()
+        serve = ("start", "-p", str(self.port), "--bind", HOST, "--infoport", "-1")
+        self.main = ("org.apache.hadoop.hbase.thrift.ThriftServer", *serve)
+
+    def ask(self) -> None:
+        """It serves when it tells the names of the tables."""
+        with socket.create_connection((HOST, self.port), timeout=1):
+            pass
+        import happybase
+        from thriftpy2.thrift import TException
+
+        try:
+            with closing(happybase.Connection(HOST, self.port, timeout=ASK_TIMEOUT_MS)) as connection:
+                connection.tables()
+        except TException as error:
+            raise TimeoutError(f"no answer to getTableNames: {error}") from error
+
+
+class HBase:
+    """Both processes, started one after the other and ended with the ``with`` block or with the process that owns them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.resolve()
+        zookeeper_port = free_port()
+        self.server = HBaseServer(self.directory, zookeeper_port)
+        self.gateway = HBaseGateway(self.directory, zookeeper_port)
+        self._owner_watch: OwnerWatch | None = None
+
+    @property
+    def port(self) -> int:
+        """The gateway's, on 127.0.0.1."""
+        return self.gateway.port
+
+    def start(self) -> None:
+        """Start both; raises ComponentFailed with a log's tail when one does not come up."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._owner_watch = OwnerWatch(self.directory)
+        try:
+            self.server.start()
+            self.gateway.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop both; fine when they do not run."""
+        self.gateway.stop()
+        self.server.stop()
+        if self._owner_watch is not None:
+            self._owner_watch.close()
+            self._owner_watch = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
+    return {
+        "hbase.rootdir": f"file://{directory}/root",
+        "hbase.tmp.dir": f"{directory}/scratch",
+        "hbase.cluster.distributed": "false",
+        "hbase.zookeeper.quorum": HOST,
+        "hbase.zookeeper.property.clientPort": str(zookeeper_port),
+        "hbase.zookeeper.property.dataDir": f"{directory}/zookeeper",
+        # The local file system cannot sync; HBase would refuse to start on it.
+        "hbase.unsafe.stream.capability.enforce": "false",
+        "hbase.wal.provider": "filesystem",
+        "hbase.procedure.store.region.wal.provider": "filesystem",
+        "hbase.localcluster.assign.random.ports": "true",
+        "hbase.master.ipc.address": HOST,
+        "hbase.regionserver.ipc.address": HOST,
+        "hbase.unsafe.regionserver.hostname": "localhost",
+        "hbase.master.hostname": "localhost",
+        "hbase.master.info.port": "-1",
+        "hbase.regionserver.info.port": "-1",
+        "hbase.thrift.info.port": "-1",
+        "hbase.regionserver.handler.count": "5",
+        "hbase.hregion.memstore.flush.size": str(32 << 20),
+        # Tests make many small tables; otherwise each of them takes 2 MB for its first row.
+        "hbase.hregion.memstore.mslab.enabled": "false",
+    }
+
+
+def _site(properties: Mapping[str, str]) -> str:
+    rows = (
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
+        for name, value in properties.items()
+    )
+    return "\n".join(["<configuration>", *rows, "</configuration>", ""])
+
+
+LOG4J = """\
+log4j.rootLogger=WARN,out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p [%t] %c{2}: %m%n
+log4j.logger.org.apache.hadoop.hbase.master.HMaster=INFO
+"""
