@@ -22,8 +22,7 @@ from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.bootstrap import bootstrap
-from handlers.replication.context import Context
-from handlers.replication.observer import Silent
+from handlers.replication.context import Context, SilentObserver
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.store.sqlite import SqliteStore
@@ -143,7 +142,7 @@ def build(
         policy,
         copies=TimedPool(Copier(file_systems, roots), copies),
         files=file_systems,
-        observer=Silent(),
+        observer=SilentObserver(),
     )
     bootstrap(source=source, target=target, policy=policy, store=store)
     return ReplicationProjection(source_name="bench", context=context, store=store)

@@ -21,7 +21,7 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from handlers.replication.bootstrap import Bootstrapped, bootstrap
+from handlers.replication.bootstrap import BootstrapResult, bootstrap
 from handlers.replication.context import Context
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from daemon.consumer import ReaderStatus
     from daemon.process.heartbeat import Lifeline
     from daemon.service.metrics import Metrics
-    from handlers.replication.observer import Observer
+    from handlers.replication.context import Observer
 
 
 def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job, ProjectionPart]:
@@ -54,7 +54,7 @@ def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job,
     return Job(projection, late.run), part
 
 
-def bootstrap_policy(config: Config, name: str) -> Bootstrapped:
+def bootstrap_policy(config: Config, name: str) -> BootstrapResult:
     """Make the policy's replica, once. Raises ConfigError for an unknown name, and what the bootstrap raises."""
     if name not in config.policies:
         known = ", ".join(config.policies) or "none"
@@ -109,7 +109,7 @@ def build_projection(
         source_name=settings.source,
         context=context,
         store=store,
-        starts_itself=settings.bootstrap == "auto",
+        bootstraps_itself=settings.bootstrap == "auto",
     )
     return projection, copies
 

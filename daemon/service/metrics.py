@@ -168,7 +168,7 @@ class Metrics:
 
 
 class ReplicationMeasures:
-    """What replay of one policy tells (``handlers.replication.observer.Observer``)."""
+    """What replay of one policy tells (``handlers.replication.context.Observer``)."""
 
     def __init__(self, metrics: Metrics, projection: str) -> None:
         self._metrics = metrics

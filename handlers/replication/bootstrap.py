@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.replication.marking import mark_source
-from handlers.replication.shaping import LAST_ID, TARGET_FOR, database_for_target
+from handlers.replication.effects.databases import mark_source
+from handlers.replication.target_objects import LAST_ID, TARGET_FOR, to_target_database
 from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bootstrapped:
+class BootstrapResult:
     """How a bootstrap ended."""
 
     policy: str
@@ -36,7 +36,7 @@ class Bootstrapped:
     """True where it had been done before and nothing was changed."""
 
 
-def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> Bootstrapped:
+def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> BootstrapResult:
     """Prepare source and target databases and record the position; doing it again changes nothing.
 
     Raises Unsupported where the source database holds tables in scope, TargetDiverged where the target database holds tables
@@ -44,7 +44,7 @@ def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: St
     """
     done = store.get(POSITION_KEY)
     if done is not None:
-        return Bootstrapped(
+        return BootstrapResult(
             policy.name, Position.from_bytes(done).event_id, source_exists=True, repeated=True
         )
     event_id = source.current_event_id()
@@ -57,7 +57,7 @@ def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: St
         _take_over(target, policy, event_id)
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(event_id).to_bytes())
-    return Bootstrapped(policy.name, event_id, source_exists=database is not None, repeated=False)
+    return BootstrapResult(policy.name, event_id, source_exists=database is not None, repeated=False)
 
 
 def _source_database(source: Metastore, policy: Policy) -> Database | None:
@@ -85,7 +85,7 @@ def _require_empty(source: Metastore, policy: Policy, *, exists: bool) -> None:
 
 def _prepare_target(target: Metastore, policy: Policy, database: Database, event_id: int) -> None:
     _require_no_tables(target, policy)
-    wanted = database_for_target(database, policy)
+    wanted = to_target_database(database, policy)
     wanted.parameters = {**(wanted.parameters or {}), LAST_ID: str(event_id)}
     try:
         target.create_database(wanted)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
+from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.bootstrap import bootstrap
-from handlers.replication.lookahead import landmarks
-from handlers.replication.merging import superseded
-from handlers.replication.names import may_concern, needs_footing
-from handlers.replication.replay import Replay
+from handlers.replication.dispatch import Dispatcher
+from handlers.replication.renames import may_concern, needs_checkpoint
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
 
@@ -60,16 +59,16 @@ class ReplicationProjection:
     """Follows one source for one policy; used by one thread, but for ``quarantined``."""
 
     def __init__(
-        self, *, source_name: str, context: Context, store: Store, starts_itself: bool = False
+        self, *, source_name: str, context: Context, store: Store, bootstraps_itself: bool = False
     ) -> None:
-        """Follow for ``context.policy``; with ``starts_itself`` a policy that is new is bootstrapped when it is opened."""
+        """Follow for ``context.policy``; with ``bootstraps_itself`` a policy that is new is bootstrapped when it is opened."""
         self._source_name = source_name
-        self._starts_itself = starts_itself
+        self._bootstraps_itself = bootstraps_itself
         self._context = context
         self._store = store
-        self._replay = Replay(context)
+        self._dispatcher = Dispatcher(context)
         self._position = Position(0)
-        self._on_target = -1
+        self._target_event_id = -1
         self._faults = _Faults()
 
     @property
@@ -89,26 +88,26 @@ class ReplicationProjection:
         and what ``bootstrap`` raises where the policy starts itself.
         """
         context = self._context
-        context.seen.forget_all()
-        self._replay.transactions.writes.forget()
+        context.table_cache.clear()
+        self._dispatcher.transactions.files.forget()
         context.quarantine.load(self._store)
         context.write_ids.load(self._store)
-        on_target = context.last_id.read()
-        self._on_target = -1 if on_target is None else on_target
+        on_target = context.target_position.read()
+        self._target_event_id = -1 if on_target is None else on_target
         stored = self._store.get(POSITION_KEY)
         if stored is not None:
             self._position = Position.from_bytes(stored)
         elif on_target is not None:
             self._start_without_state(on_target)
         else:
-            self._start_new()
+            self._start_new_policy()
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
-        self._replay.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
+        self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
         return self._position
 
-    def _start_new(self) -> None:
+    def _start_new_policy(self) -> None:
         context = self._context
-        if not self._starts_itself:
+        if not self._bootstraps_itself:
             raise ConfigError(
                 "the policy was never bootstrapped",
                 key=f"policies.{context.policy.name}",
@@ -134,59 +133,59 @@ class ReplicationProjection:
         their tables may have changed names since.
         """
         policy = self._context.policy
-        done = max(self._on_target, self._position.applied_event_id)
+        done = max(self._target_event_id, self._position.applied_event_id)
         concerned = [event for event in events if event.event_id > done and may_concern(event, policy)]
-        merged, ahead = superseded(concerned), landmarks(concerned)
-        writes = self._replay.transactions.writes
+        merged, ahead = find_superseded_alters(concerned), select_lookahead_events(concerned)
+        writes = self._dispatcher.transactions.files
         try:
-            writes.start_ahead(ahead)
+            writes.start_early_copies(ahead)
             for event in events:
                 if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     self._advance(event, merged=event.event_id in merged)
                     if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
-                        writes.start_ahead(later for later in ahead if later.event_id > event.event_id)
+                        writes.start_early_copies(later for later in ahead if later.event_id > event.event_id)
         finally:
             self._record()
         return self._position
 
     def _advance(self, event: Event, *, merged: bool) -> None:
         """Apply the next event; record the position around it where it could not be repeated later."""
-        footing = (
-            event.event_id > self._on_target
+        checkpoint = (
+            event.event_id > self._target_event_id
             and may_concern(event, self._context.policy)
-            and needs_footing(event)
+            and needs_checkpoint(event)
         )
-        if footing:
+        if checkpoint:
             self._record()
         self._apply_one(event, merged=merged)
         self._position = Position(event.event_id, event.part, event.parts)
-        if footing or self._context.quarantine.unsaved:
+        if checkpoint or self._context.quarantine.unsaved:
             self._record()
 
     def _apply_one(self, event: Event, *, merged: bool) -> None:
         started = time.perf_counter()
         failpoint("replay.decoded")
-        if event.event_id <= self._on_target:
-            self._replay.remember(event)
+        if event.event_id <= self._target_event_id:
+            self._dispatcher.remember(event)
             reason: str | None = "on-target"
         elif merged:
             reason = "merged"
         else:
-            reason = self._guarded(event)
+            reason = self._apply_or_give_up(event)
         observer = self._context.observer
         if reason is None:
             observer.event_applied(event.kind, time.perf_counter() - started)
         else:
             observer.event_skipped(event.kind, reason)
 
-    def _guarded(self, event: Event) -> str | None:
+    def _apply_or_give_up(self, event: Event) -> str | None:
         """Apply ``event``; an internal error of the target that does not pass confines what it is about."""
         try:
-            return self._replay.apply(event)
+            return self._dispatcher.apply(event)
         except ServerFault as fault:
             if self._faults.again(event.event_id) < FAULTS_MAX:
                 raise
-            return self._replay.give_up(event, fault)
+            return self._dispatcher.give_up(event, fault)
 
     def _record(self) -> None:
         """Write position, write-id mapping and quarantine together; an event of which parts are missing is not counted."""
@@ -203,7 +202,7 @@ class ReplicationProjection:
 
         During a stream of commits it trails by one event; at rest a reader of the target sees how far the replica is.
         """
-        self._context.last_id.advance(self._position.applied_event_id)
+        self._context.target_position.advance(self._position.applied_event_id)
 
     def quarantined(self) -> Sequence[str]:
         """Return the confined tables as ``db.table``, by name; safe to call from another thread."""
@@ -212,7 +211,7 @@ class ReplicationProjection:
 
     def close(self) -> None:
         """Release connections, copies and the store."""
-        self._replay.transactions.writes.forget()
+        self._dispatcher.transactions.files.forget()
         self._context.source.close()
         self._context.target.close()
         self._context.copies.close()

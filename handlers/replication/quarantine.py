@@ -20,7 +20,7 @@ _PREFIX: Final = b"quarantine/"
 
 
 @dataclass(frozen=True, slots=True)
-class Confinement:
+class QuarantinedTable:
     """Why and since when a table is not followed."""
 
     table: str
@@ -33,7 +33,7 @@ class Quarantine:
     """The confined tables of one policy, by table name (of the source)."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, Confinement] = {}
+        self._tables: dict[str, QuarantinedTable] = {}
         self._dirty: set[str] = set()
 
     def load(self, reader: Reader) -> None:
@@ -42,7 +42,7 @@ class Quarantine:
         self._tables.clear()
         for key, value in reader.scan(_PREFIX, prefix_end(_PREFIX)):
             try:
-                confinement = Confinement(**orjson.loads(value))
+                confinement = QuarantinedTable(**orjson.loads(value))
             except (TypeError, orjson.JSONDecodeError) as error:
                 raise StateCorrupt("a quarantine entry cannot be read", key=key, reason=str(error)) from error
             self._tables[confinement.table] = confinement
@@ -55,7 +55,7 @@ class Quarantine:
             if confinement is None:
                 txn.delete(key)
             else:
-                fields = {name: getattr(confinement, name) for name in Confinement.__slots__}
+                fields = {name: getattr(confinement, name) for name in QuarantinedTable.__slots__}
                 txn.put(key, orjson.dumps(fields))
         self._dirty.clear()
 
@@ -64,10 +64,10 @@ class Quarantine:
         """Whether there are changes that no store holds yet."""
         return bool(self._dirty)
 
-    def confine(self, table: str, event_id: int, error: TidelineError) -> None:
+    def add(self, table: str, event_id: int, error: TidelineError) -> None:
         """Stop following ``table``; the first reason stands."""
         if table not in self._tables:
-            self._tables[table] = Confinement(table, event_id, error.code, str(error))
+            self._tables[table] = QuarantinedTable(table, event_id, error.code, str(error))
             self._dirty.add(table)
 
     def release(self, table: str) -> None:
@@ -85,13 +85,15 @@ class Quarantine:
         confinement = self._tables.get(old)
         if confinement is not None:
             self.release(old)
-            self._tables[new] = Confinement(new, confinement.event_id, confinement.code, confinement.reason)
+            self._tables[new] = QuarantinedTable(
+                new, confinement.event_id, confinement.code, confinement.reason
+            )
             self._dirty.add(new)
 
     def __contains__(self, table: object) -> bool:
         """Whether the table is confined."""
         return table in self._tables
 
-    def entries(self) -> tuple[Confinement, ...]:
+    def entries(self) -> tuple[QuarantinedTable, ...]:
         """Return all confinements, by table name."""
         return tuple(self._tables[table] for table in sorted(self._tables))

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from handlers.replication.statistics import disclaim
-from handlers.replication.writes import Writes
+from handlers.replication.effects.statistics import mark_inaccurate
+from handlers.replication.transaction_files import TransactionFiles
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 
 
@@ -34,7 +34,7 @@ class TransactionReplay:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.writes = Writes(context)
+        self.files = TransactionFiles(context)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
 
@@ -90,10 +90,10 @@ class TransactionReplay:
         """Start to copy the files of a committed transaction; a table whose files cannot be taken is confined."""
         assert event.table is not None
         try:
-            self.writes.met(event)
+            self.files.met(event)
         except (BadInput, Refused) as error:
-            self._context.failed(event.table, event.event_id, error)
-            self.writes.withdraw(event.table)
+            self._context.handle_failure(event.table, event.event_id, error)
+            self.files.discard_table(event.table)
 
     def committed(self, event: TxnCommitted) -> bool:
         """Commit on the target; tell whether the transaction concerned the policy at all."""
@@ -101,10 +101,10 @@ class TransactionReplay:
         known = write_ids.get(event.txn_id)
         if not self._concerned(event.txn_id, known):
             return False
-        for write in [] if known is None else self.writes.forgotten_by_hive(known, event):
+        for write in [] if known is None else self.files.find_unlogged_writes(known, event):
             self.written(write)
-        self._mark_previous(event)  # while files are on their way
-        writes = self.writes.finished(event)
+        self._raise_target_position(event)  # while files are on their way
+        writes = self.files.finished(event)
         if known is not None and known.allocations and not writes:
             self._context.observer.transaction_without_files(event.txn_id)
         self._commit(event, known, writes)
@@ -112,33 +112,33 @@ class TransactionReplay:
 
     def _concerned(self, txn_id: int, known: SourceTxn | None) -> bool:
         """Whether the end of this transaction has to be replayed."""
-        return known is not None or txn_id in self.writes or txn_id <= self.unknown_up_to
+        return known is not None or txn_id in self.files or txn_id <= self.unknown_up_to
 
-    def _mark_previous(self, event: TxnCommitted | TxnAborted) -> None:
+    def _raise_target_position(self, event: TxnCommitted | TxnAborted) -> None:
         """Raise ``repl.last.id`` to what is applied, so that nothing before the end of a transaction is repeated after it."""
         failpoint("replay.before-last-id")
-        self._context.last_id.advance(event.event_id - 1)
+        self._context.target_position.advance(event.event_id - 1)
         failpoint("replay.after-last-id")
 
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
-        self._disclaim(event, known, only_confined=True)
+        self._mark_inaccurate(event, known, only_confined=True)
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)
         failpoint("replay.after-commit")
         if known is not None:
-            self._prove_committed(known)
+            self._require_committed(known)
         failpoint("replay.after-proof")
         self._context.write_ids.commit(event.txn_id)
-        self.writes.done(event.txn_id)
+        self.files.done(event.txn_id)
 
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
         """Commit although the target cannot take the files: their tables keep the state before, and are confined."""
-        for table in self.writes.give_up(event.txn_id):
-            self._context.failed(table, event.event_id, fault)
-        self._mark_previous(event)
+        for table in self.files.give_up(event.txn_id):
+            self._context.handle_failure(table, event.event_id, fault)
+        self._raise_target_position(event)
         self._commit(event, self._context.write_ids.get(event.txn_id), [])
 
-    def _prove_committed(self, known: SourceTxn) -> None:
+    def _require_committed(self, known: SourceTxn) -> None:
         """Raise TargetDiverged where a write id of the transaction is still open or was aborted on the target."""
         db = self._context.policy.target_db
         wanted = {f"{db}.{a.table.partition('.')[2]}": a.write_id for a in known.allocations}
@@ -159,15 +159,15 @@ class TransactionReplay:
         known = self._context.write_ids.get(event.txn_id)
         if not self._concerned(event.txn_id, known):
             return False
-        self._disclaim(event, known, only_confined=False)
-        self._mark_previous(event)
+        self._mark_inaccurate(event, known, only_confined=False)
+        self._raise_target_position(event)
         failpoint("replay.before-abort")
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)
         failpoint("replay.after-abort")
         self._context.write_ids.abort(event.txn_id)
         return True
 
-    def _disclaim(
+    def _mark_inaccurate(
         self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_confined: bool
     ) -> None:
         """Call the statistics inaccurate that came with a transaction whose rows do not come."""
@@ -179,6 +179,6 @@ class TransactionReplay:
                 continue
             touched = [t.partition_name for t in known.touched if (t.table, t.write_id) == (name, write_id)]
             try:
-                disclaim(table, write_id, touched, self._context)
+                mark_inaccurate(table, write_id, touched, self._context)
             except Refused as error:
-                self._context.failed(table, event.event_id, error)
+                self._context.handle_failure(table, event.event_id, error)

@@ -13,13 +13,12 @@ from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
-from handlers.replication.context import Context
-from handlers.replication.lastid import LastId
-from handlers.replication.observer import Silent
+from handlers.replication.context import Context, SilentObserver
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.quarantine import Quarantine
-from handlers.replication.tables_seen import TablesSeen
+from handlers.replication.table_cache import TableCache
+from handlers.replication.target_position import TargetPosition
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound, TidelineError
 from state.positions import POSITION_KEY, Position
@@ -264,13 +263,13 @@ def faked_replica(directory: Path, **policy: Any) -> FakedReplica:
         policy=chosen,
         source=metastore,
         target=metastore,
-        seen=TablesSeen(metastore, chosen),
-        last_id=LastId(metastore, chosen),
+        table_cache=TableCache(metastore, chosen),
+        target_position=TargetPosition(metastore, chosen),
         write_ids=WriteIdMapping(),
         quarantine=Quarantine(),
         copies=CopyPool(copier, workers=1),
         files=file_systems,
-        observer=Silent(),
+        observer=SilentObserver(),
     )
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(0).to_bytes())

@@ -19,8 +19,7 @@ from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.bootstrap import bootstrap
-from handlers.replication.context import Context
-from handlers.replication.observer import Silent
+from handlers.replication.context import Context, SilentObserver
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.errors import NotFound
@@ -102,7 +101,7 @@ def build_replica(
         chosen,
         copies=CopyPool(Copier(file_systems, AllowedRoots.of(roots)), workers=4),
         files=file_systems,
-        observer=Silent(),
+        observer=SilentObserver(),
     )
     if start is True:
         bootstrap(source=source, target=target, policy=chosen, store=kept)

@@ -97,7 +97,7 @@ def test_without_its_state_file_a_replica_goes_on_from_the_targets_own_position(
     middle = (written.before + written.last) // 2
     first = make(start=written.before)
     first.follow(upto=middle)
-    position = first.context.last_id.read()
+    position = first.context.target_position.read()
     second = make(start=False)
     assert second.projection.open().event_id == position
     second.follow(upto=written.last)

@@ -39,7 +39,7 @@ def test_a_policy_that_was_never_bootstrapped_says_what_to_do(new: Replica) -> N
 def test_a_policy_that_starts_itself_follows_from_the_newest_event(new: Replica) -> None:
     newest = new.source.current_event_id()
     projection = ReplicationProjection(
-        source_name="test", context=new.context, store=new.store, starts_itself=True
+        source_name="test", context=new.context, store=new.store, bootstraps_itself=True
     )
     assert projection.open().event_id >= newest
     assert projection.open().event_id >= newest

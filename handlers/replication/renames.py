@@ -2,7 +2,7 @@
 
 Such events cannot be repeated freely. A rename finds another table under the old name when a later event has created one; an
 alteration finds no table when a later event has renamed it. So replay records its position before and after each of them
-(``needs_footing``), and after a crash repeats at most that one event.
+(``needs_checkpoint``), and after a crash repeats at most that one event.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def may_concern(event: Event, policy: Policy) -> bool:
     return isinstance(event, TableAltered) and f'"{policy.source_db}"' in event.before.text
 
 
-def rename_of(event: Event) -> Rename | None:
+def find_rename(event: Event) -> Rename | None:
     """Return what an ALTER_TABLE renames; None where it renames nothing, or cannot be read."""
     if not isinstance(event, TableAltered) or event.truncate:
         return None
@@ -57,7 +57,7 @@ def rename_of(event: Event) -> Rename | None:
     return None if old == new else Rename(old, new)
 
 
-def name_before(event: Event) -> str | None:
+def name_on_target(event: Event) -> str | None:
     """Return the name by which the target knows the event's table: a rename stands under the new one.
 
     Where the object that tells it cannot be read, the event's own name is all there is.
@@ -70,13 +70,13 @@ def name_before(event: Event) -> str | None:
         return event.table
 
 
-def needs_footing(event: Event) -> bool:
+def needs_checkpoint(event: Event) -> bool:
     """Whether the position has to be recorded right before and right after the event."""
     if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped):
         return True
     if isinstance(event, PartitionsAltered):
         return _renames_partition(event)
-    return rename_of(event) is not None
+    return find_rename(event) is not None
 
 
 def _renames_partition(event: PartitionsAltered) -> bool:

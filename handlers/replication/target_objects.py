@@ -54,28 +54,28 @@ def is_view(table: Table) -> bool:
     return table.tableType in {"VIRTUAL_VIEW", "MATERIALIZED_VIEW"}
 
 
-def database_for_target(source: Database, policy: Policy) -> Database:
+def to_target_database(source: Database, policy: Policy) -> Database:
     """Return the target's database for a source database that is created; the target chooses its place."""
     return Database(
         name=policy.target_db,
         description=source.description,
-        parameters={**own_parameters(source), TARGET_FOR: "true"},
+        parameters={**select_own_parameters(source), TARGET_FOR: "true"},
         ownerName=source.ownerName,
         ownerType=source.ownerType,
     )
 
 
-def altered_database(source: Database, target: Database) -> Database:
+def apply_database_changes(source: Database, target: Database) -> Database:
     """Return ``target`` with description, owner and own parameters of ``source``; its place and ``repl.*`` parameters stay."""
     kept = {k: v for k, v in (target.parameters or {}).items() if is_replication_parameter(k)}
-    target.parameters = {**own_parameters(source), **kept}
+    target.parameters = {**select_own_parameters(source), **kept}
     target.description = source.description
     target.ownerName = source.ownerName
     target.ownerType = source.ownerType
     return target
 
 
-def own_parameters(database: Database) -> dict[str, str]:
+def select_own_parameters(database: Database) -> dict[str, str]:
     """Return the parameters that say something about the data, not about a replication."""
     return {k: v for k, v in (database.parameters or {}).items() if not is_replication_parameter(k)}
 
@@ -85,7 +85,7 @@ def is_replication_parameter(key: str) -> bool:
     return key.startswith((REPL_PARAMETER_PREFIX, HIVE_REPL_PREFIX))
 
 
-def table_for_target(source: Table, policy: Policy, location: str | None) -> Table:
+def to_target_table(source: Table, policy: Policy, location: str | None) -> Table:
     """Turn a source table (a copy that may be changed) into what the target gets, at ``location`` (None: its choice)."""
     source.dbName = policy.target_db
     source.catName = None
@@ -99,19 +99,19 @@ def table_for_target(source: Table, policy: Policy, location: str | None) -> Tab
     if source.sd is not None:
         source.sd.location = location
     if is_view(source):
-        source.viewExpandedText = renamed_in_view(source.viewExpandedText, policy)
-        source.viewOriginalText = renamed_in_view(source.viewOriginalText, policy)
+        source.viewExpandedText = rewrite_view_text(source.viewExpandedText, policy)
+        source.viewOriginalText = rewrite_view_text(source.viewOriginalText, policy)
     return source
 
 
-def renamed_in_view(text: str | None, policy: Policy) -> str | None:
+def rewrite_view_text(text: str | None, policy: Policy) -> str | None:
     """Return a view's text with the source database's name, where it stands quoted as Hive expands it, replaced."""
     if text is None or policy.source_db == policy.target_db:
         return text
     return text.replace(f"`{policy.source_db}`.", f"`{policy.target_db}`.")
 
 
-def partition_for_target(source: Partition, policy: Policy, location: str | None) -> Partition:
+def to_target_partition(source: Partition, policy: Policy, location: str | None) -> Partition:
     """Turn a source partition (a copy that may be changed) into what the target gets, at ``location`` (None: its choice)."""
     source.dbName = policy.target_db
     source.catName = None
@@ -122,7 +122,7 @@ def partition_for_target(source: Partition, policy: Policy, location: str | None
     return source
 
 
-def external_location(source_location: str | None, policy: Policy) -> str | None:
+def map_external_location(source_location: str | None, policy: Policy) -> str | None:
     """Map an external place below the policy's base: base + path at the source; None where there is no base.
 
     Rule of ReplExternalTables (§5): the source's scheme and host are dropped, so ``hdfs://src/abc`` below ``hdfs://dst/r``
@@ -135,20 +135,22 @@ def external_location(source_location: str | None, policy: Policy) -> str | None
 
 def partition_name(keys: list[str], values: list[str]) -> str:
     """Return Hive's name of a partition, ``k=v/k2=v2``, escaped as Hive's FileUtils.makePartName does."""
-    return "/".join(f"{escaped(k.lower())}={escaped(v)}" for k, v in zip(keys, values, strict=True))
+    return "/".join(
+        f"{escape_path_name(k.lower())}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True)
+    )
 
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^") | {"\x7f"} | {chr(code) for code in range(32)}
 """Characters that FileUtils.escapePathName writes as ``%XX`` (Hive's charToEscape, with ``{`` as on its Windows list)."""
 
 
-def escaped(text: str) -> str:
+def escape_path_name(text: str) -> str:
     """Escape one path component as Hive's FileUtils.escapePathName; an empty one is the default partition's name."""
     if not text:
         return "__HIVE_DEFAULT_PARTITION__"
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
-def partition_keys(table: Table) -> list[str]:
+def partition_key_names(table: Table) -> list[str]:
     """Return the names of the partition columns, in order."""
     return [column.name or "" for column in table.partitionKeys or []]

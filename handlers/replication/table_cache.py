@@ -1,6 +1,6 @@
 """The target's tables and partitions as last seen: where they lie, and of what kind they are.
 
-Replay asks for a place at every file and for a kind at every event; the target's metastore answers in milliseconds, which is
+Dispatcher asks for a place at every file and for a kind at every event; the target's metastore answers in milliseconds, which is
 too long for each. Nobody else writes to a replica, so what was seen stays true until replay itself changes it, and every
 change goes through ``forget``.
 """
@@ -23,7 +23,7 @@ _PARTITIONS_MAX: Final = 50_000
 _TABLES_MAX: Final = 5_000
 
 
-class TablesSeen:
+class TableCache:
     """Bounded caches of target tables and partition places; names are those of the target's (and source's) table."""
 
     def __init__(self, target: Metastore, policy: Policy) -> None:
@@ -42,7 +42,7 @@ class TablesSeen:
                 self._tables.popitem(last=False)
         return table
 
-    def place(self, name: str, partition_name: str = "") -> str:
+    def location(self, name: str, partition_name: str = "") -> str:
         """Return the URI of the table's, or the partition's, directory; raise NotFound where there is none."""
         if not partition_name:
             return _location(self.table(name).sd, name)
@@ -69,7 +69,7 @@ class TablesSeen:
         """Drop what was seen of one partition."""
         self._places.get(name, {}).pop(partition_name, None)
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         """Drop everything, as after a restart."""
         self._tables.clear()
         self._places.clear()

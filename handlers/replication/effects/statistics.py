@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.shaping import KEEP_STATISTICS, is_transactional
+from handlers.replication.target_objects import KEEP_STATISTICS, is_transactional
 from state.errors import MalformedEvent, NotFound
 
 
@@ -33,7 +33,7 @@ def update(event: StatisticsUpdated, context: Context) -> None:
     statistics.statsDesc.dbName = context.policy.target_db
     statistics.statsDesc.catName = None
     statistics.engine = statistics.engine or "hive"
-    owner = context.seen.table(event.table)
+    owner = context.table_cache.table(event.table)
     write_id = event.write_id if is_transactional(owner) and event.write_id else None
     write = (
         context.target.update_table_statistics
@@ -50,7 +50,7 @@ def update(event: StatisticsUpdated, context: Context) -> None:
         return
 
 
-def disclaim(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
+def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
     """Stop calling statistics accurate that came with ``write_id``, because its rows are not and will not be here.
 
     Hive logs them before it commits or aborts, and answers ``count(*)`` from them. Of an aborted id the source's readers know
@@ -61,9 +61,9 @@ def disclaim(table: str, write_id: int, partition_names: Iterable[str], context:
     except NotFound:
         return
     if present.partitionKeys:
-        _disclaim_partitions(table, write_id, partition_names, context)
-    elif present.writeId == write_id and _disclaimed(present):
-        context.seen.forget(table)
+        _mark_partitions_inaccurate(table, write_id, partition_names, context)
+    elif present.writeId == write_id and _remove_accuracy_mark(present):
+        context.table_cache.forget(table)
         context.target.alter_table(
             context.policy.target_db,
             table,
@@ -74,14 +74,14 @@ def disclaim(table: str, write_id: int, partition_names: Iterable[str], context:
         )
 
 
-def _disclaim_partitions(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
+def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
     disclaimed: list[Partition] = []
     for name in names:
         try:
             partition = context.target.get_partition_by_name(context.policy.target_db, table, name)
         except NotFound:
             continue
-        if partition.writeId == write_id and _disclaimed(partition):
+        if partition.writeId == write_id and _remove_accuracy_mark(partition):
             disclaimed.append(partition)
     if disclaimed:
         context.target.alter_partitions(
@@ -94,6 +94,6 @@ def _disclaim_partitions(table: str, write_id: int, names: Iterable[str], contex
         )
 
 
-def _disclaimed(item: Table | Partition) -> bool:
+def _remove_accuracy_mark(item: Table | Partition) -> bool:
     """Take the mark of accuracy off ``item``; tell whether it was there."""
     return (item.parameters or {}).pop(ACCURATE, None) is not None

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 from handlers.files.copies import copy_task
 from handlers.files.listing import list_plain_files
 from handlers.files.paths import parse
-from handlers.replication.shaping import is_external, is_transactional, partition_keys, partition_name
+from handlers.replication.target_objects import (
+    is_external,
+    is_transactional,
+    partition_key_names,
+    partition_name,
+)
 from state.errors import FileLost, NotFound
 
 
@@ -30,17 +35,17 @@ if TYPE_CHECKING:
 def insert(event: Inserted, context: Context) -> None:
     """Copy the event's files into the table or partition, and for an overwrite remove what was there before."""
     assert event.table is not None
-    owner = context.seen.table(event.table)
+    owner = context.table_cache.table(event.table)
     if is_transactional(owner):
         return
-    keys = partition_keys(owner)
+    keys = partition_key_names(owner)
     part = ""
     if event.partition is not None:
         part = partition_name(keys, list(event.partition.value.values or []))
     elif event.spec:
         part = partition_name(keys, [event.spec[key] for key in keys])
     try:
-        place = context.seen.place(event.table, part)
+        place = context.table_cache.location(event.table, part)
     except NotFound:
         return
     copy_plain_files(context, event.files, place, owner=owner, replace=bool(event.replace))
@@ -60,20 +65,20 @@ def copy_plain_files(
     tasks = [copy_task(file, place) for file in wanted]
     handles = [context.copies.submit(task) for task in tasks]
     if external:
-        _wait_for_what_is_left(context, handles)
+        _wait_for_existing(context, handles)
     else:
         context.copies.wait(handles)
     if replace:
-        remove_others(context, place, kept=frozenset(task.target_uri for task in tasks))
+        remove_other_files(context, place, kept=frozenset(task.target_uri for task in tasks))
 
 
-def _wait_for_what_is_left(context: Context, handles: Sequence[CopyHandle]) -> None:
+def _wait_for_existing(context: Context, handles: Sequence[CopyHandle]) -> None:
     for handle in handles:
         with suppress(FileLost):
             context.copies.wait([handle])
 
 
-def copy_what_is_there(context: Context, source_place: str | None, place: str, *, owner: Table) -> None:
+def copy_current_files(context: Context, source_place: str | None, place: str, *, owner: Table) -> None:
     """Copy the files that lie at the source now: for tables whose events name none because Hive calls them external.
 
     Hive 4 makes plain managed tables external ones, and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty
@@ -89,7 +94,7 @@ def copy_what_is_there(context: Context, source_place: str | None, place: str, *
     copy_plain_files(context, files, place, owner=owner)
 
 
-def remove_others(context: Context, place: str, kept: frozenset[str]) -> None:
+def remove_other_files(context: Context, place: str, kept: frozenset[str]) -> None:
     """Remove the visible files directly in ``place`` that are not in ``kept``; a missing directory is no error."""
     try:
         present = list_plain_files(context.files, place)

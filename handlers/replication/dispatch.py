@@ -31,38 +31,38 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.failpoints import failpoint
-from handlers.replication import constraints, databases, inserts, partitions, statistics, tables
-from handlers.replication.context import CONFINED, Context
-from handlers.replication.names import Rename, may_concern, name_before, rename_of
+from handlers.replication.context import QUARANTINED, Context
+from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
+from handlers.replication.renames import Rename, find_rename, may_concern, name_on_target
 from handlers.replication.transactions import TransactionReplay
 from state.errors import BadInput, Inconsistent, Refused, ServerFault, TidelineError, Unsupported
 
 
 Effect = Callable[[Any, Context], None]
-OF_DATABASES: Final[dict[type[Event], Effect]] = {
+DATABASE_EFFECTS: Final[dict[type[Event], Effect]] = {
     DatabaseCreated: databases.create,
     DatabaseAltered: databases.alter,
     DatabaseDropped: databases.drop,
 }
-OF_TABLES: Final[dict[type[Event], Effect]] = {
+TABLE_EFFECTS: Final[dict[type[Event], Effect]] = {
     TableCreated: tables.create,
     TableAltered: tables.alter,
     TableDropped: tables.drop,
     PartitionsAdded: partitions.add,
     PartitionsAltered: partitions.alter,
     PartitionsDropped: partitions.drop,
-    Inserted: inserts.insert,
+    Inserted: plain_files.insert,
     StatisticsUpdated: statistics.update,
     ConstraintsAdded: constraints.add,
     ConstraintDropped: constraints.drop,
 }
 NOT_NEEDED: Final = frozenset({"OPEN_TXN"})
 """Kinds without a table whose content does not matter: the target's transaction is opened by the first write id."""
-PASSED: Final = "nothing-to-do"
+NOTHING_TO_DO: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
 
 
-class Replay:
+class Dispatcher:
     """Applies single events of one policy, in order."""
 
     def __init__(self, context: Context) -> None:
@@ -76,17 +76,17 @@ class Replay:
         transient, and what concerns the policy as a whole.
         """
         kind = type(event)
-        if isinstance(event, TableAltered) and (move := self._move(event)) is not None:
-            return self._renamed(event, move)
-        if kind in OF_TABLES or isinstance(event, FilesWritten | WriteIdsAllocated):
-            return self._about_table(event)
+        if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
+            return self._apply_rename(event, move)
+        if kind in TABLE_EFFECTS or isinstance(event, FilesWritten | WriteIdsAllocated):
+            return self._apply_to_table(event)
         if isinstance(event, TxnCommitted | TxnAborted):
-            return self._about_end(event)
-        if kind in OF_DATABASES:
-            return self._about_database(event)
+            return self._apply_to_transaction(event)
+        if kind in DATABASE_EFFECTS:
+            return self._apply_to_database(event)
         if isinstance(event, Undecodable):
-            return self._undecodable(event)
-        return PASSED
+            return self._apply_undecodable(event)
+        return NOTHING_TO_DO
 
     def remember(self, event: Event) -> None:
         """Take note of an event that the target has already, so that the write-id mapping is what it was when it was applied."""
@@ -98,13 +98,13 @@ class Replay:
         elif isinstance(event, DatabaseDropped) and context.policy.covers_db(event.db):
             context.write_ids.drop_database(context.policy.source_db)
         elif isinstance(event, TableAltered):
-            self._remember_move(event)
+            self._remember_rename(event)
         elif context.in_scope(event.db, event.table):
             self._remember_table(event)
 
-    def _remember_move(self, event: TableAltered) -> None:
+    def _remember_rename(self, event: TableAltered) -> None:
         """A table that left the policy is forgotten; one that came is confined, and that was recorded then."""
-        move = self._move(event)
+        move = self._rename_in_scope(event)
         if move is None or not self._context.policy.covers(*move.before):
             return
         old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
@@ -127,61 +127,61 @@ class Replay:
         """Confine what ``event`` is about after the target has failed at it again and again; raise where that is no table."""
         if isinstance(event, TxnCommitted):
             self.transactions.commit_without_files(event, fault)
-            return CONFINED
-        table = name_before(event)
+            return QUARANTINED
+        table = name_on_target(event)
         if table is None:
             raise fault
         return self._failed(table, event, fault)
 
-    def _about_database(self, event: Event) -> str | None:
+    def _apply_to_database(self, event: Event) -> str | None:
         if not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
         failpoint("replay.before-effect")
-        OF_DATABASES[type(event)](event, self._context)
+        DATABASE_EFFECTS[type(event)](event, self._context)
         failpoint("replay.after-effect")
         return None
 
-    def _about_end(self, event: TxnCommitted | TxnAborted) -> str | None:
+    def _apply_to_transaction(self, event: TxnCommitted | TxnAborted) -> str | None:
         transactions = self.transactions
         concerned = (
             transactions.committed(event) if isinstance(event, TxnCommitted) else transactions.aborted(event)
         )
         return None if concerned else OUT_OF_SCOPE
 
-    def _about_table(self, event: Event) -> str | None:
+    def _apply_to_table(self, event: Event) -> str | None:
         context = self._context
-        table = name_before(event)
+        table = name_on_target(event)
         if table is None or not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
         if table in context.quarantine:
-            return self._about_confined(event, table)
+            return self._apply_to_quarantined(event, table)
         try:
-            self._effect(event)
+            self._apply_effect(event)
         except (BadInput, Refused, Inconsistent) as error:
             return self._failed(table, event, error)
         return None
 
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:
         """Do what the policy says about ``table``; what was copied for a commit that is being read is taken back."""
-        reason = self._context.failed(table, event.event_id, error)
-        self.transactions.writes.withdraw(table)
+        reason = self._context.handle_failure(table, event.event_id, error)
+        self.transactions.files.discard_table(table)
         return reason
 
-    def _move(self, event: TableAltered) -> Rename | None:
-        return rename_of(event) if may_concern(event, self._context.policy) else None
+    def _rename_in_scope(self, event: TableAltered) -> Rename | None:
+        return find_rename(event) if may_concern(event, self._context.policy) else None
 
-    def _renamed(self, event: TableAltered, move: Rename) -> str | None:
+    def _apply_rename(self, event: TableAltered, move: Rename) -> str | None:
         """Replay a rename: inside the policy, out of it (the table goes), or into it (it has to be loaded first)."""
         covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
         if not covers(*move.before):
-            return self._came(event, new) if covers(*move.after) else OUT_OF_SCOPE
+            return self._quarantine_newcomer(event, new) if covers(*move.after) else OUT_OF_SCOPE
         failpoint("replay.before-rename")
         try:
             if not covers(*move.after):
-                tables.leave(move, self._context)
+                tables.drop_renamed_away(move, self._context)
             elif old in self._context.quarantine:
-                tables.rename_confined(move, self._context)
-                return CONFINED
+                tables.rename_quarantined(move, self._context)
+                return QUARANTINED
             else:
                 tables.alter(event, self._context)
         except (BadInput, Refused, Inconsistent) as error:
@@ -190,7 +190,7 @@ class Replay:
         failpoint("replay.after-rename")
         return None
 
-    def _came(self, event: TableAltered, table: str) -> str:
+    def _quarantine_newcomer(self, event: TableAltered, table: str) -> str:
         error = Unsupported(
             "a table came into the policy by a rename, with rows that no event tells of",
             table=f"{event.db}.{table}",
@@ -198,29 +198,29 @@ class Replay:
         )
         return self._failed(table, event, error)
 
-    def _effect(self, event: Event) -> None:
+    def _apply_effect(self, event: Event) -> None:
         if isinstance(event, FilesWritten):
             self.transactions.written(event)
         elif isinstance(event, WriteIdsAllocated):
             self.transactions.allocated(event)
         else:
             failpoint("replay.before-effect")
-            OF_TABLES[type(event)](event, self._context)
+            TABLE_EFFECTS[type(event)](event, self._context)
             failpoint("replay.after-effect")
 
-    def _about_confined(self, event: Event, table: str) -> str | None:
+    def _apply_to_quarantined(self, event: Event, table: str) -> str | None:
         """A confined table is passed over, but its end ends the confinement."""
         if isinstance(event, FilesWritten):
-            self.transactions.writes.refused(event)
+            self.transactions.files.refused(event)
         if not isinstance(event, TableDropped):
-            return CONFINED
+            return QUARANTINED
         try:
             tables.drop(event, self._context)
         except Refused as error:
             return self._failed(table, event, error)
         return None
 
-    def _undecodable(self, event: Undecodable) -> str:
+    def _apply_undecodable(self, event: Undecodable) -> str:
         """Confine the table that an unreadable event names; one that may concern anything stops the policy."""
         if event.table is not None and event.db is not None:
             if self._context.policy.covers(event.db, event.table):
@@ -229,5 +229,5 @@ class Replay:
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
         if event.kind in NOT_NEEDED:
-            return PASSED
+            return NOTHING_TO_DO
         raise event.error

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from handlers.replication.marking import mark_source
-from handlers.replication.shaping import altered_database, database_for_target
+from handlers.replication.target_objects import apply_database_changes, to_target_database
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound
 
 
 if TYPE_CHECKING:
     from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
+    from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
+    from handlers.replication.policy import Policy
 
 
 def create(event: DatabaseCreated, context: Context) -> None:
@@ -24,7 +25,7 @@ def create(event: DatabaseCreated, context: Context) -> None:
     policy = context.policy
     source = event.database.value if event.database is not None else Database(name=policy.source_db)
     with suppress(AlreadyExists):
-        context.target.create_database(database_for_target(source, policy))
+        context.target.create_database(to_target_database(source, policy))
     with suppress(NotFound):
         mark_source(context.source, policy)
 
@@ -35,16 +36,29 @@ def alter(event: DatabaseAltered, context: Context) -> None:
         target = context.target.get_database(context.policy.target_db)
     except NotFound:
         return
-    context.target.alter_database(context.policy.target_db, altered_database(event.after.value, target))
+    context.target.alter_database(context.policy.target_db, apply_database_changes(event.after.value, target))
 
 
 def drop(_event: DatabaseDropped, context: Context) -> None:
     """Drop the target database with what is left in it (the source has logged a drop of each table before)."""
-    context.seen.forget_all()
+    context.table_cache.clear()
     context.write_ids.drop_database(context.policy.source_db)
     context.quarantine.release_all()
-    context.last_id.forget()
+    context.target_position.forget()
     try:
         context.target.drop_database(context.policy.target_db, cascade=True, delete_data=True)
     except NotFound:
         return
+
+
+SOURCE_FOR: Final = "repl.source.for"
+
+
+def mark_source(source: Metastore, policy: Policy) -> None:
+    """Add the policy to the databases' mark; raise NotFound where there is no such database."""
+    database = source.get_database(policy.source_db)
+    parameters = database.parameters or {}
+    users = [name.strip() for name in parameters.get(SOURCE_FOR, "").split(",") if name.strip()]
+    if policy.name not in users:
+        database.parameters = {**parameters, SOURCE_FOR: ",".join([*users, policy.name])}
+        source.alter_database(policy.source_db, database)

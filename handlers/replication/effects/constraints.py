@@ -51,7 +51,7 @@ def add(event: ConstraintsAdded, context: Context) -> None:
         column
         for column in columns
         if _name(column, name_field) not in present
-        and _renamed(column, context.policy.source_db, context.policy.target_db)
+        and _rewrite_database(column, context.policy.source_db, context.policy.target_db)
     ]
     if missing:
         getattr(context.target, call)(missing)
@@ -70,7 +70,7 @@ def _name(column: Any, field: str) -> str:
     return str(getattr(column, field) or "").lower()
 
 
-def _renamed(column: Any, source_db: str, target_db: str) -> bool:
+def _rewrite_database(column: Any, source_db: str, target_db: str) -> bool:
     """Put the target's database into every field that names the source's; tell whether nothing names another one."""
     column.catName = None
     for field in ("table_db", "fktable_db", "pktable_db"):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import Event, StatisticsUpdated, TableAltered, TxnAborted, TxnCommitted
-from handlers.replication.merging import superseded
+from handlers.replication.batch_plan import find_superseded_alters
 from tests.builders.replay_events import (
     aborted,
     allocated,
@@ -17,35 +17,38 @@ from tests.builders.replay_events import (
 
 
 def test_of_two_alterations_in_a_row_only_the_last_is_applied() -> None:
-    assert superseded([altered(1), altered(2), altered(3)]) == {1, 2}
+    assert find_superseded_alters([altered(1), altered(2), altered(3)]) == {1, 2}
 
 
 def test_an_allocation_in_between_changes_nothing() -> None:
-    assert superseded([altered(1), allocated(2, 7, 1), altered(3)]) == {1}
+    assert find_superseded_alters([altered(1), allocated(2, 7, 1), altered(3)]) == {1}
 
 
 def test_alterations_of_different_tables_are_both_applied() -> None:
-    assert superseded([altered(1, "a"), altered(2, "b")]) == frozenset()
+    assert find_superseded_alters([altered(1, "a"), altered(2, "b")]) == frozenset()
 
 
 def test_an_alteration_before_a_commit_is_applied_because_the_commit_may_show_it() -> None:
-    assert superseded([altered(1), committed(2), altered(3)]) == frozenset()
+    assert find_superseded_alters([altered(1), committed(2), altered(3)]) == frozenset()
 
 
 def test_an_alteration_before_an_abort_is_applied() -> None:
-    assert superseded([altered(1), aborted(2), altered(3)]) == frozenset()
+    assert find_superseded_alters([altered(1), aborted(2), altered(3)]) == frozenset()
 
 
 def test_an_alteration_before_statistics_is_applied_because_they_refer_to_it() -> None:
-    assert superseded([altered(1), statistics(2), altered(3)]) == frozenset()
+    assert find_superseded_alters([altered(1), statistics(2), altered(3)]) == frozenset()
 
 
 def test_a_rename_is_applied_and_hides_nothing() -> None:
-    assert superseded([altered(1, "a"), altered(2, "a", new_name="b"), altered(3, "b")]) == frozenset()
+    assert (
+        find_superseded_alters([altered(1, "a"), altered(2, "a", new_name="b"), altered(3, "b")])
+        == frozenset()
+    )
 
 
 def test_a_truncation_is_applied_and_hides_nothing() -> None:
-    assert superseded([altered(1), altered(2, truncate=True), altered(3)]) == frozenset()
+    assert find_superseded_alters([altered(1), altered(2, truncate=True), altered(3)]) == frozenset()
 
 
 _KINDS = (altered, committed, aborted, statistics, dropped, partitions_added)
@@ -56,7 +59,7 @@ def test_what_is_left_out_is_contained_in_what_follows(choices: list[tuple[objec
     events: list[Event] = []
     for number, (make, table) in enumerate(choices, start=1):
         events.append(make(number) if make in {committed, aborted} else make(number, table))  # type: ignore[operator]
-    left_out = superseded(events)
+    left_out = find_superseded_alters(events)
     for event in events:
         if event.event_id in left_out:
             assert isinstance(event, TableAltered)

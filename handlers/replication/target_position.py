@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.replication.shaping import INCOMPATIBLE, LAST_ID
+from handlers.replication.target_objects import INCOMPATIBLE, LAST_ID
 from state.errors import NotFound, TargetDiverged
 
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handlers.replication.policy import Policy
 
 
-class LastId:
+class TargetPosition:
     """The target database's ``repl.last.id``, and what stands there already."""
 
     def __init__(self, target: Metastore, policy: Policy) -> None:

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.replication.policy import Policy
-from handlers.replication.shaping import (
-    altered_database,
-    database_for_target,
-    escaped,
-    external_location,
+from handlers.replication.target_objects import (
+    apply_database_changes,
+    escape_path_name,
+    map_external_location,
     owns_data,
     partition_name,
-    table_for_target,
+    to_target_database,
+    to_target_table,
 )
 from handlers.structs.objects import Database
 from tests.builders.replay_events import a_table
@@ -22,7 +22,7 @@ POLICY = Policy(name="shop", source_db="shop", target_db="shop_r", external_base
 
 
 def test_a_table_on_the_target_carries_nothing_that_only_the_source_can_give_out() -> None:
-    shaped = table_for_target(
+    shaped = to_target_table(
         a_table(id=7, txnId=9, catName="hive", accessType=8), POLICY, "file:/target/orders"
     )
     assert (shaped.id, shaped.txnId, shaped.catName, shaped.accessType) == (None, None, None, None)
@@ -34,29 +34,29 @@ def test_a_table_on_the_target_carries_nothing_that_only_the_source_can_give_out
 def test_a_view_reads_from_the_replica() -> None:
     view = a_table("v", kind="VIRTUAL_VIEW", viewExpandedText="select `o`.`id` from `shop`.`orders` `o`")
     assert (
-        table_for_target(view, POLICY, None).viewExpandedText == "select `o`.`id` from `shop_r`.`orders` `o`"
+        to_target_table(view, POLICY, None).viewExpandedText == "select `o`.`id` from `shop_r`.`orders` `o`"
     )
 
 
 def test_an_external_place_is_mapped_below_the_base_without_the_sources_host() -> None:
-    assert external_location("hdfs://source:8020/data/x", POLICY) == "hdfs://dr/replica/data/x"
-    assert external_location("file:/data/x/", POLICY) == "hdfs://dr/replica/data/x"
+    assert map_external_location("hdfs://source:8020/data/x", POLICY) == "hdfs://dr/replica/data/x"
+    assert map_external_location("file:/data/x/", POLICY) == "hdfs://dr/replica/data/x"
 
 
 def test_without_a_base_the_target_chooses_the_place() -> None:
-    assert external_location("hdfs://source/data/x", Policy("p", "a", "b")) is None
+    assert map_external_location("hdfs://source/data/x", Policy("p", "a", "b")) is None
 
 
 def test_a_new_database_is_marked_as_a_replica_and_brings_no_marks_of_its_own() -> None:
     source = Database(
         name="shop", description="d", parameters={"repl.source.for": "x", "team": "a", "repl.last.id": "9"}
     )
-    assert database_for_target(source, POLICY).parameters == {"team": "a", "repl.target.for": "true"}
+    assert to_target_database(source, POLICY).parameters == {"team": "a", "repl.target.for": "true"}
 
 
 def test_an_altered_database_keeps_its_position() -> None:
     target = Database(name="shop_r", parameters={"repl.last.id": "12", "repl.target.for": "true", "old": "1"})
-    changed = altered_database(
+    changed = apply_database_changes(
         Database(name="shop", parameters={"team": "b", "repl.source.for": "x"}), target
     )
     assert changed.parameters == {"repl.last.id": "12", "repl.target.for": "true", "team": "b"}
@@ -81,9 +81,9 @@ def test_partition_names_are_escaped_as_hive_does() -> None:
         partition_name(["dt", "Hr"], ["2024-01-01 10:00", "a/b=c%"])
         == "dt=2024-01-01 10%3A00/hr=a%2Fb%3Dc%25"
     )
-    assert escaped("") == "__HIVE_DEFAULT_PARTITION__"
+    assert escape_path_name("") == "__HIVE_DEFAULT_PARTITION__"
 
 
 @given(st.text(max_size=30))
 def test_an_escaped_component_holds_no_separator(text: str) -> None:
-    assert not set(escaped(text)) & set("/=:\\\n")
+    assert not set(escape_path_name(text)) & set("/=:\\\n")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.events import FilesWritten, PartitionsDropped
-from handlers.replication.lookahead import copies_ahead, landmarks
+from handlers.replication.batch_plan import find_early_copies, select_lookahead_events
 from tests.builders.replay_events import allocated, altered, committed, dropped, partitions_added
 
 
@@ -28,7 +28,10 @@ def written(event_id: int, table: str = "orders", *, txn_id: int = 1, write_id: 
 
 def ahead(*events: Event, held: set[tuple[int, str, int]] | None = None) -> list[int]:
     held = {(1, "shop.orders", 1), (1, "shop.other", 1)} if held is None else held
-    return [event.event_id for event in copies_ahead(landmarks(events), lambda *place: place in held)]
+    return [
+        event.event_id
+        for event in find_early_copies(select_lookahead_events(events), lambda *place: place in held)
+    ]
 
 
 def test_files_of_a_transaction_with_its_write_id_may_go_ahead() -> None:

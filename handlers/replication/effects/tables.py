@@ -9,16 +9,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.inserts import copy_plain_files, copy_what_is_there
-from handlers.replication.shaping import (
+from handlers.replication.effects.plain_files import copy_current_files, copy_plain_files
+from handlers.replication.target_objects import (
     KEEP_STATISTICS,
-    external_location,
     is_external,
     is_transactional,
     is_view,
+    map_external_location,
     owns_data,
-    partition_keys,
-    table_for_target,
+    partition_key_names,
+    to_target_table,
 )
 from state.errors import AlreadyExists, NotFound, TargetDiverged
 
@@ -26,7 +26,7 @@ from state.errors import AlreadyExists, NotFound, TargetDiverged
 if TYPE_CHECKING:
     from handlers.events import TableAltered, TableCreated, TableDropped
     from handlers.replication.context import Context
-    from handlers.replication.names import Rename
+    from handlers.replication.renames import Rename
     from handlers.structs.objects import Table
 
 
@@ -36,14 +36,14 @@ def create(event: TableCreated, context: Context) -> None:
         return
     table = event.after.copy()
     location = _source_location(table)
-    place = external_location(location, context.policy) if is_external(table) else None
-    shaped = table_for_target(table, context.policy, place)
-    shaped.writeId = None
-    context.seen.forget(_name(shaped))
+    place = map_external_location(location, context.policy) if is_external(table) else None
+    target_table = to_target_table(table, context.policy, place)
+    target_table.writeId = None
+    context.table_cache.forget(_name(target_table))
     try:
-        context.target.create_table(shaped, environment=KEEP_STATISTICS)
+        context.target.create_table(target_table, environment=KEEP_STATISTICS)
     except AlreadyExists:
-        _prove_same_kind(event.after.value, context)
+        _require_same_kind(event.after.value, context)
     _copy_first_rows(event, location, context)
 
 
@@ -52,18 +52,18 @@ def _copy_first_rows(event: TableCreated, source_place: str | None, context: Con
     table = event.after.value
     if is_view(table) or is_transactional(table) or table.partitionKeys:
         return
-    place = context.seen.place(_name(table))
+    place = context.table_cache.location(_name(table))
     if event.files:
         copy_plain_files(context, event.files, place, owner=table)
     elif is_external(table):
-        copy_what_is_there(context, source_place, place, owner=table)
+        copy_current_files(context, source_place, place, owner=table)
 
 
-def _prove_same_kind(source: Table, context: Context) -> None:
+def _require_same_kind(source: Table, context: Context) -> None:
     """Tell our own earlier creation from a stranger's table of the same name."""
-    target = context.seen.table(_name(source))
-    ours = (is_transactional(source), is_external(source), partition_keys(source))
-    theirs = (is_transactional(target), is_external(target), partition_keys(target))
+    target = context.table_cache.table(_name(source))
+    ours = (is_transactional(source), is_external(source), partition_key_names(source))
+    theirs = (is_transactional(target), is_external(target), partition_key_names(target))
     if ours != theirs:
         raise TargetDiverged(
             "a table of this name but of another kind is on the target",
@@ -90,11 +90,11 @@ def rename(event: TableAltered, context: Context) -> None:
     try:
         _replace(event, old, context)
     except NotFound:
-        context.seen.table(new)  # a repetition: raises NotFound again where neither name is there
+        context.table_cache.table(new)  # a repetition: raises NotFound again where neither name is there
     context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
     context.quarantine.rename(old, new)
-    context.seen.forget(old)
-    context.seen.forget(new)
+    context.table_cache.forget(old)
+    context.table_cache.forget(new)
 
 
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
@@ -103,28 +103,28 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     The write id has to stand inside the table as well, and the list has to reach it, else the metastore drops the statistics'
     accuracy silently (reference: stack/hive4 README, "Statistics on the target").
     """
-    place = _place_after(event, current_name, context)
-    shaped = table_for_target(event.after.copy(), context.policy, place)
-    write_id = event.write_id if is_transactional(shaped) and event.write_id else None
-    shaped.writeId = write_id
-    context.seen.forget(current_name)
+    place = _location_after(event, current_name, context)
+    target_table = to_target_table(event.after.copy(), context.policy, place)
+    write_id = event.write_id if is_transactional(target_table) and event.write_id else None
+    target_table.writeId = write_id
+    context.table_cache.forget(current_name)
     context.target.alter_table(
         context.policy.target_db,
         current_name,
-        shaped,
+        target_table,
         write_id=write_id,
         valid_write_ids=context.valid_up_to(current_name, write_id) if write_id else None,
         environment=KEEP_STATISTICS,
     )
 
 
-def _place_after(event: TableAltered, current_name: str, context: Context) -> str | None:
+def _location_after(event: TableAltered, current_name: str, context: Context) -> str | None:
     """Return the target's place after the change: as before, unless an external table was moved at the source."""
     before, after = event.before.value, event.after.value
     moved = _source_location(before) != _source_location(after)
     if moved and is_external(after) and _name(before) == _name(after):
-        return external_location(_source_location(after), context.policy)
-    return context.seen.place(current_name) if _source_location(after) is not None else None
+        return map_external_location(_source_location(after), context.policy)
+    return context.table_cache.location(current_name) if _source_location(after) is not None else None
 
 
 def _truncate(event: TableAltered, context: Context) -> None:
@@ -139,7 +139,7 @@ def _truncate(event: TableAltered, context: Context) -> None:
     )
 
 
-def rename_confined(move: Rename, context: Context) -> None:
+def rename_quarantined(move: Rename, context: Context) -> None:
     """Give a confined table its new name and change nothing else of it: the old one may soon belong to another table."""
     (db, old), (_, new) = move.before, move.after
     with suppress(NotFound):
@@ -148,29 +148,29 @@ def rename_confined(move: Rename, context: Context) -> None:
         context.target.alter_table(context.policy.target_db, old, kept, environment=KEEP_STATISTICS)
     context.write_ids.rename_table(f"{db}.{old}", f"{db}.{new}")
     context.quarantine.rename(old, new)
-    context.seen.forget(old)
-    context.seen.forget(new)
+    context.table_cache.forget(old)
+    context.table_cache.forget(new)
 
 
-def leave(move: Rename, context: Context) -> None:
+def drop_renamed_away(move: Rename, context: Context) -> None:
     """Drop a table that was renamed out of the policy: nothing would be known of it from now on."""
-    _gone(move.before[0], move.before[1], context)
+    _drop(move.before[0], move.before[1], context)
 
 
 def drop(event: TableDropped, context: Context) -> None:
     """Drop the table; data that Hive does not own stays where it is (§5), and a missing table is no error."""
     assert event.table is not None
-    _gone(event.db, event.table, context)
+    _drop(event.db, event.table, context)
 
 
-def _gone(db: str | None, name: str, context: Context) -> None:
+def _drop(db: str | None, name: str, context: Context) -> None:
     try:
-        delete_data = owns_data(context.seen.table(name))
+        delete_data = owns_data(context.table_cache.table(name))
         context.target.drop_table(context.policy.target_db, name, delete_data=delete_data)
     except NotFound:
         pass
     finally:
-        context.seen.forget(name)
+        context.table_cache.forget(name)
     context.write_ids.drop_table(f"{db}.{name}")
     context.quarantine.release(name)
 

@@ -15,9 +15,9 @@ from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
 from handlers.files.copies import CopyTask, copy_task
 from handlers.files.listing import list_write_directories
-from handlers.replication.inserts import remove_file
-from handlers.replication.lookahead import copies_ahead
-from handlers.replication.partitions import add_one
+from handlers.replication.batch_plan import find_early_copies
+from handlers.replication.effects.partitions import add_one
+from handlers.replication.effects.plain_files import remove_file
 from handlers.structs import tjson
 from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.objects import Partition
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from state.transactions.open_transactions import SourceTxn, Touched
 
 
-AHEAD_FILES_MAX: Final = 1_000
+EARLY_FILES_MAX: Final = 1_000
 """Files that may wait in the pool ahead of their turn; more would only block it."""
 
 
@@ -46,7 +46,7 @@ class PendingWrite:
     handles: tuple[CopyHandle, ...]
 
 
-class Writes:
+class TransactionFiles:
     """What was met, or started ahead, of commits that are not finished; kept in memory only."""
 
     def __init__(self, context: Context) -> None:
@@ -58,16 +58,16 @@ class Writes:
         """Whether write events of the transaction were met."""
         return txn_id in self._pending
 
-    def start_ahead(self, coming: Iterable[Event]) -> None:
+    def start_early_copies(self, coming: Iterable[Event]) -> None:
         """Start copies for write events among ``coming``, the landmarks (``lookahead``) of a batch that are still ahead."""
-        for event in copies_ahead(coming, self._is_allocated):
+        for event in find_early_copies(coming, self._is_allocated):
             place = (event.event_id, event.part)
             if place in self._ahead or not self._context.in_scope(event.db, event.table):
                 continue
-            if self._context.copies.pending()[0] + len(event.files) > AHEAD_FILES_MAX:
+            if self._context.copies.pending()[0] + len(event.files) > EARLY_FILES_MAX:
                 return
             with suppress(BadInput, Refused):  # met again at its turn, where it counts
-                directory = self._context.seen.place(event.table or "", event.partition_name)
+                directory = self._context.table_cache.location(event.table or "", event.partition_name)
                 self._ahead[place] = self._started(event, directory)
 
     def _is_allocated(self, txn_id: int, table: str, write_id: int) -> bool:
@@ -93,14 +93,14 @@ class Writes:
     def _place(self, event: FilesWritten, table: str) -> str:
         """Return where the write's directories go; a partition that no event added is added now (§3.4)."""
         try:
-            return self._context.seen.place(table, event.partition_name)
+            return self._context.table_cache.location(table, event.partition_name)
         except NotFound:
             if not event.partition_name or event.partition_text is None:
                 raise
         add_one(tjson.decode(Partition, event.partition_text), table, self._context)
-        return self._context.seen.place(table, event.partition_name)
+        return self._context.table_cache.location(table, event.partition_name)
 
-    def forgotten_by_hive(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
+    def find_unlogged_writes(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
         """Return the write events that Hive should have logged: partitions the transaction touched but no event names (§0c.2).
 
         Their files are found by listing the partition at the source.
@@ -116,8 +116,8 @@ class Writes:
             try:
                 files = self._listed_at_source(touched)
             except FileLost as error:
-                self._context.failed(table, event.event_id, error)
-                self.withdraw(table)
+                self._context.handle_failure(table, event.event_id, error)
+                self.discard_table(table)
                 continue
             found += [_write_of(touched, files, event)] if files else []
         return found
@@ -166,8 +166,8 @@ class Writes:
                     self._context.copies.wait(write.handles)
                     failpoint("replay.after-copies")
             except (FileLost, BadInput, Refused) as error:
-                self._take_back(writes)
-                self._context.failed(table, event.event_id, error)
+                self._discard(writes)
+                self._context.handle_failure(table, event.event_id, error)
                 continue
             infos.extend(self._infos(table, writes))
         return infos
@@ -196,26 +196,26 @@ class Writes:
         """Take back all files of a transaction; return the tables that had some."""
         tables = _by_table(self._pending.pop(txn_id, []))
         for writes in tables.values():
-            self._take_back(writes)
+            self._discard(writes)
         return list(tables)
 
     def refused(self, event: FilesWritten) -> None:
         """Remove what a run that died may have copied ahead for a table that is confined by now."""
         with suppress(BadInput, Refused):
-            directory = self._context.seen.place(event.table or "", event.partition_name)
+            directory = self._context.table_cache.location(event.table or "", event.partition_name)
             for file in event.files:
                 remove_file(self._context, copy_task(file, directory).target_uri)
 
-    def withdraw(self, table: str) -> None:
+    def discard_table(self, table: str) -> None:
         """Take back what was copied of a table for commits that are not finished, so that they show none of it."""
         for txn_id, writes in self._pending.items():
-            self._take_back([write for write in writes if write.event.table == table])
+            self._discard([write for write in writes if write.event.table == table])
             self._pending[txn_id] = [write for write in writes if write.event.table != table]
         for place, write in list(self._ahead.items()):
             if write.event.table == table:
-                self._take_back([self._ahead.pop(place)])
+                self._discard([self._ahead.pop(place)])
 
-    def _take_back(self, writes: Sequence[PendingWrite]) -> None:
+    def _discard(self, writes: Sequence[PendingWrite]) -> None:
         """Remove the files of ``writes``, when none of their copies can bring one any more."""
         for write in writes:
             self._context.copies.cancel(write.handles)

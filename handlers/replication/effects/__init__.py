@@ -1,0 +1,11 @@
+"""What each kind of event does to the target: one function for each kind, and each may be repeated.
+
+| module | events |
+|---|---|
+| `databases` | CREATE, ALTER and DROP_DATABASE |
+| `tables` | CREATE, ALTER and DROP_TABLE, with renames and truncations |
+| `partitions` | ADD, ALTER and DROP_PARTITION, with renames and truncations |
+| `plain_files` | INSERT into tables without transactions, and all other copies into such tables |
+| `statistics` | column statistics |
+| `constraints` | the six kinds of constraints |
+"""
