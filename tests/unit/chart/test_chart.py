@@ -328,5 +328,5 @@ def test_notes_say_what_to_do_next() -> None:
         empty = chart.render({}, name="demo", namespace="prod")["tideline/templates/NOTES.txt"]
         full = chart.render(EVERYTHING, name="demo", namespace="prod")["tideline/templates/NOTES.txt"]
     assert "`config` is empty" in empty
-    assert "nothing to do yet" not in full
+    assert "is empty" not in full
     assert "kubectl -n prod exec demo-tideline-0 -- tideline status" in full
