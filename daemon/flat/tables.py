@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from daemon.flat.settings import FlatConfig
     from daemon.status.model import FlatStatus
     from streaming.keylog.log import KeyLog
-    from streaming.keylog.table_snapshots import FlatTable
+    from streaming.keylog.table_snapshots import TableSnapshot
 
 
 CHANGES_MAX: Final = 300
@@ -42,12 +42,12 @@ class FlatAnswers:
 
     def listing(self) -> Answer:
         """Return every flat table with its driver and the age of what is known of it."""
-        from streaming.keylog.table_snapshots import flat_table
+        from streaming.keylog.table_snapshots import read_snapshot
 
         log = self._opened()
         rows = []
         for name, flat in self._config.flat.items():
-            snapshot = flat_table(log, flat.table)
+            snapshot = read_snapshot(log, flat.table)
             rows.append(
                 {
                     "name": name,
@@ -64,11 +64,11 @@ class FlatAnswers:
     def show(self, name: str) -> Answer:
         """Return all that is known of one table; NotFound where none has the name."""
         from daemon.keys.answers import key_answer
-        from streaming.keylog.table_snapshots import changes_of, flat_table
+        from streaming.keylog.table_snapshots import read_changes, read_snapshot
 
         entry, flat = self._named(name)
         log = self._opened()
-        snapshot, keys = flat_table(log, flat.table), key_answer(log, flat)
+        snapshot, keys = read_snapshot(log, flat.table), key_answer(log, flat)
         document: Mapping[str, Any] = {} if snapshot is None else snapshot.document
         asked = {each["key"]: each for each in keys["keys"]}
         columns = [_column(each, asked) for each in document.get("columns", ())]
@@ -85,7 +85,9 @@ class FlatAnswers:
             "totals": _totals(document),
             "columns": columns,
             "candidates": [_candidate(each) for each in keys["keys"] if each["key"] not in live],
-            "changes": [dataclasses.asdict(each) for each in changes_of(log, flat.table, limit=CHANGES_MAX)],
+            "changes": [
+                dataclasses.asdict(each) for each in read_changes(log, flat.table, limit=CHANGES_MAX)
+            ],
         }
 
     def close(self) -> None:
@@ -114,14 +116,14 @@ class FlatAnswers:
         return None if found is None else dataclasses.asdict(found)
 
 
-def _moment(snapshot: FlatTable | None) -> Answer:
+def _moment(snapshot: TableSnapshot | None) -> Answer:
     if snapshot is None:
         return {"version": None, "updated_at_s": None, "age_s": None}
     age_s = max(0, int(time.time()) - snapshot.updated_at_s)
     return {"version": snapshot.version, "updated_at_s": snapshot.updated_at_s, "age_s": age_s}
 
 
-def _live(snapshot: FlatTable | None) -> int | None:
+def _live(snapshot: TableSnapshot | None) -> int | None:
     if snapshot is None:
         return None
     return sum(1 for each in snapshot.document.get("columns", ()) if each.get("state") == "live")

@@ -12,27 +12,27 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.demand import Verdict, demand_of
+from state.columns.demand import Verdict, compute_demand
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import BadInput
-from streaming.keylog.key_rules import Rule, RuleKind, remove_rule, rules_of, set_rule, sorted_out
-from streaming.keylog.log_reader import asked_keys, entries, last_asked_days
+from streaming.keylog.key_rules import KeyRule, RuleKind, group_rules, read_rules, remove_rule, set_rule
+from streaming.keylog.log_reader import read_entries, read_last_request_days, read_requested_keys
 from streaming.keylog.records import DAY_S
-from streaming.keylog.table_snapshots import flat_table
+from streaming.keylog.table_snapshots import read_snapshot
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from daemon.flat.settings import FlatConfig
-    from state.columns.demand import Demand, Wanted
-    from state.columns.requested_keys import Asked
+    from state.columns.demand import Demand, SelectedKey
+    from state.columns.requested_keys import RequestedKey
     from state.columns.rules import FlatRules
-    from streaming.keylog.key_rules import Decisions
+    from streaming.keylog.key_rules import KeyRuleSet
     from streaming.keylog.log import KeyLog
     from streaming.keylog.log_reader import LogFilter
-    from streaming.keylog.table_snapshots import FlatTable
+    from streaming.keylog.table_snapshots import TableSnapshot
 
 
 Answer = dict[str, Any]
@@ -44,11 +44,11 @@ class _Known:
     """Everything there is about a flat table's keys."""
 
     rules: FlatRules
-    decided: tuple[Rule, ...]
-    asked: Mapping[str, Asked]
+    decided: tuple[KeyRule, ...]
+    asked: Mapping[str, RequestedKey]
     """By the keys' texts, as is ``last_days``."""
     last_days: Mapping[str, int]
-    snapshot: FlatTable | None
+    snapshot: TableSnapshot | None
 
     @property
     def columns(self) -> dict[str, Mapping[str, Any]]:
@@ -70,7 +70,7 @@ def key_answer(log: KeyLog, flat: FlatConfig) -> Answer:
     """Return every key of the flat table, columns first and by rank, each with its verdict and the reason for it."""
     known = _known(log, flat)
     reasons = _driver_reasons(known) if known.is_driver_current else {}
-    demand = demand_of(known.asked.values(), known.rules, None, list(_keys_of(known.columns)))
+    demand = compute_demand(known.asked.values(), known.rules, None, list(_keys_of(known.columns)))
     computed = _computed_reasons(demand)
     groups = {each.key.text: each for each in demand.wanted}
     keys = {*known.asked, *known.last_days, *computed, *known.columns}
@@ -110,7 +110,7 @@ def rule_answer(log: KeyLog, flat: FlatConfig) -> Answer:
             "by": rule.set_by,
             "at_s": rule.set_at_s,
         }
-        for rule in rules_of(log, flat.table)
+        for rule in read_rules(log, flat.table)
     ]
     return {"table": flat.table, "rules": rows}
 
@@ -119,7 +119,7 @@ def log_answer(log: KeyLog, wanted: LogFilter, limit: int) -> Answer:
     """Return rows of the log, the newest first."""
     rows = [
         dataclasses.asdict(entry) | {"key": entry.key.text, "day": _day_text(entry.day)}
-        for entry in entries(log, wanted, limit)
+        for entry in read_entries(log, wanted, limit)
     ]
     return {"days": wanted.days, "entries": rows}
 
@@ -139,26 +139,26 @@ def decide(
     Raises ConfigError where the table's rules would then contradict themselves; nothing is stored in that case.
     """
     pinned = None if type_name is None else ColumnType[type_name.upper()]
-    rule = Rule(flat.table, RuleKind(kind), subject, pinned, set_by=by)
+    rule = KeyRule(flat.table, RuleKind(kind), subject, pinned, set_by=by)
     removed = None
     if remove:
         removed = remove_rule(log, rule.flat_table, rule.kind, rule.text)
     else:
-        _with(rule, rules_of(log, flat.table)).applied_to(flat.rules.values())
+        _with(rule, read_rules(log, flat.table)).applied_to(flat.rules.values())
         set_rule(log, rule)
     return {"table": flat.table, "kind": kind, "key": rule.text, "type": type_name, "removed": removed}
 
 
-def _with(rule: Rule, others: Iterable[Rule]) -> Decisions:
-    return sorted_out([*(each for each in others if not rule.replaces(each)), rule])
+def _with(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
+    return group_rules([*(each for each in others if not rule.replaces(each)), rule])
 
 
 def _known(log: KeyLog, flat: FlatConfig) -> _Known:
-    decided = tuple(rules_of(log, flat.table))
-    rules = sorted_out(decided).applied_to(flat.rules.values())
-    asked = {each.key.text: each for each in asked_keys(log, flat.raw_table, rules.asked_days)}
-    last_days = {key.text: day for key, day in last_asked_days(log, flat.raw_table).items()}
-    return _Known(rules, decided, asked, last_days, flat_table(log, flat.table))
+    decided = tuple(read_rules(log, flat.table))
+    rules = group_rules(decided).applied_to(flat.rules.values())
+    asked = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
+    last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
+    return _Known(rules, decided, asked, last_days, read_snapshot(log, flat.table))
 
 
 def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
@@ -191,7 +191,7 @@ def _keys_of(texts: Iterable[str]) -> Iterable[KeyPath]:
             continue
 
 
-def _row(text: str, why: Mapping[str, Any], group: Wanted | None, known: _Known) -> Answer:
+def _row(text: str, why: Mapping[str, Any], group: SelectedKey | None, known: _Known) -> Answer:
     """Return a key as it is told: its questions are those of the keys that it serves too."""
     asked, column = known.asked.get(text), known.columns.get(text) or {}
     counted = group or asked
@@ -212,7 +212,7 @@ def _row(text: str, why: Mapping[str, Any], group: Wanted | None, known: _Known)
     }
 
 
-def _last_s(text: str, group: Wanted | None, known: _Known) -> int | None:
+def _last_s(text: str, group: SelectedKey | None, known: _Known) -> int | None:
     served = [text, *(key.text for key in group.serves)] if group else [text]
     found = [known.asked[each].last_s for each in served if each in known.asked]
     if found:

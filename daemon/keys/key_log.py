@@ -28,8 +28,8 @@ def key_log_address(config: Config) -> SecretStr:
     from pydantic import SecretStr
 
     with _packages():
-        from streaming.keylog.database import read_address
-    url = read_address(key_log_url(config), _password(config))
+        from streaming.keylog.database import parse_address
+    url = parse_address(key_log_url(config), _password(config))
     return SecretStr(url.render_as_string(hide_password=False))
 
 

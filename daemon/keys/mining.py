@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError, TidelineError, Transient
-from streaming.keylog.retention import forget
+from streaming.keylog.retention import delete_old_rows
 from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
@@ -60,9 +60,9 @@ def chosen_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
 
 def standard_input(user: str) -> QuerySource:
     """Return the queries given on standard input, as those of ``user`` where they do not say whose they are."""
-    from streaming.mining.sources.standard_input import StdinSource
+    from streaming.mining.sources.standard_input import StandardInputSource
 
-    return StdinSource("stdin", sys.stdin.buffer, user)
+    return StandardInputSource("stdin", sys.stdin.buffer, user)
 
 
 def new_miner(config: Config) -> Miner:
@@ -87,7 +87,7 @@ def mine_all(
             break
         told.append(_mined(source, miner, log, is_stopped))
     with suppress(Transient):  # the next pass deletes it
-        forget(log, config.keylog.retention_days, FORGET_TRANSACTIONS)
+        delete_old_rows(log, config.keylog.retention_days, FORGET_TRANSACTIONS)
     return told
 
 
@@ -114,19 +114,19 @@ def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource
     if source.kind == "trino":
         return _topic_source(config, name, source)
     from handlers.files.schemes import open_file_systems
-    from streaming.mining.sources.directory import Tree
-    from streaming.mining.sources.job_history import HistorySource
-    from streaming.mining.sources.spark_event_log import SparkLogSource
+    from streaming.mining.sources.directory import Directory
+    from streaming.mining.sources.job_history import JobHistorySource
+    from streaming.mining.sources.spark_event_log import SparkEventLogSource
     from streaming.mining.sources.sql_files import SqlFilesSource
 
-    tree = Tree.at(str(source.path), open_file_systems(config.files.all_options()))
+    tree = Directory.at(str(source.path), open_file_systems(config.files.all_options()))
     match source.kind:
         case "sql-files":
             return SqlFilesSource(name, tree, source.user, source.standing)
         case "job-history":
-            return HistorySource(name, tree)
+            return JobHistorySource(name, tree)
         case "spark-events":
-            return SparkLogSource(name, tree)
+            return SparkEventLogSource(name, tree)
 
 
 def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:

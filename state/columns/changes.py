@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, is_soft, metastore_takes
+from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, metastore_accepts, readers_accept
 
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
+class RetainedValues:
     """What the kept partitions hold, by the counts that were written with them."""
 
     partitions: int = 0
@@ -60,7 +60,7 @@ class Retained:
     """Slots with a value in some partition."""
 
     @classmethod
-    def of(cls, counts: Iterable[Mapping[int, int] | None]) -> Retained:
+    def of(cls, counts: Iterable[Mapping[int, int] | None]) -> RetainedValues:
         """Fold each partition's non-NULL values by slot, slots without left out; None where a partition has no counts."""
         every = list(counts)
         filled = (index for each in every if each is not None for index, count in each.items() if count)
@@ -88,7 +88,9 @@ class Evolution:
         return tuple(change for change in self.changes if change.kind in kinds)
 
 
-def widening(slot: Slot, window: KeyWindow, retained: Retained, rules: FlatRules) -> Change | None:
+def decide_type_change(
+    slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules
+) -> Change | None:
     """Return what becomes of a live slot's type, by what was seen: WIDEN, HARDEN, WAIT with a reason; None where it fits."""
     assert slot.key is not None, slot
     needed = rules.type_of(slot.key, window.evidence)
@@ -105,7 +107,9 @@ def widening(slot: Slot, window: KeyWindow, retained: Retained, rules: FlatRules
         return Change(ChangeKind.WAIT, reason, slot.key, slot.index)
     if target is slot.type:
         return None
-    if is_soft(slot.type, target) or (not retained.partitions and metastore_takes(slot.type, target)):
+    if readers_accept(slot.type, target) or (
+        not retained.partitions and metastore_accepts(slot.type, target)
+    ):
         reason = f"{slot.type.hive} is too narrow: {_shown(window)}"
         return Change(ChangeKind.WIDEN, reason, slot.key, slot.index, target)
     return _hard(slot, window, rules, is_pinned=is_pinned)
@@ -121,7 +125,7 @@ def _hard(slot: Slot, window: KeyWindow, rules: FlatRules, *, is_pinned: bool) -
     return Change(ChangeKind.HARDEN, reason, slot.key, slot.index, ColumnType.STRING)
 
 
-def _is_exact(slot: Slot, window: KeyWindow, retained: Retained) -> bool:
+def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:
     """Whether the 64-bit integers in old files are known to be DOUBLEs too."""
     least, most = window.evidence.least, window.evidence.most
     if least is None or most is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from state.columns.requested_keys import Asked, Group, Moved, collapse
+from state.columns.requested_keys import DisplacedKey, KeyGroup, RequestedKey, collapse
 
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SelectedKey:
     """A key that is to be a column."""
 
     key: KeyPath
@@ -56,7 +56,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Decision:
     """What became of a key, and for what reason."""
 
     key: KeyPath
@@ -71,18 +71,18 @@ class Why:
 class Demand:
     """The keys wanted, in their order, those to look out for, and a reason for every key there is."""
 
-    wanted: tuple[Wanted, ...] = ()
-    unseen: tuple[Wanted, ...] = ()
+    wanted: tuple[SelectedKey, ...] = ()
+    unseen: tuple[SelectedKey, ...] = ()
     """They would be wanted if any row brought them."""
-    whys: Mapping[KeyPath, Why] = field(default_factory=dict)
+    whys: Mapping[KeyPath, Decision] = field(default_factory=dict)
 
-    def why(self, key: KeyPath) -> Why:
+    def why(self, key: KeyPath) -> Decision:
         """Return what became of ``key``."""
-        return self.whys.get(key) or Why(key, Verdict.NOT_ASKED, "nobody asked for it lately")
+        return self.whys.get(key) or Decision(key, Verdict.NOT_ASKED, "nobody asked for it lately")
 
 
-def demand_of(
-    asked: Iterable[Asked],
+def compute_demand(
+    asked: Iterable[RequestedKey],
     rules: FlatRules,
     fills: Mapping[KeyPath, float] | None = None,
     live: Collection[KeyPath] = (),
@@ -93,7 +93,7 @@ def demand_of(
     ``live`` holds the keys that have a column: of two that rank alike, the one with a column keeps it, and that no row has brought
     such a key lately is no reason against it (a writer that starts anew has seen nothing; ``evolution`` tells silent ones).
     """
-    whys: dict[KeyPath, Why] = {}
+    whys: dict[KeyPath, Decision] = {}
     if fills is not None:
         fills = dict.fromkeys(live, 1.0) | {key: fill for key, fill in fills.items() if fill > 0.0}
     groups, moved = collapse(_unskipped(asked, rules, whys), rules, fills, live)
@@ -102,67 +102,69 @@ def demand_of(
     return Demand(tuple(wanted), tuple(unseen), whys)
 
 
-def _unskipped(asked: Iterable[Asked], rules: FlatRules, whys: dict[KeyPath, Why]) -> list[Asked]:
+def _unskipped(
+    asked: Iterable[RequestedKey], rules: FlatRules, whys: dict[KeyPath, Decision]
+) -> list[RequestedKey]:
     kept = []
     for each in asked:
         if rules.skips(each.key):
-            whys[each.key] = Why(each.key, Verdict.SKIPPED, "a pattern of the skip list")
+            whys[each.key] = Decision(each.key, Verdict.SKIPPED, "a pattern of the skip list")
         else:
             kept.append(each)
     return kept
 
 
-def _told(moved: Moved) -> Why:
+def _told(moved: DisplacedKey) -> Decision:
     verdict = Verdict.OUTVOTED if moved.into is None else Verdict.COLLAPSED
-    return Why(moved.key, verdict, moved.reason, into=moved.into)
+    return Decision(moved.key, verdict, moved.reason, into=moved.into)
 
 
-def _ranked(groups: Iterable[Group], rules: FlatRules, live: frozenset[KeyPath]) -> list[Group]:
+def _ranked(groups: Iterable[KeyGroup], rules: FlatRules, live: frozenset[KeyPath]) -> list[KeyGroup]:
     by_key = {each.asked.key: each for each in groups}
-    listed = {key: Group(Asked(key), ()) for key in rules.whitelist}
+    listed = {key: KeyGroup(RequestedKey(key), ()) for key in rules.whitelist}
     return sorted((listed | by_key).values(), key=lambda group: _rank(group.asked, rules, live))
 
 
-def _rank(asked: Asked, rules: FlatRules, live: frozenset[KeyPath]) -> tuple[Any, ...]:
+def _rank(asked: RequestedKey, rules: FlatRules, live: frozenset[KeyPath]) -> tuple[Any, ...]:
     is_plain, is_new = asked.key not in rules.whitelist, asked.key not in live
     return is_plain, -len(asked.users), -asked.days, is_new, -asked.count, asked.key
 
 
 def _admitted(
-    ranked: Iterable[Group],
+    ranked: Iterable[KeyGroup],
     rules: FlatRules,
     fills: Mapping[KeyPath, float] | None,
-    whys: dict[KeyPath, Why],
-) -> tuple[list[Wanted], list[Wanted]]:
-    wanted: list[Wanted] = []
-    unseen: list[Wanted] = []
+    whys: dict[KeyPath, Decision],
+) -> tuple[list[SelectedKey], list[SelectedKey]]:
+    wanted: list[SelectedKey] = []
+    unseen: list[SelectedKey] = []
     quotas = _Quotas(rules.columns_per_user_max)
     for group in ranked:
         key = group.asked.key
         is_listed = key in rules.whitelist
         if fills is not None and not is_listed and fills.get(key, 0.0) <= 0.0:
-            whys[key] = Why(key, Verdict.UNSEEN, "no row has brought it")
+            whys[key] = Decision(key, Verdict.UNSEEN, "no row has brought it")
             unseen.append(_wanted(group, len(unseen) + 1))
         elif len(wanted) >= rules.columns_max:
-            whys[key] = Why(key, Verdict.OVER_CAP, f"{rules.columns_max} keys rank before it")
+            whys[key] = Decision(key, Verdict.OVER_CAP, f"{rules.columns_max} keys rank before it")
         elif not is_listed and not quotas.admits(group.asked.users):
             reason = f"who asks for it has {rules.columns_per_user_max} columns already"
-            whys[key] = Why(key, Verdict.OVER_QUOTA, reason)
+            whys[key] = Decision(key, Verdict.OVER_QUOTA, reason)
         else:
             wanted.append(_wanted(group, len(wanted) + 1))
             whys[key] = _admission(wanted[-1], is_listed=is_listed)
     return wanted, unseen[: rules.candidates_max]
 
 
-def _wanted(group: Group, rank: int) -> Wanted:
+def _wanted(group: KeyGroup, rank: int) -> SelectedKey:
     asked = group.asked
-    return Wanted(asked.key, rank, asked.users, asked.days, asked.count, group.serves)
+    return SelectedKey(asked.key, rank, asked.users, asked.days, asked.count, group.serves)
 
 
-def _admission(wanted: Wanted, *, is_listed: bool) -> Why:
+def _admission(wanted: SelectedKey, *, is_listed: bool) -> Decision:
     verdict = Verdict.WHITELISTED if is_listed else Verdict.WANTED
     reason = f"rank {wanted.rank}: {_counted(len(wanted.users), 'user')} on {_counted(wanted.days, 'day')}"
-    return Why(wanted.key, verdict, reason, rank=wanted.rank)
+    return Decision(wanted.key, verdict, reason, rank=wanted.rank)
 
 
 class _Quotas:

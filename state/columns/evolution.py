@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from state.columns.changes import TASKS, Change, ChangeKind, Evolution, Retained, widening
-from state.columns.names import column_name
+from state.columns.changes import TASKS, Change, ChangeKind, Evolution, RetainedValues, decide_type_change
+from state.columns.names import choose_column_name
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
-from state.columns.types import ColumnType, metastore_takes, reused_type
+from state.columns.types import ColumnType, choose_reused_type, metastore_accepts
 
 
 if TYPE_CHECKING:
@@ -66,14 +66,11 @@ class Freshness:
         return hour is None or hour < self.now_hour - self.rules.empty_days * 24 * HOUR_S
 
 
-__all__ = ["Change", "ChangeKind", "Evolution", "Retained", "decide", "harden"]
-
-
 def decide(
     layout: Layout,
     demand: Demand,
     seen: Mapping[KeyPath, KeyWindow],
-    retained: Retained,
+    retained: RetainedValues,
     now_hour: int,
     rules: FlatRules,
     partition_keys: Collection[str] = (),
@@ -93,7 +90,7 @@ def decide(
     return step.evolution()
 
 
-def harden(layout: Layout, index: int) -> Layout:
+def promote_to_string(layout: Layout, index: int) -> Layout:
     """Return ``layout`` with that slot as text: for when no retained file of another type is left."""
     slot = replace(layout.slots[index], type=ColumnType.STRING)
     return replace(layout.with_slot(slot), version=layout.version + 1)
@@ -106,7 +103,7 @@ class _Step:
         self,
         layout: Layout,
         seen: Mapping[KeyPath, KeyWindow],
-        retained: Retained,
+        retained: RetainedValues,
         now_hour: int,
         rules: FlatRules,
         partition_keys: Collection[str],
@@ -175,7 +172,7 @@ class _Step:
             self._wait(key, f"{needed.hive} so far, after {window.total.values} values")
         elif (free := self._best_free(needed, is_pinned=key in self._rules.pins)) is not None:
             self._free = [each for each in self._free if each.index != free.index]
-            slot = self._slot(free.index, key, reused_type(free.type, needed), free.name)
+            slot = self._slot(free.index, key, choose_reused_type(free.type, needed), free.name)
             self._put(ChangeKind.REUSE, slot, f"the slot of {free.key} has been empty for long")
         elif len(self._layout.slots) < SLOTS_MAX:
             slot = self._slot(len(self._layout.slots), key, needed, None)
@@ -184,7 +181,7 @@ class _Step:
             self._wait(key, f"all {SLOTS_MAX} slots are taken")
 
     def _slot(self, index: int, key: KeyPath, needed: ColumnType, former_name: str | None) -> Slot:
-        name = column_name(key, self._layout.names.union(self._partition_keys))
+        name = choose_column_name(key, self._layout.names.union(self._partition_keys))
         return Slot(index, name, key, needed, self._now_hour, self._now_hour, SlotState.LIVE, former_name)
 
     def _is_proven(self, key: KeyPath, needed: ColumnType, window: KeyWindow) -> bool:
@@ -195,18 +192,18 @@ class _Step:
 
     def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
         """The free slot whose type is nearest; wider integers will do, but not where people chose the width."""
-        reused = [(slot, reused_type(slot.type, needed)) for slot in self._free]
+        reused = [(slot, choose_reused_type(slot.type, needed)) for slot in self._free]
         fitting = [
             slot
             for slot, new in reused
-            if metastore_takes(slot.type, new) and (new is needed or not is_pinned)
+            if metastore_accepts(slot.type, new) and (new is needed or not is_pinned)
         ]
         return min(fitting, key=lambda slot: (slot.type is not needed, slot.type, slot.index), default=None)
 
     def _widen(self, slot: Slot) -> None:
         assert slot.key is not None, slot
         window = self._seen.get(slot.key)
-        change = None if window is None else widening(slot, window, self._retained, self._rules)
+        change = None if window is None else decide_type_change(slot, window, self._retained, self._rules)
         if change is None:
             return
         if change.kind is ChangeKind.WIDEN:

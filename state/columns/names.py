@@ -50,20 +50,20 @@ _BREAKING: Final = frozenset(".:,`\\")
 _ROOM_FOR_SUFFIX: Final = 8
 
 
-def column_name(key: KeyPath, taken: Iterable[str]) -> str:
+def choose_column_name(key: KeyPath, taken: Iterable[str]) -> str:
     """Return a name for ``key`` that no name in ``taken`` equals without case; the same for the same two.
 
     ``taken`` holds the table's column names and partition keys; names that Hive, Spark and Tideline need are always taken.
     """
-    folded_taken = RESERVED_NAMES.union(map(folded, taken))
+    folded_taken = RESERVED_NAMES.union(map(fold_case, taken))
     plain = _shortened("/".join(map(_escaped, key.members)).lower(), key)
     candidates = itertools.chain([plain], (f"{plain}~{n}" for n in itertools.count(1)))
-    name = next(each for each in candidates if folded(each) not in folded_taken)
+    name = next(each for each in candidates if fold_case(each) not in folded_taken)
     check_name(name)
     return name
 
 
-def folded(name: str) -> str:
+def fold_case(name: str) -> str:
     """Return the form in which two names are compared: equal wherever the metastore or Spark may call them equal.
 
     Java's ``equalsIgnoreCase`` compares upper cases as well, for which the long s is an ``s`` and the dotless i an ``i``.
@@ -74,7 +74,7 @@ def folded(name: str) -> str:
 def check_name(name: str, partition_keys: Iterable[str] = ()) -> None:
     """Raise BadInput where a column of this name would be refused, or would break a reader."""
     reason = _reason_against(name)
-    if folded(name) in set(map(folded, partition_keys)):
+    if fold_case(name) in set(map(fold_case, partition_keys)):
         reason = "it is a partition key's"
     if reason:
         raise BadInput("a column name cannot be used", name=name[:200], reason=reason)
@@ -109,10 +109,10 @@ def _percent(char: str) -> str:
 
 def _shortened(name: str, key: KeyPath) -> str:
     room = NAME_CHARS_MAX - _ROOM_FOR_SUFFIX
-    return name if len(name) <= room else f"{name[: room - DIGEST_CHARS - 1]}~{digest(key)}"
+    return name if len(name) <= room else f"{name[: room - DIGEST_CHARS - 1]}~{digest_key(key)}"
 
 
-def digest(key: KeyPath) -> str:
+def digest_key(key: KeyPath) -> str:
     """Return 16 hexadecimal digits that stand for ``key``."""
     text = key.text.encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:DIGEST_CHARS]

@@ -27,7 +27,7 @@ DAY_S: Final = 24 * HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class KeySeen:
+class KeyCounts:
     """One key in some rows."""
 
     rows: int = 0
@@ -53,9 +53,9 @@ class KeySeen:
         """The share of values that did not fit."""
         return self.misfits / self.values if self.values else 0.0
 
-    def join(self, other: KeySeen) -> KeySeen:
+    def join(self, other: KeyCounts) -> KeyCounts:
         """Return both together; they are of different rows."""
-        return KeySeen(
+        return KeyCounts(
             self.rows + other.rows,
             self.nonnull + other.nonnull,
             self.misfits + other.misfits,
@@ -70,7 +70,7 @@ class KeySeen:
 
 
 _TEXT: Final = Evidence(has_text=True)
-UNSEEN: Final = KeySeen()
+NO_COUNTS: Final = KeyCounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,13 @@ class Observations:
     rows: int = 0
     malformed: int = 0
     """Rows of these that are no JSON object."""
-    keys: Mapping[KeyPath, KeySeen] = field(default_factory=dict)
+    keys: Mapping[KeyPath, KeyCounts] = field(default_factory=dict)
 
     def join(self, other: Observations) -> Observations:
         """Return both together; they are of different rows."""
         keys = dict(self.keys)
         for key, seen in other.keys.items():
-            keys[key] = keys.get(key, UNSEEN).join(seen)
+            keys[key] = keys.get(key, NO_COUNTS).join(seen)
         return Observations(self.rows + other.rows, self.malformed + other.malformed, keys)
 
     def without(self, keys: Iterable[KeyPath]) -> Observations:
@@ -105,7 +105,7 @@ class Observations:
 class KeyWindow:
     """A key over the retained window."""
 
-    total: KeySeen
+    total: KeyCounts
     first_hour: int
     """The first hour that brought a value (seconds since 1970); of older hours, the day."""
     last_hour: int
@@ -119,7 +119,7 @@ class KeyWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class HourBook:
+class HourCounts:
     """Observations by event hour: what a table's writer remembers between batches."""
 
     hours: Mapping[int, Observations] = field(default_factory=dict)
@@ -127,29 +127,29 @@ class HourBook:
     batch: int = -1
     """The last batch in it."""
 
-    def with_batch(self, batch: int, seen: Mapping[int, Observations]) -> HourBook:
+    def with_batch(self, batch: int, seen: Mapping[int, Observations]) -> HourCounts:
         """Return the book with what ``batch`` saw by hour; itself if it has that batch, or a later one, already."""
         if batch <= self.batch:
             return self
-        return replace(self.join(HourBook(seen)), batch=batch)
+        return replace(self.join(HourCounts(seen)), batch=batch)
 
-    def join(self, other: HourBook) -> HourBook:
+    def join(self, other: HourCounts) -> HourCounts:
         """Return both together; they are of different rows."""
         hours = dict(self.hours)
         for hour, observations in other.hours.items():
             hours[hour] = hours.get(hour, Observations()).join(observations)
-        return HourBook(hours, max(self.batch, other.batch))
+        return HourCounts(hours, max(self.batch, other.batch))
 
-    def since(self, hour: int) -> HourBook:
+    def since(self, hour: int) -> HourCounts:
         """Return the book without what is older than ``hour``: the retained window."""
         return replace(self, hours={each: seen for each, seen in self.hours.items() if each >= hour})
 
-    def coarse(self, hour: int) -> HourBook:
+    def coarse(self, hour: int) -> HourCounts:
         """Return the book with the hours before ``hour`` put together by day (UTC), so that it stays small."""
-        joined = HourBook({each: seen for each, seen in self.hours.items() if each >= hour}, self.batch)
+        joined = HourCounts({each: seen for each, seen in self.hours.items() if each >= hour}, self.batch)
         for each, seen in self.hours.items():
             if each < hour:
-                joined = joined.join(HourBook({each - each % DAY_S: seen}))
+                joined = joined.join(HourCounts({each - each % DAY_S: seen}))
         return joined
 
     def window(self) -> dict[KeyPath, KeyWindow]:
@@ -182,7 +182,7 @@ class HourBook:
 
 def _holding(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     total = member.total
-    text = KeySeen(total.rows, total.values, 0, _TEXT)
+    text = KeyCounts(total.rows, total.values, 0, _TEXT)
     if own is None:
         return KeyWindow(text, member.first_hour, member.last_hour)
     fuller = max(own.total, text, key=lambda seen: (seen.values, -seen.rows))
@@ -194,7 +194,7 @@ def _holding(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     )
 
 
-def _extended(window: KeyWindow | None, hour: int, seen: KeySeen) -> KeyWindow:
+def _extended(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
     if window is None:
         return KeyWindow(seen, hour, hour, seen.misfit_share)
     return KeyWindow(
@@ -212,7 +212,7 @@ _HAS_BOOLEANS: Final = 2
 _HAS_TEXT: Final = 4
 
 
-def book_text(book: HourBook) -> str:
+def hour_counts_to_json(book: HourCounts) -> str:
     """Return the text of ``book``; equal books have equal texts."""
     keys = sorted({key for observations in book.hours.values() for key in observations.keys})
     numbers = {key: number for number, key in enumerate(keys)}
@@ -221,8 +221,8 @@ def book_text(book: HourBook) -> str:
     return json.dumps(form, separators=(",", ":"))
 
 
-def book_of_text(text: str) -> HourBook:
-    """Read ``book_text``; raise LimitExceeded beyond 256 Mi characters, StateCorrupt where it is none."""
+def hour_counts_from_json(text: str) -> HourCounts:
+    """Read ``hour_counts_to_json``; raise LimitExceeded beyond 256 Mi characters, StateCorrupt where it is none."""
     if len(text) > BOOK_CHARS_MAX:
         raise LimitExceeded("a book of observations is too long", chars=len(text), limit=BOOK_CHARS_MAX)
     try:
@@ -231,7 +231,7 @@ def book_of_text(text: str) -> HourBook:
             raise StateCorrupt("a book of observations is of another version", version=form["v"])
         keys = dict(enumerate(map(KeyPath.of_json_path, form["keys"])))
         hours = {int(hour): _hour(each, keys) for hour, each in form["hours"].items()}
-        book = HourBook(hours, _count(form["batch"]))
+        book = HourCounts(hours, _count(form["batch"]))
         book.check()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as broken:
         raise _corrupt(broken) from None
@@ -245,7 +245,7 @@ def _hour_form(observations: Observations, numbers: Mapping[KeyPath, int]) -> li
     return [observations.rows, observations.malformed, keys]
 
 
-def _key_form(number: int, seen: KeySeen) -> list[int | None]:
+def _key_form(number: int, seen: KeyCounts) -> list[int | None]:
     evidence = seen.evidence
     flags = (
         _HAS_FLOATS * evidence.has_floats
@@ -260,7 +260,7 @@ def _hour(form: Sequence[Any], keys: Mapping[int, KeyPath]) -> Observations:
     return Observations(_count(rows), _count(malformed), {keys[_count(each[0])]: _key(each) for each in seen})
 
 
-def _key(form: Sequence[Any]) -> KeySeen:
+def _key(form: Sequence[Any]) -> KeyCounts:
     _, rows, nonnull, misfits, least, most, flags = form
     evidence = Evidence(
         None if least is None else _count(least),
@@ -269,7 +269,7 @@ def _key(form: Sequence[Any]) -> KeySeen:
         bool(flags & _HAS_BOOLEANS),
         bool(flags & _HAS_TEXT),
     )
-    return KeySeen(_count(rows), _count(nonnull), _count(misfits), evidence)
+    return KeyCounts(_count(rows), _count(nonnull), _count(misfits), evidence)
 
 
 def _count(value: Any) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedKey:
     """A key in the questions of the last days; the default has no question, as a whitelisted key may have none."""
 
     key: KeyPath
@@ -30,9 +30,9 @@ class Asked:
     last_s: int = 0
 
 
-def together(key: KeyPath, group: Sequence[Asked]) -> Asked:
+def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
     """Return the questions of ``group`` as questions for ``key``; the days are at least those of the one with most."""
-    return Asked(
+    return RequestedKey(
         key,
         frozenset().union(*(each.users for each in group)),
         max(each.days for each in group),
@@ -49,15 +49,15 @@ _GENERATED: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class KeyGroup:
     """A key that stays, with all questions that its column answers and the keys they name."""
 
-    asked: Asked
+    asked: RequestedKey
     serves: tuple[KeyPath, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class DisplacedKey:
     """A key that does not stay, and why."""
 
     key: KeyPath
@@ -67,12 +67,12 @@ class Moved:
 
 
 def collapse(
-    asked: Iterable[Asked],
+    asked: Iterable[RequestedKey],
     rules: FlatRules,
     fills: Mapping[KeyPath, float] | None = None,
     live: Collection[KeyPath] = (),
-) -> tuple[list[Group], list[Moved]]:
-    """Return the keys that stay and those that do not; ``fills`` and ``live`` as in ``demand_of``. One ``Asked`` per key comes in.
+) -> tuple[list[KeyGroup], list[DisplacedKey]]:
+    """Return the keys that stay and those that do not; ``fills`` and ``live`` as in ``demand_of``. One ``RequestedKey`` per key comes in.
 
     No two keys that stay lie within each other, the whitelist aside.
     """
@@ -83,7 +83,7 @@ def collapse(
     for key in (*rules.whitelist, *(key for key in free if key not in outvoted)):
         objects.setdefault(key, "people ask for it as a whole")
     places = {key: key if key in rules.whitelist else _outermost(key, objects) for key in by_key}
-    groups: dict[KeyPath, list[Asked]] = defaultdict(list)
+    groups: dict[KeyPath, list[RequestedKey]] = defaultdict(list)
     for key, into in places.items():
         if into is not None:
             groups[into].append(by_key[key])
@@ -135,7 +135,9 @@ def _reason(filled: Mapping[str, float], rules: FlatRules) -> str:
     return ""
 
 
-def _outvoted(keys: Iterable[KeyPath], by_key: Mapping[KeyPath, Asked], rules: FlatRules) -> set[KeyPath]:
+def _outvoted(
+    keys: Iterable[KeyPath], by_key: Mapping[KeyPath, RequestedKey], rules: FlatRules
+) -> set[KeyPath]:
     users_below: dict[KeyPath, set[str]] = defaultdict(set)
     for key in keys:
         for parent in _above(key):
@@ -153,11 +155,11 @@ def _above(key: KeyPath) -> list[KeyPath]:
     return [KeyPath(key.members[:depth]) for depth in range(1, key.depth)]
 
 
-def _moved(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> Moved:
+def _moved(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> DisplacedKey:
     if into is None:
-        return Moved(key, None, "its members are asked for by far more people")
-    return Moved(key, into, f"{into} serves it: {objects[into]}")
+        return DisplacedKey(key, None, "its members are asked for by far more people")
+    return DisplacedKey(key, into, f"{into} serves it: {objects[into]}")
 
 
-def _group(key: KeyPath, group: Sequence[Asked]) -> Group:
-    return Group(together(key, group), tuple(sorted(each.key for each in group)))
+def _group(key: KeyPath, group: Sequence[RequestedKey]) -> KeyGroup:
+    return KeyGroup(merge_requests(key, group), tuple(sorted(each.key for each in group)))

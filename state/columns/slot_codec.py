@@ -20,7 +20,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from state.columns.names import check_name, digest
+from state.columns.names import check_name, digest_key
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import ColumnType
@@ -49,14 +49,14 @@ class Column(NamedTuple):
     comment: str | None
 
 
-def columns_of(layout: Layout) -> list[Column]:
+def encode_columns(layout: Layout) -> list[Column]:
     """Return the columns that stand for ``layout``, without the partition keys."""
     rescued, *slots = layout.slots
     first = Column(rescued.name, rescued.type.hive, _RESCUED_COMMENT)
-    return [first, *(Column(slot.name, slot.type.hive, comment_of(slot)) for slot in slots)]
+    return [first, *(Column(slot.name, slot.type.hive, encode_comment(slot)) for slot in slots)]
 
 
-def parameters_of(layout: Layout) -> dict[str, str]:
+def encode_parameters(layout: Layout) -> dict[str, str]:
     """Return the table parameters that stand for ``layout`` beside the columns."""
     parameters = {VERSION_PARAMETER: str(layout.version)}
     for slot in layout.slots:
@@ -67,25 +67,25 @@ def parameters_of(layout: Layout) -> dict[str, str]:
     return parameters
 
 
-def parameters_with(existing: Mapping[str, str], layout: Layout) -> dict[str, str]:
+def replace_parameters(existing: Mapping[str, str], layout: Layout) -> dict[str, str]:
     """Return ``existing`` with what stands for ``layout`` in place of what stood for an earlier one."""
     others = {
         name: value
         for name, value in existing.items()
         if not name.startswith((KEY_PARAMETER, FORMER_PARAMETER))
     }
-    return others | parameters_of(layout)
+    return others | encode_parameters(layout)
 
 
-def comment_of(slot: Slot) -> str:
+def encode_comment(slot: Slot) -> str:
     """Return the comment of a key's slot."""
     assert slot.key is not None, slot
     if _is_short(slot):
         return _comment({"k": slot.key.text}, slot)
-    return _comment({"d": digest(slot.key)}, slot)
+    return _comment({"d": digest_key(slot.key)}, slot)
 
 
-def layout_of(columns: Iterable[tuple[str, str, str | None]], parameters: Mapping[str, str]) -> Layout:
+def parse_layout(columns: Iterable[tuple[str, str, str | None]], parameters: Mapping[str, str]) -> Layout:
     """Read a table's columns (name, type, comment; no partition keys) and parameters; TableAltered where they are not ours."""
     slots = tuple(_slot(index, Column(*each), parameters) for index, each in enumerate(columns))
     layout = Layout(_version(parameters), slots)
@@ -96,12 +96,12 @@ def layout_of(columns: Iterable[tuple[str, str, str | None]], parameters: Mappin
     return layout
 
 
-def hour_text(hour: int) -> str:
+def format_hour(hour: int) -> str:
     """Return ``2016041821`` for the hour that begins ``hour`` seconds after 1970 (UTC)."""
     return time.strftime("%Y%m%d%H", time.gmtime(hour))
 
 
-def hour_of_text(text: str) -> int:
+def parse_hour(text: str) -> int:
     """Return the hour of ``2016041821``; BadInput where it is none."""
     try:
         parsed = time.strptime(text, "%Y%m%d%H") if _HOUR.fullmatch(text) else None
@@ -120,7 +120,7 @@ def _is_short(slot: Slot) -> bool:
 def _comment(key: dict[str, str], slot: Slot, *, room_for_state: bool = False) -> str:
     fields = dict(key)
     if slot.first_seen_hour is not None and slot.last_seen_hour is not None:
-        fields |= {"f": hour_text(slot.first_seen_hour), "l": hour_text(slot.last_seen_hour)}
+        fields |= {"f": format_hour(slot.first_seen_hour), "l": format_hour(slot.last_seen_hour)}
     elif room_for_state:
         fields |= {"f": "0" * 10, "l": "0" * 10}
     fields["t"] = "smallint" if room_for_state else slot.type.hive
@@ -170,7 +170,7 @@ def _key(index: int, column: Column, fields: dict[str, str], parameters: Mapping
         key = KeyPath.of_json_path(text or "")
     except BadInput as broken:
         raise _refused(column, str(broken)) from None
-    if key.text != text or ("k" not in fields and fields.get("d") != digest(key)):
+    if key.text != text or ("k" not in fields and fields.get("d") != digest_key(key)):
         raise _refused(column, "its key is not the one in its comment")
     return key
 
@@ -179,7 +179,7 @@ def _hours(column: Column, fields: dict[str, str]) -> tuple[int | None, int | No
     if "f" not in fields and "l" not in fields:
         return None, None
     try:
-        first, last = hour_of_text(fields.get("f", "")), hour_of_text(fields.get("l", ""))
+        first, last = parse_hour(fields.get("f", "")), parse_hour(fields.get("l", ""))
     except BadInput as broken:
         raise _refused(column, str(broken)) from None
     assert first % HOUR_S == 0, first

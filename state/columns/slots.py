@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from state.columns.names import folded
+from state.columns.names import fold_case
 from state.columns.types import ColumnType
 
 
@@ -100,7 +100,7 @@ class Layout:
         assert [slot.index for slot in self.slots] == list(range(len(self.slots)))
         assert len(self.slots) <= SLOTS_MAX, len(self.slots)
         names = [slot.name for slot in self.slots]
-        assert len(set(map(folded, names))) == len(names), "two slots of one name"
+        assert len(set(map(fold_case, names))) == len(names), "two slots of one name"
         keys = [slot.key for slot in self.slots]
         assert len(set(keys)) == len(keys), "two slots of one key"
         for slot in self.slots[1:]:

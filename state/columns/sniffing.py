@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.observations import KeySeen, Observations
+from state.columns.observations import KeyCounts, Observations
 from state.columns.paths import CHARS_MAX, KeyPath
 from state.columns.types import NOTHING, Evidence, integers
 
@@ -59,7 +59,7 @@ def sniff(
     rows = malformed = 0
     for text in texts:
         rows += 1
-        document = parsed(text)
+        document = parse_object(text)
         if document is None:
             malformed += 1
             continue
@@ -67,11 +67,13 @@ def sniff(
         for members, value in values:
             if members in found or len(found) < keys_max:
                 found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
-    seen = {KeyPath(members): KeySeen(rows, each.values, 0, each.evidence) for members, each in found.items()}
+    seen = {
+        KeyPath(members): KeyCounts(rows, each.values, 0, each.evidence) for members, each in found.items()
+    }
     return Observations(rows, malformed, seen)
 
 
-def parsed(text: str) -> dict[str, Any] | None:
+def parse_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object that ``text`` begins with; None where it does not."""
     if len(text) > DOCUMENT_CHARS_MAX:
         return None

@@ -106,7 +106,7 @@ class Evidence:
         if self.has_floats:
             exact = self.least >= -DOUBLE_EXACT_MAX and self.most <= DOUBLE_EXACT_MAX
             return ColumnType.DOUBLE if exact else ColumnType.STRING
-        return width_of(self.least, self.most)
+        return integer_type(self.least, self.most)
 
     def check(self) -> None:
         """Assert that bounds come together and in order."""
@@ -122,7 +122,7 @@ def integers(least: int, most: int) -> Evidence:
     return Evidence(least=least, most=most)
 
 
-def width_of(least: int, most: int) -> ColumnType:
+def integer_type(least: int, most: int) -> ColumnType:
     """Return the narrowest integer type for both; STRING where 64 bits are too few."""
     for column_type, bits in INTEGER_BITS.items():
         if -(1 << (bits - 1)) <= least and most < 1 << (bits - 1):
@@ -138,7 +138,7 @@ def fattest(evidence: Iterable[Evidence]) -> Evidence:
     return joined
 
 
-def is_soft(old: ColumnType, new: ColumnType) -> bool:
+def readers_accept(old: ColumnType, new: ColumnType) -> bool:
     """Whether a column may change from ``old`` to ``new`` while files of the old type stay.
 
     Readers agree on wider integers and on DOUBLE for integers that are exact there. Into STRING Spark's reader fails on pushed
@@ -149,14 +149,14 @@ def is_soft(old: ColumnType, new: ColumnType) -> bool:
     return old <= new
 
 
-def metastore_takes(old: ColumnType, new: ColumnType) -> bool:
+def metastore_accepts(old: ColumnType, new: ColumnType) -> bool:
     """Whether the metastore lets a column of ``old`` become ``new`` (reference: flat-tables-hive4.md §2)."""
     if old is new:
         return True
     return old.is_numeric and (new is ColumnType.STRING or (new.is_numeric and old < new))
 
 
-def reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
+def choose_reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
     """Return the type that an empty column of ``old`` gets for values of ``needed``: among integers, the wider of both."""
     return old.join(needed) if old.is_integer and needed.is_integer else needed
 

@@ -16,8 +16,8 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from state.columns.evolution import Change
-    from state.columns.requested_keys import Asked
+    from state.columns.changes import Change
+    from state.columns.requested_keys import RequestedKey
     from state.columns.rules import FlatRules
     from streaming.settings import FlatSettings
 
@@ -29,7 +29,7 @@ REFRESH_S: Final = 60.0
 class RequestedKeys:
     """What is asked, under the rules as configured and as decided by people since."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[RequestedKey]
     rules: FlatRules
 
 
@@ -81,27 +81,29 @@ class KeyLogDemand:
 
     def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
         """Store the snapshot."""
-        from streaming.keylog.table_snapshots import FlatChange, FlatTable, save_table
+        from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 
         now_s = int(time.time())
-        table = FlatTable(self._settings.name, version, now_s, document)
+        table = TableSnapshot(self._settings.name, version, now_s, document)
         history = [
-            FlatChange(
+            ColumnChange(
                 version, n, now_s, change.kind.value, change.index, str(change.key or ""), change.reason
             )
             for n, change in enumerate(changes)
         ]
         try:
-            save_table(self._log, table, history)
+            save_snapshot(self._log, table, history)
         except TidelineError:
             return  # a page that is a batch old is no reason to stop
 
     def _read(self) -> RequestedKeys:
-        from streaming.keylog.key_rules import decisions
-        from streaming.keylog.log_reader import asked_keys
+        from streaming.keylog.key_rules import read_rule_set
+        from streaming.keylog.log_reader import read_requested_keys
 
-        rules = decisions(self._log, self._settings.name).applied_to(self._settings.rules)
-        return RequestedKeys(asked_keys(self._log, self._settings.raw_table, rules.asked_days), rules)
+        rules = read_rule_set(self._log, self._settings.name).applied_to(self._settings.rules)
+        return RequestedKeys(
+            read_requested_keys(self._log, self._settings.raw_table, rules.asked_days), rules
+        )
 
 
 def open_key_demand(settings: FlatSettings) -> KeyDemand:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from state.columns.observations import UNSEEN, KeySeen, Observations
+from state.columns.observations import NO_COUNTS, KeyCounts, Observations
 from state.columns.sniffing import sniff
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers
 from streaming.table.value_counts import add_counts
@@ -63,16 +63,16 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
         assert slot.key is not None, slot
         nonnull = counts.nonnull[slot.index] if slot.index < len(counts.nonnull) else 0
         evidence = _evidence(slot, nonnull, counts.bounds.get(slot.index))
-        missing = lost.get(slot.key, UNSEEN)
+        missing = lost.get(slot.key, NO_COUNTS)
         room = max(0, counts.rows - nonnull)
-        keys[slot.key] = KeySeen(
+        keys[slot.key] = KeyCounts(
             counts.rows, nonnull, min(missing.misfits, room), evidence.join(missing.evidence)
         )
     malformed = sniff(misfits.texts, rules, ()).malformed
     return Observations(counts.rows, min(malformed, counts.rows), keys)
 
 
-def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeySeen]:
+def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeyCounts]:
     """Return the values that did not fit, by key: how many (scaled up from the sample) and of what kinds."""
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
@@ -84,7 +84,7 @@ def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[Key
                 count, evidence = found[key]
                 found[key] = (count + 1, evidence.join(seen.evidence))
     scale = misfits.rows / max(1, len(misfits.texts))
-    return {key: KeySeen(0, 0, round(count * scale), evidence) for key, (count, evidence) in found.items()}
+    return {key: KeyCounts(0, 0, round(count * scale), evidence) for key, (count, evidence) in found.items()}
 
 
 def observe_sample(
@@ -97,7 +97,7 @@ def observe_sample(
     hours = {}
     for hour, sample in texts.items():
         found = sniff(sample, rules, keys)
-        unseen = {key: KeySeen(len(sample)) for key in keys}
+        unseen = {key: KeyCounts(len(sample)) for key in keys}
         hours[hour] = Observations(keys={**unseen, **found.keys})
     return hours
 

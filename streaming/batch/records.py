@@ -18,8 +18,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from state.columns.observations import HourBook, book_of_text, book_text
-from state.columns.slot_codec import columns_of, layout_of, parameters_of
+from state.columns.observations import HourCounts, hour_counts_from_json, hour_counts_to_json
+from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
 from state.columns.slots import HOUR_S
 from state.errors import StateCorrupt
 from streaming.batch.watermark import Watermark
@@ -48,7 +48,7 @@ class BatchPlan:
     now_s: int
     textual: frozenset[int] = frozenset()
     """Slots on their way to STRING: their files hold texts already (``streaming.upkeep.promotion``)."""
-    sampled: HourBook = field(default_factory=HourBook)
+    sampled: HourCounts = field(default_factory=HourCounts)
     """What a sample of the batch held of keys without a column."""
 
     def to_json(self) -> dict[str, object]:
@@ -59,7 +59,7 @@ class BatchPlan:
             "watermark": self.watermark.to_json(),
             "now": self.now_s,
             "textual": sorted(self.textual),
-            "sampled": book_text(self.sampled),
+            "sampled": hour_counts_to_json(self.sampled),
         }
 
     @classmethod
@@ -71,7 +71,7 @@ class BatchPlan:
             watermark=Watermark.of_json(form["watermark"]),
             now_s=form["now"],
             textual=frozenset(form["textual"]),
-            sampled=book_of_text(form["sampled"]),
+            sampled=hour_counts_from_json(form["sampled"]),
         )
 
 
@@ -107,7 +107,7 @@ class StagedBatch:
     """Rows by what became of them, bytes of JSON, and misfits."""
     watermark: Watermark
     """After this batch."""
-    observed: HourBook = field(default_factory=HourBook)
+    observed: HourCounts = field(default_factory=HourCounts)
     """What was seen of the keys, by hour."""
     done: bool = False
 
@@ -123,7 +123,7 @@ class StagedBatch:
             },
             "counts": dict(self.counts),
             "watermark": self.watermark.to_json(),
-            "observed": book_text(self.observed),
+            "observed": hour_counts_to_json(self.observed),
             "done": self.done,
         }
 
@@ -141,7 +141,7 @@ class StagedBatch:
             },
             counts=form["counts"],
             watermark=Watermark.of_json(form["watermark"]),
-            observed=book_of_text(form["observed"]),
+            observed=hour_counts_from_json(form["observed"]),
             done=form["done"],
         )
 
@@ -214,12 +214,15 @@ def have_same_columns(one: Layout, other: Layout) -> bool:
 
 def encode_layout(layout: Layout) -> dict[str, object]:
     """Return a layout for a JSON file, in the form in which the table itself holds it."""
-    return {"columns": [list(column) for column in columns_of(layout)], "parameters": parameters_of(layout)}
+    return {
+        "columns": [list(column) for column in encode_columns(layout)],
+        "parameters": encode_parameters(layout),
+    }
 
 
 def decode_layout(form: Mapping[str, Any]) -> Layout:
     """Read what ``encode_layout`` made; TableAltered where it was changed."""
-    return layout_of([tuple(column) for column in form["columns"]], form["parameters"])
+    return parse_layout([tuple(column) for column in form["columns"]], form["parameters"])
 
 
 FINE_HOURS: Final = 48
@@ -234,15 +237,15 @@ class HourCountsFile:
         self._path = path
         self._retention_s = retention_s
 
-    def load(self) -> HourBook:
+    def load(self) -> HourCounts:
         """Return the book, an empty one at first. StateCorrupt where it cannot be read: moving it away begins a new one."""
         text = self._storage.read(self._path)
         if text is None:
-            return HourBook()
-        return book_of_text(text)
+            return HourCounts()
+        return hour_counts_from_json(text)
 
-    def save(self, book: HourBook, now_hour: int) -> HourBook:
+    def save(self, book: HourCounts, now_hour: int) -> HourCounts:
         """Write the book without what is older than partitions are kept, and return it."""
         kept = book.since(now_hour - self._retention_s).coarse(now_hour - FINE_HOURS * HOUR_S)
-        self._storage.write(self._path, book_text(kept))
+        self._storage.write(self._path, hour_counts_to_json(kept))
         return kept

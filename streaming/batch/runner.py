@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from handlers.failpoints import failpoint
-from state.columns.observations import HourBook
+from state.columns.observations import HourCounts
 from state.errors import Inconsistent
 from streaming.batch.observations import merge_counts, observe_batch, observe_sample
 from streaming.batch.records import BatchPlan, HourDelta, Move, StagedBatch, have_same_columns
@@ -140,7 +140,7 @@ class BatchRunner:
         draft = BatchPlan(batch, state.layout, watermark, int(stream.clock()))
         questions = stream.key_demand.read()
         sample = self._sample(raw, draft, questions, state)
-        book = stream.hour_counts.load().join(HourBook(sample))
+        book = stream.hour_counts.load().join(HourCounts(sample))
         partitions = stream.table.partitions()
         hour = current_hour(book, watermark.reached_s)
         found = propose_proven(
@@ -152,7 +152,7 @@ class BatchRunner:
         stream.key_demand.save_snapshot(altered.version, document, found.made if altered is not state else ())
         live = set(altered.layout.by_key)
         kept = {hour: seen.without(live) for hour, seen in sample.items()}
-        return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourBook(kept))
+        return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourCounts(kept))
 
     def _sample(
         self, raw: Any, draft: BatchPlan, questions: RequestedKeys, state: TableState
@@ -190,7 +190,7 @@ class BatchRunner:
             hours={hour: _hour_counts(each, written) for hour, each in counts.items()},
             counts={**totals, **written.seen, "misfits": _misfits(hours)},
             watermark=plan.watermark.advance(written.latest_s, plan.now_s, stream.settings.event_time.idle_s),
-            observed=HourBook(hours).join(plan.sampled),
+            observed=HourCounts(hours).join(plan.sampled),
         )
 
     def _moves(self, batch: int, written: StagedFiles, letters: Mapping[str, list[str]]) -> tuple[Move, ...]:

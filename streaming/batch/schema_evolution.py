@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.failpoints import failpoint
-from state.columns.demand import demand_of
-from state.columns.evolution import ChangeKind, Evolution, Retained, decide
+from state.columns.changes import ChangeKind, Evolution, RetainedValues
+from state.columns.demand import compute_demand
+from state.columns.evolution import decide
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
 from streaming.split.file_columns import textual_slots
@@ -25,9 +26,9 @@ from streaming.table.value_counts import parse_counts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from state.columns.changes import Change
     from state.columns.demand import Demand
-    from state.columns.evolution import Change
-    from state.columns.observations import HourBook, KeyWindow
+    from state.columns.observations import HourCounts, KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.slots import Slot
     from streaming.batch.key_demand import RequestedKeys
@@ -57,7 +58,7 @@ class Proposal:
         return tuple(change for change in self.evolution.changes if change.kind is not ChangeKind.WAIT)
 
     def document(
-        self, state: TableState, book: HourBook, partitions: Sequence[HourPartition]
+        self, state: TableState, book: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
         """Return what people see of the table: its columns, how they are filled, and why other keys are none."""
         window = book.window()
@@ -94,20 +95,20 @@ def find_keys_without_column(questions: RequestedKeys, state: TableState) -> lis
 def propose(
     state: TableState,
     questions: RequestedKeys,
-    book: HourBook,
-    held: Retained,
+    book: HourCounts,
+    held: RetainedValues,
     current_hour: int,
 ) -> Proposal:
     """Return what would become of the table, whose partitions hold ``held``. Changes nothing."""
     window = book.window()
     fills = {key: each.total.fill for key, each in window.items()} if book.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
-    demand = demand_of(questions.asked, questions.rules, fills, live)
+    demand = compute_demand(questions.asked, questions.rules, fills, live)
     evolution = decide(state.layout, demand, window, held, current_hour, questions.rules, state.columns.names)
     return Proposal(demand, evolution)
 
 
-def current_hour(book: HourBook, reached_s: int | None) -> int:
+def current_hour(book: HourCounts, reached_s: int | None) -> int:
     """Return the hour that is being written: the watermark's, or before there is one the newest that brought a value.
 
     Rows without a value are no measure: a text that is no JSON belongs to the hour in which it came, which may be days after
@@ -120,7 +121,7 @@ def current_hour(book: HourBook, reached_s: int | None) -> int:
 
 
 def propose_proven(
-    decided: Callable[[Retained], Proposal], partitions: Sequence[HourPartition], files: FileInspector
+    decided: Callable[[RetainedValues], Proposal], partitions: Sequence[HourPartition], files: FileInspector
 ) -> Proposal:
     """Return a decision that uses only those slots again of which every retained file says that they are empty.
 
@@ -163,9 +164,9 @@ def _reused(evolution: Evolution) -> frozenset[int]:
     return frozenset(change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None)
 
 
-def read_retained(partitions: Sequence[HourPartition]) -> Retained:
+def read_retained(partitions: Sequence[HourPartition]) -> RetainedValues:
     """Return what partitions hold by their parameters."""
-    return Retained.of(_counts(partition) for partition in partitions)
+    return RetainedValues.of(_counts(partition) for partition in partitions)
 
 
 def _column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object]:

@@ -16,7 +16,7 @@ from streaming.driver.progress import ignore_progress, started_event, stopped_ev
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from state.columns.observations import HourBook
+    from state.columns.observations import HourCounts
     from streaming.batch.schema_evolution import Proposal
     from streaming.driver.assembly import Assembly
     from streaming.driver.progress import ProgressListener
@@ -91,7 +91,7 @@ def _tell(parts: Assembly) -> None:
         parts.stream.key_demand.save_snapshot(state.version, found.document(state, book, partitions), ())
 
 
-def _seen(parts: Assembly) -> tuple[Proposal, TableState, HourBook, list[HourPartition]]:
+def _seen(parts: Assembly) -> tuple[Proposal, TableState, HourCounts, list[HourPartition]]:
     from streaming.batch.schema_evolution import current_hour, propose, read_retained
 
     stream = parts.stream

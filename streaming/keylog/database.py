@@ -45,8 +45,8 @@ class Database:
     """An open database. Usable from several threads; closed by ``close``."""
 
     def __init__(self, address: str, password: str | None = None) -> None:
-        url = read_address(address, password)
-        self.where = shown(url)
+        url = parse_address(address, password)
+        self.where = format_address(url)
         make_directory(url)
         self._engine = _engine(url)
 
@@ -58,7 +58,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a transaction that only reads."""
-        with database_errors(self.where), self._engine.begin() as connection:
+        with convert_errors(self.where), self._engine.begin() as connection:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
@@ -66,7 +66,7 @@ class Database:
 
         Raises KeyLogUnavailable and the others of ``failures`` for the database's errors; those of ``work`` pass through.
         """
-        with database_errors(self.where):
+        with convert_errors(self.where):
             for attempt in range(1, ATTEMPTS_MAX + 1):
                 try:
                     return self._write_once(work)
@@ -194,7 +194,7 @@ _WANTED: Final = (
 )
 
 
-def read_address(text: str, password: str | None = None) -> URL:
+def parse_address(text: str, password: str | None = None) -> URL:
     """Return the URL, with its driver and password; raise ConfigError where the key log knows no such database."""
     try:
         url = make_url(text)
@@ -204,12 +204,14 @@ def read_address(text: str, password: str | None = None) -> URL:
     if driver not in {"", _DRIVERS.get(backend)} or backend not in _DRIVERS:
         raise ConfigError("the key log knows no such database", driver=url.drivername, hint=_WANTED)
     if not url.database:
-        raise ConfigError("the key log's address names no database", address=shown(url), hint=_WANTED)
+        raise ConfigError(
+            "the key log's address names no database", address=format_address(url), hint=_WANTED
+        )
     url = url.set(drivername=f"{backend}+{_DRIVERS[backend]}")
     return url if password is None else url.set(password=password)
 
 
-def shown(url: URL) -> str:
+def format_address(url: URL) -> str:
     """Return the address as it may be shown."""
     return url.set(drivername=url.get_backend_name(), query={}).render_as_string(hide_password=True)
 
@@ -234,12 +236,12 @@ _DAMAGED: Final = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
 
 
 @contextmanager
-def database_errors(where: str) -> Iterator[None]:
+def convert_errors(where: str) -> Iterator[None]:
     """Raise every error of SQLAlchemy in the block as one of Tideline's tree; ``where`` is the address without password."""
     try:
         yield
     except exc.SQLAlchemyError as error:
-        raise typed_error(error, where) from error
+        raise convert_error(error, where) from error
 
 
 def is_collision(error: exc.SQLAlchemyError) -> bool:
@@ -247,7 +249,7 @@ def is_collision(error: exc.SQLAlchemyError) -> bool:
     return isinstance(error, exc.DBAPIError) and _code(error) in _COLLISIONS
 
 
-def typed_error(error: exc.SQLAlchemyError, where: str) -> TidelineError:
+def convert_error(error: exc.SQLAlchemyError, where: str) -> TidelineError:
     """Return the error of Tideline's tree that ``error`` stands for."""
     reason = _reason(error)
     if isinstance(error, exc.DBAPIError) and _code(error) in _DAMAGED:

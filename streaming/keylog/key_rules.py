@@ -16,7 +16,7 @@ from sqlalchemy import and_, delete, select
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from streaming.keylog.database import upsert
-from streaming.keylog.records import key_of, members_json, storable
+from streaming.keylog.records import decode_members, encode_members, make_storable
 from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rules
 
 
@@ -39,7 +39,7 @@ class RuleKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class KeyRule:
     """One decision about a flat table's key."""
 
     flat_table: str
@@ -56,7 +56,7 @@ class Rule:
         """The key or pattern as people write it."""
         return self.subject.text if isinstance(self.subject, KeyPath) else self.subject
 
-    def replaces(self, other: Rule) -> bool:
+    def replaces(self, other: KeyRule) -> bool:
         """Whether ``other``, of the same flat table, goes when this one is set: the same one, or one that says the opposite."""
         return self.text == other.text and (
             self.kind is other.kind or RuleKind.SKIP in {self.kind, other.kind}
@@ -64,7 +64,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class KeyRuleSet:
     """All decisions about one flat table, as ``FlatRules`` takes them."""
 
     always: frozenset[KeyPath]
@@ -87,7 +87,7 @@ class Decisions:
         )
 
 
-def set_rule(log: KeyLog, rule: Rule) -> None:
+def set_rule(log: KeyLog, rule: KeyRule) -> None:
     """Store a decision, in place of one that says the opposite."""
     row = _row(rule, int(log.clock()))
     newest: dict[str, Merge] = dict.fromkeys(("type", "set_by", "set_at"), _newer)
@@ -108,7 +108,7 @@ def remove_rule(log: KeyLog, flat_table: str, kind: RuleKind, text: str) -> bool
     )
 
 
-def rules_of(log: KeyLog, flat_table: str) -> list[Rule]:
+def read_rules(log: KeyLog, flat_table: str) -> list[KeyRule]:
     """Return the decisions about a flat table, by kind and key."""
     with log.database.read() as connection:
         wanted = select(rules).where(rules.c.flat_table == flat_table)
@@ -116,16 +116,16 @@ def rules_of(log: KeyLog, flat_table: str) -> list[Rule]:
     return sorted(found, key=lambda rule: (rule.kind, rule.text))
 
 
-def decisions(log: KeyLog, flat_table: str) -> Decisions:
-    """Return what ``rules_of`` says, sorted out by kind."""
-    return sorted_out(rules_of(log, flat_table))
+def read_rule_set(log: KeyLog, flat_table: str) -> KeyRuleSet:
+    """Return what ``read_rules`` says, sorted out by kind."""
+    return group_rules(read_rules(log, flat_table))
 
 
-def sorted_out(given: Iterable[Rule]) -> Decisions:
+def group_rules(given: Iterable[KeyRule]) -> KeyRuleSet:
     """Return the rules of one flat table by their kinds."""
     found = list(given)
     keys = [(rule, rule.subject) for rule in found if isinstance(rule.subject, KeyPath)]
-    return Decisions(
+    return KeyRuleSet(
         always=frozenset(key for rule, key in keys if rule.kind is RuleKind.ALWAYS),
         skip=tuple(rule.text for rule in found if rule.kind is RuleKind.SKIP),
         pins={key: rule.type for rule, key in keys if rule.kind is RuleKind.PIN and rule.type is not None},
@@ -136,24 +136,24 @@ def _newer(_old: Any, new: Any) -> Any:
     return new
 
 
-def _row(rule: Rule, now_s: int) -> dict[str, Any]:
+def _row(rule: KeyRule, now_s: int) -> dict[str, Any]:
     return {
         "flat_table": rule.flat_table,
         "kind": rule.kind.value,
         "subject_digest": digest(rule.text),
-        "subject": storable(rule.text, PATH_CHARS),
-        "members": members_json(rule.subject) if isinstance(rule.subject, KeyPath) else "",
+        "subject": make_storable(rule.text, PATH_CHARS),
+        "members": encode_members(rule.subject) if isinstance(rule.subject, KeyPath) else "",
         "type": "" if rule.type is None else rule.type.name,
-        "set_by": storable(rule.set_by, USER_CHARS),
+        "set_by": make_storable(rule.set_by, USER_CHARS),
         "set_at": now_s,
     }
 
 
-def _rule(row: Mapping[Any, Any]) -> Rule:
-    return Rule(
+def _rule(row: Mapping[Any, Any]) -> KeyRule:
+    return KeyRule(
         flat_table=row["flat_table"],
         kind=RuleKind(row["kind"]),
-        subject=key_of(row["members"]) if row["members"] else row["subject"],
+        subject=decode_members(row["members"]) if row["members"] else row["subject"],
         type=ColumnType[row["type"]] if row["type"] else None,
         set_by=row["set_by"],
         set_at_s=row["set_at"],

@@ -23,12 +23,12 @@ from streaming.keylog.migrator import migrate
 from streaming.keylog.records import (
     EARLIEST_S,
     FUTURE_S,
-    Ask,
+    KeyRequest,
     day_of,
-    members_json,
-    packed,
-    storable,
-    unpacked,
+    encode_members,
+    make_storable,
+    pack_position,
+    unpack_position,
 )
 from streaming.keylog.schema import (
     FINGERPRINT_CHARS,
@@ -56,7 +56,7 @@ ROWS_PER_STATEMENT: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordResult:
     """What became of a batch."""
 
     rows: int = 0
@@ -99,7 +99,7 @@ class KeyLog:
         self._seen[source] = found
         return found
 
-    def record(self, asks: Iterable[Ask], *, source: str, position: str | None) -> Recorded:
+    def record(self, asks: Iterable[KeyRequest], *, source: str, position: str | None) -> RecordResult:
         """Record ``asks`` and that ``source`` was read up to ``position``, both or neither.
 
         Raises Conflict where the source has been read by somebody else since ``position(source)``, KeyLogUnavailable where
@@ -122,7 +122,7 @@ class KeyLog:
         if position is not None:
             self._seen[source] = position
         rows, refused = len(asked_rows), len(given) - len(accepted)
-        return Recorded(rows, refused) if is_new else Recorded(0, refused, is_repeated=True)
+        return RecordResult(rows, refused) if is_new else RecordResult(0, refused, is_repeated=True)
 
     def _advance(self, connection: Connection, source: str, position: str, now_s: int) -> bool:
         """Move the source's position; False where it stands there already."""
@@ -137,8 +137,8 @@ class KeyLog:
             )
         row = {
             "source_digest": digest(source),
-            "source": storable(source, SOURCE_CHARS),
-            "position": packed(position),
+            "source": make_storable(source, SOURCE_CHARS),
+            "position": pack_position(position),
             "updated_at": now_s,
         }
         newest: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -163,10 +163,10 @@ class KeyLog:
 def _stored_position(connection: Connection, source: str, *, lock: bool) -> str | None:
     wanted = select(mined.c.position).where(mined.c.source_digest == digest(source))
     found: str | None = connection.scalar(wanted.with_for_update() if lock else wanted)
-    return None if found is None else unpacked(found)
+    return None if found is None else unpack_position(found)
 
 
-def _rows(asks: Iterable[Ask], source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _rows(asks: Iterable[KeyRequest], source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of both tables, each primary key once and in its order."""
     key_rows: dict[bytes, dict[str, Any]] = {}
     asked_rows: dict[tuple[int, bytes, bytes], dict[str, Any]] = {}
@@ -175,7 +175,7 @@ def _rows(asks: Iterable[Ask], source: str) -> tuple[list[dict[str, Any]], list[
     for ask in asks:
         named, by = (ask.raw_table, ask.key), (ask.user, ask.fingerprint)
         if named not in key_digests:
-            key_digests[named] = digest(ask.raw_table, members_json(ask.key))
+            key_digests[named] = digest(ask.raw_table, encode_members(ask.key))
         if by not in askers:
             askers[by] = _Asker.of(*by, source)
         day, key_digest, asker = day_of(ask.at_s), key_digests[named], askers[by]
@@ -209,23 +209,23 @@ class _Asker:
     @classmethod
     def of(cls, user: str, fingerprint: str, source: str) -> _Asker:
         # MySQL takes "ann " for "ann": spaces around a name cannot be a part of it.
-        stored_user = storable(user.strip(), USER_CHARS)
-        stored_fingerprint = storable(fingerprint, FINGERPRINT_CHARS)
+        stored_user = make_storable(user.strip(), USER_CHARS)
+        stored_fingerprint = make_storable(fingerprint, FINGERPRINT_CHARS)
         identity = digest(stored_user, source, stored_fingerprint)
-        return cls(identity, stored_user, storable(source, SOURCE_CHARS), stored_fingerprint)
+        return cls(identity, stored_user, make_storable(source, SOURCE_CHARS), stored_fingerprint)
 
 
-def _key_row(key_digest: bytes, ask: Ask) -> dict[str, Any]:
+def _key_row(key_digest: bytes, ask: KeyRequest) -> dict[str, Any]:
     return {
         "digest": key_digest,
-        "raw_table": storable(ask.raw_table, RAW_TABLE_CHARS),
-        "path": storable(ask.key.text, PATH_CHARS),
-        "members": members_json(ask.key),
+        "raw_table": make_storable(ask.raw_table, RAW_TABLE_CHARS),
+        "path": make_storable(ask.key.text, PATH_CHARS),
+        "members": encode_members(ask.key),
         "last_day": day_of(ask.at_s),
     }
 
 
-def _asked_row(identity: tuple[int, bytes, bytes], ask: Ask, asker: _Asker) -> dict[str, Any]:
+def _asked_row(identity: tuple[int, bytes, bytes], ask: KeyRequest, asker: _Asker) -> dict[str, Any]:
     day, key_digest, asker_digest = identity
     return {
         "day": day,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, func, select
 
-from state.columns.requested_keys import Asked
-from streaming.keylog.records import day_of, key_of, members_json
+from state.columns.requested_keys import RequestedKey
+from streaming.keylog.records import day_of, decode_members, encode_members
 from streaming.keylog.schema import asked, keys
 
 
@@ -27,7 +27,7 @@ ROWS_AT_ONCE: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One row of the log as people look at it."""
 
     raw_table: str
@@ -61,7 +61,7 @@ class _Folded:
     last_s: int = 0
 
 
-def asked_keys(log: KeyLog, raw_table: str, days: int) -> list[Asked]:
+def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[RequestedKey]:
     """Return each key of ``raw_table`` asked for in the last ``days`` days (today and the ``days - 1`` before, UTC).
 
     ``first_s`` and ``last_s`` are those of the window. In the order of the keys.
@@ -81,20 +81,24 @@ def asked_keys(log: KeyLog, raw_table: str, days: int) -> list[Asked]:
             each.first_s, each.last_s = min(each.first_s, first_s), max(each.last_s, last_s)
         # Last: a key is stored before, or together with, the questions for it.
         named = select(keys.c.digest, keys.c.members).where(keys.c.raw_table == raw_table)
-        members = {digest: key_of(text) for digest, text in connection.execute(named) if digest in folded}
+        members = {
+            digest: decode_members(text) for digest, text in connection.execute(named) if digest in folded
+        }
     found = (
-        Asked(members[digest], frozenset(each.users), len(each.days), each.count, each.first_s, each.last_s)
+        RequestedKey(
+            members[digest], frozenset(each.users), len(each.days), each.count, each.first_s, each.last_s
+        )
         for digest, each in folded.items()
         if digest in members
     )
     return sorted(found, key=lambda each: each.key)
 
 
-def last_asked_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
+def read_last_request_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
     """Return the last day (counted from 1970, UTC) on which each key was asked for, within the window or before it."""
     with log.database.read() as connection:
         wanted = select(keys.c.members, keys.c.last_day).where(keys.c.raw_table == raw_table)
-        return {key_of(members): day for members, day in connection.execute(wanted)}
+        return {decode_members(members): day for members, day in connection.execute(wanted)}
 
 
 def raw_tables(log: KeyLog) -> list[str]:
@@ -103,11 +107,11 @@ def raw_tables(log: KeyLog) -> list[str]:
         return sorted(connection.scalars(select(keys.c.raw_table).distinct()))
 
 
-def entries(log: KeyLog, wanted: LogFilter, limit: int) -> list[Entry]:
+def read_entries(log: KeyLog, wanted: LogFilter, limit: int) -> list[LogEntry]:
     """Return rows of the log, the newest first, ``limit`` at most."""
     with log.database.read() as connection:
         rows = connection.execute(_listed(wanted, _since(log, wanted.days)).limit(limit))
-        return [Entry(raw_table, key_of(members), *rest) for raw_table, members, *rest in rows]
+        return [LogEntry(raw_table, decode_members(members), *rest) for raw_table, members, *rest in rows]
 
 
 def _since(log: KeyLog, days: int) -> int:
@@ -151,7 +155,7 @@ def _listed(wanted: LogFilter, since_day: int) -> Select[Any]:
         (keys.c.raw_table, wanted.raw_table),
         (asked.c.user_name, wanted.user),
         (asked.c.source, wanted.source),
-        (keys.c.members, None if wanted.key is None else members_json(wanted.key)),
+        (keys.c.members, None if wanted.key is None else encode_members(wanted.key)),
     ):
         if value is not None:
             statement = statement.where(column == value)

@@ -46,7 +46,7 @@ def newest_version() -> str:
     return head
 
 
-def stored_version(connection: Connection) -> str | None:
+def read_version(connection: Connection) -> str | None:
     """Return the database's version; None where it has none."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     return context.get_current_revision()
@@ -60,7 +60,7 @@ def migrate(database: Database, version: str | None = None) -> None:
     wanted = version or newest_version()
     try:
         with database.read() as connection:
-            stored = stored_version(connection)
+            stored = read_version(connection)
         if stored != wanted:
             _refuse_newer(stored, database.where)
             with _locked(database):
@@ -76,7 +76,7 @@ def migrate(database: Database, version: str | None = None) -> None:
 
 
 def _upgrade(connection: Connection, wanted: str, where: str) -> None:
-    stored = stored_version(connection)  # another process may have been faster
+    stored = read_version(connection)  # another process may have been faster
     _refuse_newer(stored, where)
     if stored is None or stored < wanted:
         config = _config()

@@ -24,7 +24,7 @@ EARLIEST_S: Final = 946_684_800
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class KeyRequest:
     """A key in a query that ran."""
 
     raw_table: str
@@ -45,12 +45,12 @@ def day_of(at_s: int) -> int:
     return at_s // DAY_S
 
 
-def members_json(key: KeyPath) -> str:
+def encode_members(key: KeyPath) -> str:
     """Return the key as a JSON list in ASCII, which every database stores exactly."""
     return json.dumps(key.members, separators=(",", ":"))
 
 
-def key_of(members: str) -> KeyPath:
+def decode_members(members: str) -> KeyPath:
     """Return the key of a JSON list; raise StateCorrupt where it is none."""
     try:
         read = json.loads(members)
@@ -61,7 +61,7 @@ def key_of(members: str) -> KeyPath:
     return KeyPath(tuple(read))
 
 
-def storable(text: str, chars_max: int) -> str:
+def make_storable(text: str, chars_max: int) -> str:
     """Return ``text`` as every database stores it: valid Unicode without NUL, cut to ``chars_max``."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return clean.encode("utf-8", "replace").decode()[:chars_max]
@@ -75,9 +75,9 @@ STORED_CHARS_MAX: Final = 12 << 20
 _MARK: Final = "deflated:"
 
 
-def packed(position: str) -> str:
+def pack_position(position: str) -> str:
     """Return what is stored for ``position``; raise LimitExceeded where no database would take it."""
-    if storable(position, CHARS_PLAIN) == position and not position.startswith(_MARK):
+    if make_storable(position, CHARS_PLAIN) == position and not position.startswith(_MARK):
         return position
     stored = _MARK + b64encode(zlib.compress(position.encode("utf-8", "surrogatepass"), 6)).decode("ascii")
     if len(stored) > STORED_CHARS_MAX:
@@ -90,7 +90,7 @@ def packed(position: str) -> str:
     return stored
 
 
-def unpacked(stored: str) -> str:
+def unpack_position(stored: str) -> str:
     """Return the position that was stored; raise StateCorrupt where it cannot be read."""
     if not stored.startswith(_MARK):
         return stored

@@ -26,7 +26,7 @@ TRANSACTIONS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class DeletedRows:
     """What was deleted, or would be."""
 
     rows: int
@@ -37,18 +37,18 @@ class Forgotten:
     """Nothing that old is left; else another run goes on."""
 
 
-def old_rows(log: KeyLog, keep_days: int) -> Forgotten:
-    """Count what ``forget`` would delete."""
+def count_old_rows(log: KeyLog, keep_days: int) -> DeletedRows:
+    """Count what ``delete_old_rows`` would delete."""
     before = _before(log, keep_days)
     with log.database.read() as connection:
         rows, gone, changes = (
             connection.scalar(select(func.count()).select_from(each.table).where(each.is_old(before))) or 0
             for each in (_ASKED, _KEYS, _CHANGES)
         )
-    return Forgotten(rows, gone, changes, is_complete=True)
+    return DeletedRows(rows, gone, changes, is_complete=True)
 
 
-def forget(log: KeyLog, keep_days: int, transactions_max: int = TRANSACTIONS_MAX) -> Forgotten:
+def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSACTIONS_MAX) -> DeletedRows:
     """Delete the questions of days before the last ``keep_days`` (today counts), then the keys without any, and old changes."""
     before = _before(log, keep_days)
     rows, is_complete = _deleted(log, _ASKED, before, transactions_max)
@@ -57,7 +57,7 @@ def forget(log: KeyLog, keep_days: int, transactions_max: int = TRANSACTIONS_MAX
         gone, is_complete = _deleted(log, _KEYS, before, transactions_max)
     if is_complete:
         changes, is_complete = _deleted(log, _CHANGES, before, transactions_max)
-    return Forgotten(rows, gone, changes, is_complete=is_complete)
+    return DeletedRows(rows, gone, changes, is_complete=is_complete)
 
 
 @dataclass(frozen=True, slots=True)

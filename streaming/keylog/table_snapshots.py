@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from state.errors import LimitExceeded, StateCorrupt
 from streaming.keylog.database import insert_new, upsert
-from streaming.keylog.records import storable
+from streaming.keylog.records import make_storable
 from streaming.keylog.schema import PATH_CHARS, REASON_CHARS, flat_changes, flat_tables
 
 
@@ -33,7 +33,7 @@ DOCUMENT_BYTES_MAX: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class FlatTable:
+class TableSnapshot:
     """A flat table at one moment."""
 
     name: str
@@ -46,7 +46,7 @@ class FlatTable:
 
 
 @dataclass(frozen=True, slots=True)
-class FlatChange:
+class ColumnChange:
     """One change of a flat table's columns."""
 
     version: int
@@ -61,7 +61,7 @@ class FlatChange:
     reason: str
 
 
-def save_table(log: KeyLog, table: FlatTable, changes: Sequence[FlatChange] = ()) -> None:
+def save_snapshot(log: KeyLog, table: TableSnapshot, changes: Sequence[ColumnChange] = ()) -> None:
     """Store the table and the changes that are new, both or neither.
 
     An older version than the stored one changes nothing but the history. Raises LimitExceeded for a document above 8 MiB.
@@ -95,7 +95,7 @@ def save_table(log: KeyLog, table: FlatTable, changes: Sequence[FlatChange] = ()
     log.database.write(work)
 
 
-def flat_table(log: KeyLog, name: str) -> FlatTable | None:
+def read_snapshot(log: KeyLog, name: str) -> TableSnapshot | None:
     """Return the table of that name as it was last seen; None where no driver has told of it."""
     with log.database.read() as connection:
         row = connection.execute(select(flat_tables).where(flat_tables.c.name == name)).mappings().first()
@@ -108,9 +108,9 @@ def flat_table_names(log: KeyLog) -> list[str]:
         return sorted(connection.scalars(select(flat_tables.c.name)))
 
 
-def changes_of(
+def read_changes(
     log: KeyLog, name: str, *, before_version: int | None = None, limit: int = 200
-) -> list[FlatChange]:
+) -> list[ColumnChange]:
     """Return the newest ``limit`` changes of a table, below ``before_version`` where given, the newest first."""
     wanted = select(flat_changes).where(flat_changes.c.flat_table == name)
     if before_version is not None:
@@ -124,7 +124,7 @@ def _newer(_old: Any, new: Any) -> Any:
     return new
 
 
-def _change_row(name: str, change: FlatChange) -> dict[str, Any]:
+def _change_row(name: str, change: ColumnChange) -> dict[str, Any]:
     return {
         "flat_table": name,
         "version": change.version,
@@ -132,20 +132,20 @@ def _change_row(name: str, change: FlatChange) -> dict[str, Any]:
         "at": change.at_s,
         "kind": change.kind,
         "slot": change.slot,
-        "path": storable(change.key, PATH_CHARS),
-        "reason": storable(change.reason, REASON_CHARS),
+        "path": make_storable(change.key, PATH_CHARS),
+        "reason": make_storable(change.reason, REASON_CHARS),
     }
 
 
-def _change(row: Mapping[Any, Any]) -> FlatChange:
-    return FlatChange(
+def _change(row: Mapping[Any, Any]) -> ColumnChange:
+    return ColumnChange(
         row["version"], row["n"], row["at"], row["kind"], row["slot"], row["path"], row["reason"]
     )
 
 
-def _table(row: Mapping[Any, Any]) -> FlatTable:
+def _table(row: Mapping[Any, Any]) -> TableSnapshot:
     try:
         document = json.loads(row["document"])
     except ValueError:
         raise StateCorrupt("a flat table's snapshot is no JSON", table=row["name"]) from None
-    return FlatTable(row["name"], row["version"], row["updated_at"], document)
+    return TableSnapshot(row["name"], row["version"], row["updated_at"], document)

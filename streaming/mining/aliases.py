@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streaming.mining.tokens import NAMES
+from streaming.mining.tokens import NAME_KINDS
 
 
 if TYPE_CHECKING:
     from streaming.mining.model import RawTable
-    from streaming.mining.raw_tables import Tables
-    from streaming.mining.tokens import Words
+    from streaming.mining.raw_tables import RawTables
+    from streaming.mining.tokens import TokenList
 
 
 _BEFORE_TABLE: Final = frozenset({"from", "join", "table", "using", "update", ","})
@@ -80,7 +80,7 @@ _NO_ALIAS: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Named:
+class NamedValue:
     """A name that the text gives to something: where that begins, and which of its keys it is."""
 
     at: int
@@ -88,15 +88,15 @@ class Named:
 
 
 @dataclass(slots=True)
-class Naming:
+class Aliases:
     """The names of one text; ``find`` once."""
 
-    words: Words
-    tables: Tables
+    words: TokenList
+    tables: RawTables
     database: str
     raw: dict[str, tuple[RawTable, bool]] = field(default_factory=dict)
     """Raw tables by every name that the text gives them, and whether it is a view."""
-    named: dict[str, list[Named]] = field(default_factory=dict)
+    named: dict[str, list[NamedValue]] = field(default_factory=dict)
 
     def find(self, places: list[int]) -> None:
         """Find all names; ``places`` are where the calls are."""
@@ -118,7 +118,7 @@ class Naming:
 
     def _find_tables(self) -> None:
         for at in range(1, len(self.words)):
-            if self.words.word(at).kind not in NAMES or self.words.low(at - 1) not in _BEFORE_TABLE:
+            if self.words.word(at).kind not in NAME_KINDS or self.words.low(at - 1) not in _BEFORE_TABLE:
                 continue
             parts, end = self.words.dotted(at)
             name = [part.lower() for part in parts[-3:]]
@@ -126,7 +126,7 @@ class Naming:
             if found is None:
                 continue
             end += self.words.low(end) == "as"
-            alias = self.words.low(end) if self.words.word(end).kind in NAMES else ""
+            alias = self.words.low(end) if self.words.word(end).kind in NAME_KINDS else ""
             for known in {name[-1], *({alias} - _NO_ALIAS - {""})}:
                 self.raw[known] = found
 
@@ -134,7 +134,7 @@ class Naming:
         """Note the names given to what the call at ``at`` takes out: ``f(…) AS a``, ``f(…) a`` or ``VIEW f(…) t AS a, b``."""
         end = self.words.postfix(self.words.closing(at + 1))
         if self.words.low(at - 1) in {"view", "outer"}:
-            end += self.words.word(end).kind in NAMES and self.words.low(end) != "as"
+            end += self.words.word(end).kind in NAME_KINDS and self.words.low(end) != "as"
             end += self.words.low(end) == "as"
             self._note_list(end, at)
             return
@@ -142,13 +142,13 @@ class Naming:
         end += has_as
         if has_as and self.words.word(end).text == "(":
             self._note_list(end + 1, at)
-        elif self.words.word(end).kind in NAMES and self.words.low(end) not in _NO_ALIAS:
-            self._note(self.words.low(end), Named(at))
+        elif self.words.word(end).kind in NAME_KINDS and self.words.low(end) not in _NO_ALIAS:
+            self._note(self.words.low(end), NamedValue(at))
 
     def _note_list(self, end: int, at: int) -> None:
         which = 0
-        while self.words.word(end).kind in NAMES and self.words.low(end) not in _NO_ALIAS:
-            self._note(self.words.low(end), Named(at, which))
+        while self.words.word(end).kind in NAME_KINDS and self.words.low(end) not in _NO_ALIAS:
+            self._note(self.words.low(end), NamedValue(at, which))
             which += 1
             if self.words.word(end + 1).text != ",":
                 break
@@ -158,14 +158,14 @@ class Naming:
         """Note ``json AS j``."""
         if (
             self.words.low(at) == "as"
-            and self.words.word(at + 1).kind in NAMES
-            and self.words.word(at - 1).kind in NAMES
+            and self.words.word(at + 1).kind in NAME_KINDS
+            and self.words.word(at - 1).kind in NAME_KINDS
         ):
             start = at - 1
-            while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAMES:
+            while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAME_KINDS:
                 start -= 2
             if any(self.words.low(at - 1) == table.json_column for table, _ in self.raw.values()):
-                self._note(self.words.low(at + 1), Named(start))
+                self._note(self.words.low(at + 1), NamedValue(start))
 
-    def _note(self, name: str, named: Named) -> None:
+    def _note(self, name: str, named: NamedValue) -> None:
         self.named.setdefault(name, []).append(named)

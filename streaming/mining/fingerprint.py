@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from streaming.mining.model import Form
-from streaming.mining.tokens import Kind, tokens
+from streaming.mining.tokens import TokenKind, tokenize
 
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ def _words(text: str, functions: Container[str]) -> list[str]:
     """Return the words that count. ``kept`` is how many brackets deep they are inside one whose literals stay."""
     words: list[str] = []
     kept, before = 0, ""
-    for kind, word in tokens(text):
-        if kind is Kind.MARK:
+    for kind, word in tokenize(text):
+        if kind is TokenKind.MARK:
             if word in "([":
                 kept += bool(kept) or word == "[" or before in functions
             elif kept and word in ")]":
                 kept -= 1
             words.append(word)
-        elif kind is Kind.NAME:
+        elif kind is TokenKind.NAME:
             words.append(word if before in {".", ":"} else word.lower())
-        elif kind is Kind.QUOTED or kept or _CODE.search(word):
+        elif kind is TokenKind.QUOTED or kept or _CODE.search(word):
             words.append(word)
         elif words[-2:] == ["?", ","]:
             words.pop()  # a list of literals counts as one, however long: IN (1, 2, 3) is the query that IN (7) was

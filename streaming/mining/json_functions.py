@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 from streaming.mining.model import Style, Unresolved
-from streaming.mining.tokens import Kind, Token, name_value, tokens
+from streaming.mining.tokens import Token, TokenKind, name_value, tokenize
 
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class JsonFunction:
     """How a function is read."""
 
     style: Style | None
@@ -43,8 +43,8 @@ class Path:
     """It went on into an array: whatever is taken out of the value lies within this key too."""
 
 
-_PATH: Final = Call(Style.JSON_PATH)
-_PARSE: Final = Call(None)
+_PATH: Final = JsonFunction(Style.JSON_PATH)
+_PARSE: Final = JsonFunction(None)
 _BUILT_IN: Final = {
     "get_json_object": _PATH,
     "variant_get": _PATH,
@@ -53,7 +53,7 @@ _BUILT_IN: Final = {
     "json_extract_scalar": _PATH,
     "json_query": _PATH,
     "json_value": _PATH,
-    "json_tuple": Call(Style.MEMBER, takes_many=True),
+    "json_tuple": JsonFunction(Style.MEMBER, takes_many=True),
     "from_json": _PARSE,
     "parse_json": _PARSE,
     "try_parse_json": _PARSE,
@@ -64,16 +64,18 @@ _QUOTED: Final = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[\"(?:[^\"\\]|\\.)*\"\]")
 _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
-def calls_of(custom: Iterable[CustomFunction]) -> dict[str, Call]:
+def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunction]:
     """Return every function by its lower-case name without database; a user's function replaces a built-in one of its name."""
     own = {
-        each.name.lower().rpartition(".")[2]: Call(each.style, each.document_argument, takes_many=True)
+        each.name.lower().rpartition(".")[2]: JsonFunction(
+            each.style, each.document_argument, takes_many=True
+        )
         for each in custom
     }
     return _BUILT_IN | own
 
 
-def read_path(text: str, style: Style) -> Path | Unresolved:
+def parse_path(text: str, style: Style) -> Path | Unresolved:
     """Return the key that an argument names, or why it names none."""
     if "${" in text:
         return Unresolved.VARIABLE
@@ -101,11 +103,11 @@ _DEPTH_MAX: Final = 32
 
 
 @lru_cache(maxsize=1_024)
-def schema_of(text: str) -> Schema | None:
+def parse_schema(text: str) -> Schema | None:
     """Return the fields of a schema in Spark's DDL form; None where it is none, or no struct."""
     if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
         return None
-    words = list(tokens(text))
+    words = list(tokenize(text))
     if len(words) > 1 and words[1].text == "<":
         return _type(words, 0, 0)[0]
     return _fields(words, 0, 0)[0] or None
@@ -115,7 +117,7 @@ def _fields(words: list[Token], at: int, depth: int) -> tuple[Schema, int]:
     """Read ``name [:] type, …`` up to the end or the ``>`` that closes it."""
     found: Schema = {}
     while at + 1 < len(words) and words[at].text != ">":
-        if words[at].kind not in {Kind.NAME, Kind.QUOTED} or depth > _DEPTH_MAX:
+        if words[at].kind not in {TokenKind.NAME, TokenKind.QUOTED} or depth > _DEPTH_MAX:
             return {}, len(words)
         name = name_value(words[at])
         at += 2 if words[at + 1].text == ":" else 1

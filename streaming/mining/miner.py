@@ -10,15 +10,15 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from streaming.keylog.records import Ask
-from streaming.mining.aliases import Naming
+from streaming.keylog.records import KeyRequest
+from streaming.mining.aliases import Aliases
 from streaming.mining.fingerprint import fingerprint
-from streaming.mining.json_functions import calls_of
+from streaming.mining.json_functions import functions_by_name
 from streaming.mining.model import NOTHING, Form, MinedKeys, Parser, Unresolved
-from streaming.mining.raw_tables import Tables
-from streaming.mining.scanner import Scan
-from streaming.mining.spark_plan import plan_keys
-from streaming.mining.tokens import Words, nesting
+from streaming.mining.raw_tables import RawTables
+from streaming.mining.scanner import Scanner
+from streaming.mining.spark_plan import read_plan_keys
+from streaming.mining.tokens import TokenList, measure_nesting
 
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class KeySink(Protocol):
     def position(self, source: str) -> str | None:
         """Return how far ``source`` was read."""
 
-    def record(self, asks: Iterable[Ask], *, source: str, position: str | None) -> object:
+    def record(self, asks: Iterable[KeyRequest], *, source: str, position: str | None) -> object:
         """Record ``asks`` and the position, both or neither."""
 
 
@@ -63,8 +63,8 @@ class Miner:
 
     def __init__(self, rules: MiningRules) -> None:
         self.rules = rules
-        self._calls = calls_of(rules.functions)
-        self._tables = Tables(rules, self._calls)
+        self._calls = functions_by_name(rules.functions)
+        self._tables = RawTables(rules, self._calls)
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
@@ -88,7 +88,7 @@ class Miner:
     def read(self, text: str, form: Form, database: str | None) -> MinedKeys:
         """Read one text, whatever was seen before."""
         if form is Form.PLAN:
-            return plan_keys(text, self._tables, self._calls)
+            return read_plan_keys(text, self._tables, self._calls)
         here = (database or self.rules.default_database).lower()
         found = self._parsed(text, form, here)
         return found if found is not None else self._scanned(text, form, here, _STRINGS_DEEP)
@@ -96,16 +96,16 @@ class Miner:
     def _parsed(self, text: str, form: Form, database: str) -> MinedKeys | None:
         """Return what the first parser that takes the text makes of it; None where none does."""
         may_be_deep = len(text) > _SHORT_CHARS or text.count("(") > self.rules.nesting
-        is_deep = may_be_deep and nesting(text) > self.rules.nesting
+        is_deep = may_be_deep and measure_nesting(text) > self.rules.nesting
         if is_deep or len(text) > self.rules.parsed_chars:
             return None
-        from streaming.mining.sql.parser import NotParsed, parsed
-        from streaming.mining.sql.queries import Walk
+        from streaming.mining.sql.parser import NotParsed, parse_statements
+        from streaming.mining.sql.queries import ScriptReader
 
         for parser in _DIALECTS[form]:
             try:
-                return Walk(self._tables, self._calls, database).run(
-                    parsed(text, parser.value, self._calls), parser
+                return ScriptReader(self._tables, self._calls, database).run(
+                    parse_statements(text, parser.value, self._calls), parser
                 )
             except (NotParsed, RecursionError):
                 continue
@@ -113,8 +113,8 @@ class Miner:
 
     def _scanned(self, text: str, form: Form, database: str, deep: int) -> MinedKeys:
         """Scan a text, then what its strings hold: SQL inside a program, or inside SQL that no parser takes."""
-        words = Words(text, self._calls, is_trino=form is Form.TRINO)
-        scan = Scan(words, Naming(words, self._tables, database), self._calls)
+        words = TokenList(text, self._calls, is_trino=form is Form.TRINO)
+        scan = Scanner(words, Aliases(words, self._tables, database), self._calls)
         found = [scan.run(Parser.SCANNER)]
         inside = [inner for inner in scan.strings() if self._tables.may_ask(inner)] if deep else []
         found.extend(
@@ -150,9 +150,9 @@ def mine(
     return report
 
 
-def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> list[Ask]:
+def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> list[KeyRequest]:
     """Return who asked for what; equal questions of one batch are counted together."""
-    asks: dict[Ask, int] = {}
+    asks: dict[KeyRequest, int] = {}
     for query in queries:
         mark, mined = miner.mine(query)
         report.queries += 1
@@ -160,7 +160,7 @@ def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> l
         report.parsers[mined.parser] += 1
         report.unresolved.update(mined.unresolved)
         for table, key in mined.keys:
-            ask = Ask(table.name, key, query.user, query.at_s, mark)
+            ask = KeyRequest(table.name, key, query.user, query.at_s, mark)
             asks[ask] = asks.get(ask, 0) + 1
     report.asks += sum(asks.values())
-    return [Ask(a.raw_table, a.key, a.user, a.at_s, a.fingerprint, count) for a, count in asks.items()]
+    return [KeyRequest(a.raw_table, a.key, a.user, a.at_s, a.fingerprint, count) for a, count in asks.items()]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLON: Final = r"[\w)\]`]\s*:\s*[A-Za-z_\[`]"
 
 
-class Tables:
+class RawTables:
     """The configured raw tables."""
 
     def __init__(self, rules: MiningRules, functions: Iterable[str]) -> None:

@@ -11,17 +11,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streaming.mining.json_functions import Path, read_path, schema_of
+from streaming.mining.json_functions import Path, parse_path, parse_schema
 from streaming.mining.lineage import Lineage
 from streaming.mining.model import Unresolved
-from streaming.mining.tokens import NAMES, Kind, Words, name_value, string_value
+from streaming.mining.tokens import NAME_KINDS, TokenKind, TokenList, name_value, string_value
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from streaming.mining.aliases import Named, Naming
-    from streaming.mining.json_functions import Call
+    from streaming.mining.aliases import Aliases, NamedValue
+    from streaming.mining.json_functions import JsonFunction
     from streaming.mining.lineage import Value
     from streaming.mining.model import MinedKeys, Parser
 
@@ -31,12 +31,12 @@ _CHAIN_MAX: Final = 32
 
 
 @dataclass(slots=True)
-class Scan:
+class Scanner:
     """One text's scan; ``run`` once."""
 
-    words: Words
-    naming: Naming
-    calls: Mapping[str, Call]
+    words: TokenList
+    naming: Aliases
+    calls: Mapping[str, JsonFunction]
     lineage: Lineage = field(default_factory=Lineage)
     _taken: dict[int, list[Value]] = field(default_factory=dict)
     """What the call at a place takes out."""
@@ -57,7 +57,7 @@ class Scan:
     def strings(self) -> Iterator[str]:
         """Yield the text of every string."""
         for word in self.words:
-            if word.kind in {Kind.STRING, Kind.OPEN}:
+            if word.kind in {TokenKind.STRING, TokenKind.OPEN}:
                 yield string_value(word)
 
     # -- what is taken out
@@ -138,7 +138,7 @@ class Scan:
         table, is_view = known[0]
         return (self.lineage.root(table, is_view=is_view),)
 
-    def _defined(self, named: Named) -> Value:
+    def _defined(self, named: NamedValue) -> Value:
         if not self.words.is_call(named.at):
             return self._column(self.words.dotted(named.at)[0])
         values = self._at_call(named.at)
@@ -149,7 +149,7 @@ class Scan:
         end = self.words.postfix(at)
         while at < end:
             mark, following = self.words.word(at).text, self.words.word(at + 1)
-            if mark == "[" and following.kind is not Kind.STRING:
+            if mark == "[" and following.kind is not TokenKind.STRING:
                 value = value and tuple(self.lineage.element(each) for each in value)
                 at = self.words.closing(at)
                 continue
@@ -166,14 +166,14 @@ class Scan:
         """``json:a.b`` on its own; as an argument it has been read already."""
         if (
             self.words.word(at).text != ":"
-            or self.words.word(at - 1).kind not in NAMES
+            or self.words.word(at - 1).kind not in NAME_KINDS
             or self.words.word(at - 1).text == ":"
         ):
             return
         start = at - 1
-        while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAMES:
+        while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAME_KINDS:
             start -= 2
-        if self.words.word(start - 1).text in {":", "."} or self.words.word(at + 1).kind not in NAMES:
+        if self.words.word(start - 1).text in {":", "."} or self.words.word(at + 1).kind not in NAME_KINDS:
             return
         known = {table.json_column for table, _ in self.naming.raw.values()} | set(self.naming.named)
         if self.words.low(at - 1) in known:
@@ -181,23 +181,25 @@ class Scan:
 
     # -- arguments
 
-    def _path(self, call: Call, start: int, end: int) -> Path | Unresolved:
+    def _path(self, call: JsonFunction, start: int, end: int) -> Path | Unresolved:
         word = self.words.word(start)
         # Behind the path there may be words (RETURNING INT), but no operator.
-        if word.kind is Kind.STRING and (end == start + 1 or self.words.word(start + 1).kind is Kind.NAME):
+        if word.kind is TokenKind.STRING and (
+            end == start + 1 or self.words.word(start + 1).kind is TokenKind.NAME
+        ):
             assert call.style is not None
-            return read_path(string_value(word), call.style)
-        return Unresolved.BAD_PATH if word.kind is Kind.OPEN else Unresolved.PATH
+            return parse_path(string_value(word), call.style)
+        return Unresolved.BAD_PATH if word.kind is TokenKind.OPEN else Unresolved.PATH
 
     def _schema(self, rest: list[tuple[int, int]]) -> dict[str, object] | None:
-        if not rest or self.words.word(rest[0][0]).kind is not Kind.STRING:
+        if not rest or self.words.word(rest[0][0]).kind is not TokenKind.STRING:
             return None
-        return schema_of(string_value(self.words.word(rest[0][0])))
+        return parse_schema(string_value(self.words.word(rest[0][0])))
 
     def _use_names(self) -> None:
         """A named value is used for itself where its name stands more often than it is defined and taken apart."""
         seen = Counter(
-            self.words.low(at) for at in range(len(self.words)) if self.words.word(at).kind in NAMES
+            self.words.low(at) for at in range(len(self.words)) if self.words.word(at).kind in NAME_KINDS
         )
         for name, defined in self.naming.named.items():
             if (

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streaming.mining.json_functions import read_path
+from streaming.mining.json_functions import parse_path
 from streaming.mining.lineage import Lineage
 from streaming.mining.model import MinedKeys, Parser, Unresolved
 
@@ -18,10 +18,10 @@ from streaming.mining.model import MinedKeys, Parser, Unresolved
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from streaming.mining.json_functions import Call
+    from streaming.mining.json_functions import JsonFunction
     from streaming.mining.lineage import Schema, Value
     from streaming.mining.model import RawTable
-    from streaming.mining.raw_tables import Tables
+    from streaming.mining.raw_tables import RawTables
 
 
 _FIELD: Final = re.compile(r"\.(\w+)")
@@ -95,7 +95,7 @@ _OUTPUT: Final = re.compile(r"^Output \[\d+\]: \[(.*)\]$", re.MULTILINE)
 _LOCATION: Final = re.compile(r"Location: \w+ ?(?:\(\d+ paths\))? ?\[([^\],\s]+)")
 
 
-def raw_attributes(text: str, tables: Tables) -> dict[str, RawTable]:
+def find_raw_attributes(text: str, tables: RawTables) -> dict[str, RawTable]:
     """Return the ids of a plan's raw columns, with their tables."""
     return {
         number: table
@@ -115,7 +115,7 @@ def _scans(text: str) -> Iterator[tuple[str, str, str]]:
         yield found["table"], found["output"], found["section"]
 
 
-def _table(tables: Tables, name: str, section: str) -> RawTable | None:
+def _table(tables: RawTables, name: str, section: str) -> RawTable | None:
     parts = name.replace("`", "").lower().split(".")
     if len(parts) > 1:
         found = tables.raw(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
@@ -134,9 +134,9 @@ _STRUCT_FIELD: Final = re.compile(r"StructField\(([^,()]+),")
 _DEPTH_MAX: Final = 64
 
 
-def plan_keys(text: str, tables: Tables, calls: Mapping[str, Call]) -> MinedKeys:
+def read_plan_keys(text: str, tables: RawTables, calls: Mapping[str, JsonFunction]) -> MinedKeys:
     """Return the keys that a plan takes out of raw columns."""
-    raw = raw_attributes(text, tables)
+    raw = find_raw_attributes(text, tables)
     return _Plan(text, raw, calls).run() if raw else MinedKeys(parser=Parser.PLAN)
 
 
@@ -145,7 +145,7 @@ class _Plan:
     text: str
     raw: Mapping[str, RawTable]
     """Ids of raw columns."""
-    calls: Mapping[str, Call]
+    calls: Mapping[str, JsonFunction]
     lineage: Lineage = field(default_factory=Lineage)
     _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each id that a call defines: where the call begins, and which of its keys it is."""
@@ -216,7 +216,7 @@ class _Plan:
         self._taken[at] = (values, self._brackets.fields(end)[1])
         return self._taken[at]
 
-    def _of_call(self, call: Call, arguments: list[tuple[int, int]]) -> list[Value]:
+    def _of_call(self, call: JsonFunction, arguments: list[tuple[int, int]]) -> list[Value]:
         if call.style is None:
             types = [each for each in arguments if _TYPE.match(self.text, each[0])]
             rest = [each for each in arguments if each not in types]
@@ -230,7 +230,7 @@ class _Plan:
         paths = [self.text[start:end] for start, end in (wanted if call.takes_many else wanted[:1])]
         return [
             self.lineage.below(
-                document, Unresolved.PATH if ATTRIBUTE.search(path) else read_path(path, style)
+                document, Unresolved.PATH if ATTRIBUTE.search(path) else parse_path(path, style)
             )
             for path in paths
         ]

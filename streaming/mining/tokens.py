@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
 
-class Kind(IntEnum):
+class TokenKind(IntEnum):
     """What a token is."""
 
     NAME = 1
@@ -32,7 +32,7 @@ class Kind(IntEnum):
 class Token(NamedTuple):
     """A token; ``text`` as it stands there, quotes included."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
 
 
@@ -46,12 +46,20 @@ _TOKEN: Final = re.compile(
     |(.)""",
     re.VERBOSE | re.DOTALL,
 )
-_KINDS: Final = (None, Kind.NAME, Kind.QUOTED, Kind.STRING, Kind.OPEN, Kind.NUMBER, Kind.MARK)
+_KINDS: Final = (
+    None,
+    TokenKind.NAME,
+    TokenKind.QUOTED,
+    TokenKind.STRING,
+    TokenKind.OPEN,
+    TokenKind.NUMBER,
+    TokenKind.MARK,
+)
 _ESCAPE: Final = re.compile(r"\\(.)|(['\"])\2", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0"}
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """Yield the tokens of ``text``, comments and blanks left out."""
     for match in _TOKEN.finditer(text):
         group = match.lastindex
@@ -61,17 +69,17 @@ def tokens(text: str) -> Iterator[Token]:
             yield Token(kind, match[0])
 
 
-def nesting(text: str) -> int:
+def measure_nesting(text: str) -> int:
     """Return how deeply brackets and CASEs are nested at most, or how long the longest run of prefix operators is."""
     deepest = depth = run = 0
-    for kind, word in tokens(text):
-        if kind is Kind.MARK and word in "([<":
+    for kind, word in tokenize(text):
+        if kind is TokenKind.MARK and word in "([<":
             depth += 1
-        elif kind is Kind.MARK and word in ")]>":
+        elif kind is TokenKind.MARK and word in ")]>":
             depth = max(0, depth - 1)
-        elif kind is Kind.NAME and word.lower() == "case":
+        elif kind is TokenKind.NAME and word.lower() == "case":
             depth += 1
-        elif kind is Kind.NAME and word.lower() == "end":
+        elif kind is TokenKind.NAME and word.lower() == "end":
             depth = max(0, depth - 1)
         run = run + 1 if word in "-+~!" or word.lower() == "not" else 0
         deepest = max(deepest, depth, run)
@@ -80,7 +88,7 @@ def nesting(text: str) -> int:
 
 def string_value(token: Token) -> str:
     """Return what a string token stands for, both styles of escapes undone."""
-    inner = token.text[1:] if token.kind is Kind.OPEN else token.text[1:-1]
+    inner = token.text[1:] if token.kind is TokenKind.OPEN else token.text[1:-1]
     if "\\" not in inner and "''" not in inner and '""' not in inner:
         return inner
     return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]) if found[1] else found[2], inner)
@@ -88,23 +96,25 @@ def string_value(token: Token) -> str:
 
 def name_value(token: Token) -> str:
     """Return a name without its quotes."""
-    return token.text if token.kind is Kind.NAME else token.text[1:-1]
+    return token.text if token.kind is TokenKind.NAME else token.text[1:-1]
 
 
-NAMES: Final = frozenset({Kind.NAME, Kind.QUOTED})
-_END: Final = Token(Kind.MARK, "")
+NAME_KINDS: Final = frozenset({TokenKind.NAME, TokenKind.QUOTED})
+_END: Final = Token(TokenKind.MARK, "")
 
 
-class Words:
+class TokenList:
     """The tokens of one text. ``calls`` are the functions that are looked for, in lower case."""
 
     def __init__(self, text: str, calls: Container[str], *, is_trino: bool) -> None:
         """Read ``text``; double quotes make names for Trino and strings for everybody else."""
         self._calls = calls
-        self._words = list(tokens(text))
+        self._words = list(tokenize(text))
         if is_trino:
             self._words = [
-                Token(Kind.QUOTED, each.text) if each.kind is Kind.STRING and each.text[0] == '"' else each
+                Token(TokenKind.QUOTED, each.text)
+                if each.kind is TokenKind.STRING and each.text[0] == '"'
+                else each
                 for each in self._words
             ]
         self._closings: dict[int, int] = {}
@@ -123,19 +133,21 @@ class Words:
     def low(self, at: int) -> str:
         """Return a name in lower case and without quotes, any other token as it is."""
         word = self.word(at)
-        return name_value(word).lower() if word.kind in NAMES else word.text
+        return name_value(word).lower() if word.kind in NAME_KINDS else word.text
 
     def is_call(self, at: int) -> bool:
         """Whether one of the functions is called there."""
         return (
-            self.word(at).kind is Kind.NAME and self.word(at + 1).text == "(" and self.low(at) in self._calls
+            self.word(at).kind is TokenKind.NAME
+            and self.word(at + 1).text == "("
+            and self.low(at) in self._calls
         )
 
     def dotted(self, at: int) -> tuple[list[str], int]:
         """Read ``a.b.c`` and return its parts and the place after it."""
         parts = [name_value(self.word(at))]
         at += 1
-        while self.word(at).text == "." and self.word(at + 1).kind in NAMES and not self.is_call(at + 1):
+        while self.word(at).text == "." and self.word(at + 1).kind in NAME_KINDS and not self.is_call(at + 1):
             parts.append(name_value(self.word(at + 1)))
             at += 2
         return parts, at
@@ -144,7 +156,7 @@ class Words:
         """Return where the name or call at ``at`` ends, fields included."""
         if self.is_call(at):
             return self.postfix(self.closing(at + 1))
-        if self.word(at).kind not in NAMES:
+        if self.word(at).kind not in NAME_KINDS:
             return at
         end = self.dotted(at)[1]
         return (
@@ -154,7 +166,7 @@ class Words:
     def postfix(self, at: int) -> int:
         """Return where the fields behind a value end: ``.a``, ``:a.b``, ``['a']``, ``[0]``."""
         while True:
-            if self.word(at).text in {".", ":"} and self.word(at + 1).kind in NAMES:
+            if self.word(at).text in {".", ":"} and self.word(at + 1).kind in NAME_KINDS:
                 at += 2
             elif self.word(at).text == "[" and self.word(at + 2).text == "]":
                 at += 3
@@ -171,7 +183,7 @@ class Words:
         inner = end - 1 if self.word(end - 1).text == ")" else end
         found, start, at = [], opening + 1, opening + 1
         while at < inner:
-            if self.word(at).text in {"(", "["} and self.word(at).kind is Kind.MARK:
+            if self.word(at).text in {"(", "["} and self.word(at).kind is TokenKind.MARK:
                 at = self.closing(at)
                 continue
             if self.word(at).text == ",":
@@ -183,7 +195,7 @@ class Words:
     def _find_brackets(self) -> None:
         opened: list[int] = []
         for at, word in enumerate(self._words):
-            if word.kind is Kind.MARK and word.text in "([":
+            if word.kind is TokenKind.MARK and word.text in "([":
                 opened.append(at)
-            elif word.kind is Kind.MARK and word.text in ")]" and opened:
+            elif word.kind is TokenKind.MARK and word.text in ")]" and opened:
                 self._closings[opened.pop()] = at + 1

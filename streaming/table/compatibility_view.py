@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
-from state.columns.names import check_name, folded
+from state.columns.names import check_name, fold_case
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
@@ -213,11 +213,11 @@ class ViewColumn:
 def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
     """Return those of ``old_names`` that can be shown: their column is there, and the name holds no key again."""
     columns = {slot.name for slot in layout.slots}
-    in_use = {folded(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
+    in_use = {fold_case(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
     return {
         name: where
         for name, where in sorted(old_names.items())
-        if folded(name) not in in_use and where.column in columns - {name}
+        if fold_case(name) not in in_use and where.column in columns - {name}
     }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.files.paths import parse
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor
-from state.columns.slot_codec import columns_of, layout_of
+from state.columns.slot_codec import encode_columns, parse_layout
 from streaming.table.hours import HourColumns
 from streaming.table.parameters import PATTERNS, SEALED, check_columns
 
@@ -140,7 +140,7 @@ def parse_table(table: Table) -> TableState:
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
     columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
     return TableState(
-        layout=layout_of(columns, parameters),
+        layout=parse_layout(columns, parameters),
         parameters=parameters,
         columns=HourColumns.of_table(keys, parameters.get(PATTERNS, "")),
         location=parse(table.sd.location or ""),
@@ -160,7 +160,7 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
 
 def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
     """Return the columns of ``layout``; BadInput or LimitExceeded for a name or comment that may not be."""
-    listed = columns_of(layout)
+    listed = encode_columns(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
     return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]
 

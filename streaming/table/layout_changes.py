@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.columns.types import is_soft, metastore_takes
+from state.columns.types import metastore_accepts, readers_accept
 from state.errors import InvalidRequest
 
 
@@ -41,9 +41,9 @@ def check_successor(old: Layout, new: Layout, proven: Collection[int]) -> None:
 
 
 def _check_slot(before: Slot, after: Slot, *, proven: bool) -> None:
-    if not metastore_takes(before.type, after.type):
+    if not metastore_accepts(before.type, after.type):
         _refuse("the metastore does not let a column's type change so", before, after)
-    if not proven and not is_soft(before.type, after.type):
+    if not proven and not readers_accept(before.type, after.type):
         _refuse("a type may become STRING only when the retained files are rewritten", before, after)
     if not proven and (before.key, before.name) != (after.key, after.name):
         _refuse("a slot may take another key only when no retained file holds a value in it", before, after)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.structs.objects import FieldSchema, Partition, Table
-from state.columns.slot_codec import parameters_of, parameters_with
+from state.columns.slot_codec import encode_parameters, replace_parameters
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
 from streaming.table.flat_table import build_columns, build_storage, parse_partition, parse_table, relocate
 from streaming.table.hours import parse_version, version_directory
@@ -81,7 +81,7 @@ class MetastoreTable:
             parameters={
                 **_FIXED,
                 **(parameters or {}),
-                **parameters_of(layout),
+                **encode_parameters(layout),
                 PATTERNS: columns.patterns_text,
             },
             tableType="EXTERNAL_TABLE",
@@ -107,7 +107,7 @@ class MetastoreTable:
         if parse_table(stored).version != old.version:
             raise Conflict("the table has another version", table=self.title, expected=old.version)
         stored.sd.cols = build_columns(new, old.columns)
-        stored.parameters = merge_parameters(parameters_with(stored.parameters or {}, new), changes)
+        stored.parameters = merge_parameters(replace_parameters(stored.parameters or {}, new), changes)
         self._store(stored, old.version)
         return parse_table(stored)
 

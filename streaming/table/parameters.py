@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from state.columns.names import check_name, folded
+from state.columns.names import check_name, fold_case
 from state.errors import BadInput, InvalidRequest, LimitExceeded
 
 
@@ -75,9 +75,9 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
     seen: set[str] = set()
     for name, comment in columns:
         check_name(name, partition_columns)
-        if folded(name) in seen:
+        if fold_case(name) in seen:
             raise BadInput("two columns have one name", column=name)
-        seen.add(folded(name))
+        seen.add(fold_case(name))
         if len(comment) > COMMENT_CHARS_MAX:
             raise LimitExceeded(
                 "a column's comment is too long",

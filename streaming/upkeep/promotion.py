@@ -19,7 +19,7 @@ import json
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from state.columns.evolution import harden
+from state.columns.evolution import promote_to_string
 from streaming.split.file_columns import textual_slots
 from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, PROMOTION
 
@@ -56,7 +56,7 @@ def _flip(table: FlatTable, state: TableState) -> TableState:
     slots = textual_slots(state)
     layout = state.layout
     for slot in sorted(slots):
-        layout = harden(layout, slot)
+        layout = promote_to_string(layout, slot)
     failpoint("flat.flip")
     changes = {PROMOTION: None, PROMOTED: str(layout.version)}
     altered = table.alter(state, layout, parameters=changes, proven=slots)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from state.columns.observations import HourBook, KeySeen, KeyWindow, Observations
+from state.columns.observations import HourCounts, KeyCounts, KeyWindow, Observations
 from state.columns.paths import KeyPath
-from state.columns.requested_keys import Asked
+from state.columns.requested_keys import RequestedKey
 from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
 
@@ -28,14 +28,14 @@ def a_key(dotted: str) -> KeyPath:
     return KeyPath(tuple(dotted.split(".")))
 
 
-def asked_by(dotted: str, users: Collection[str] = ("ann",), days: int = 1, count: int = 1) -> Asked:
-    return Asked(a_key(dotted), frozenset(users), days, count, first_s=T0, last_s=T0 + count)
+def asked_by(dotted: str, users: Collection[str] = ("ann",), days: int = 1, count: int = 1) -> RequestedKey:
+    return RequestedKey(a_key(dotted), frozenset(users), days, count, first_s=T0, last_s=T0 + count)
 
 
 def a_window(
     evidence: Evidence, values: int = 5_000, first_hour: int = T0, last_hour: int = T0, misfits: int = 0
 ) -> KeyWindow:
-    seen = KeySeen(2 * values, values - misfits, misfits, evidence)
+    seen = KeyCounts(2 * values, values - misfits, misfits, evidence)
     return KeyWindow(seen, first_hour, last_hour, seen.misfit_share)
 
 
@@ -61,9 +61,9 @@ def a_layout(*slots: Slot, version: int = 1) -> Layout:
     return layout
 
 
-def a_book(hours: Iterable[int], dotted: str, evidence: Evidence = TEXT, values: int = 10) -> HourBook:
-    seen = Observations(values, 0, {a_key(dotted): KeySeen(values, values, 0, evidence)})
-    return HourBook(dict.fromkeys(hours, seen))
+def a_book(hours: Iterable[int], dotted: str, evidence: Evidence = TEXT, values: int = 10) -> HourCounts:
+    seen = Observations(values, 0, {a_key(dotted): KeyCounts(values, values, 0, evidence)})
+    return HourCounts(dict.fromkeys(hours, seen))
 
 
 def evidences() -> st.SearchStrategy[Evidence]:
@@ -141,22 +141,22 @@ def keys() -> st.SearchStrategy[KeyPath]:
     return st.lists(members(), min_size=1, max_size=4).map(lambda names: KeyPath(tuple(names)))
 
 
-def seens() -> st.SearchStrategy[KeySeen]:
-    def built(rows: int, nonnull: int, misfits: int, evidence: Evidence) -> KeySeen:
-        return KeySeen(rows + nonnull + misfits, nonnull, misfits, evidence)
+def seens() -> st.SearchStrategy[KeyCounts]:
+    def built(rows: int, nonnull: int, misfits: int, evidence: Evidence) -> KeyCounts:
+        return KeyCounts(rows + nonnull + misfits, nonnull, misfits, evidence)
 
     counts = st.integers(0, 10**6)
     return st.builds(built, counts, counts, counts, evidences())
 
 
 def observations() -> st.SearchStrategy[Observations]:
-    def built(rows: int, malformed: int, seen: dict[KeyPath, KeySeen]) -> Observations:
+    def built(rows: int, malformed: int, seen: dict[KeyPath, KeyCounts]) -> Observations:
         return Observations(rows + malformed, malformed, seen)
 
     by_key = st.dictionaries(keys(), seens(), max_size=4)
     return st.builds(built, st.integers(0, 10**6), st.integers(0, 10**6), by_key)
 
 
-def books() -> st.SearchStrategy[HourBook]:
+def books() -> st.SearchStrategy[HourCounts]:
     hours = st.integers(0, 50).map(lambda hour: T0 + hour * HOUR_S)
-    return st.builds(HourBook, st.dictionaries(hours, observations(), max_size=4), st.integers(-1, 9))
+    return st.builds(HourCounts, st.dictionaries(hours, observations(), max_size=4), st.integers(-1, 9))

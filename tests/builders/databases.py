@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine, make_url, text
 
 from dev.stack.servers.databases import PASSWORD
-from streaming.keylog.database import read_address
+from streaming.keylog.database import parse_address
 
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def new_database(server: DatabaseServer) -> str:
     """Make an empty database and return its address with the password."""
     name = f"t{uuid.uuid4().hex[:12]}"
-    engine = create_engine(read_address(server.url, PASSWORD), isolation_level="AUTOCOMMIT")
+    engine = create_engine(parse_address(server.url, PASSWORD), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     engine.dispose()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from state.columns.names import column_name
+from state.columns.names import choose_column_name
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout, Slot, SlotState
 from streaming.table.compatibility_view import CompatibilityView
@@ -31,7 +31,7 @@ def with_keys(layout: Layout, columns: Mapping[str, ColumnType]) -> Layout:
     """The layout with more slots appended, at the same version."""
     for text, kind in columns.items():
         key = KeyPath.of_dotted(text)
-        layout = layout.with_slot(Slot(len(layout.slots), column_name(key, layout.names), key, kind))
+        layout = layout.with_slot(Slot(len(layout.slots), choose_column_name(key, layout.names), key, kind))
     return layout
 
 
@@ -51,7 +51,7 @@ def rekeyed(layout: Layout, index: int, text: str, kind: ColumnType | None = Non
     return layout.with_slot(
         Slot(
             index,
-            column_name(key, layout.names),
+            choose_column_name(key, layout.names),
             key,
             kind or old.type,
             state=SlotState.LIVE,

@@ -9,18 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from state.columns.evolution import Retained, decide, harden
-from state.columns.observations import HourBook, KeySeen, Observations
+from state.columns.changes import RetainedValues
+from state.columns.evolution import decide, promote_to_string
+from state.columns.observations import HourCounts, KeyCounts, Observations
 from state.columns.slots import HOUR_S, Layout, Slot
-from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, is_soft
+from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, readers_accept
 from tests.builders.columns import BOOLEANS, FLOATS, T0, TEXT
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from state.columns.changes import Evolution
     from state.columns.demand import Demand
-    from state.columns.evolution import Evolution
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
 
@@ -48,7 +49,7 @@ class FlatWorld:
     now_hour: int = T0
     files: dict[int, list[list[FileColumn]]] = field(default_factory=dict)
     """By hour; every file's columns in slot order."""
-    book: HourBook = field(default_factory=HourBook)
+    book: HourCounts = field(default_factory=HourCounts)
     rescued: int = 0
 
     def write(self, hour: int, rows: Mapping[KeyPath, tuple[Value, ...]], times: int) -> None:
@@ -64,7 +65,7 @@ class FlatWorld:
             column = self.layout.by_key.get(key)
             bad = 0 if column is None else sum(not fits(value, column.type) for value in values)
             good = len(values) - bad
-            seen[key] = KeySeen(count, good * times, bad * times, evidence_of(values))
+            seen[key] = KeyCounts(count, good * times, bad * times, evidence_of(values))
         self.files.setdefault(hour, []).append(columns)
         observed = {hour: Observations(count, 0, seen)}
         self.book = self.book.with_batch(self.book.batch + 1, observed)
@@ -81,9 +82,9 @@ class FlatWorld:
         return self.now_hour - self.rules.retention_days * 24 * HOUR_S
 
     @property
-    def retained(self) -> Retained:
+    def retained(self) -> RetainedValues:
         """The counts, as footers give them."""
-        return Retained.of(
+        return RetainedValues.of(
             {
                 index: sum(len(file[index].values) for file in files if index < len(file))
                 for index in range(len(self.layout.slots))
@@ -103,7 +104,7 @@ class FlatWorld:
                 if index < len(file):
                     old = file[index]
                     file[index] = FileColumn(old.name, ColumnType.STRING, old.key, old.values)
-        self.layout = harden(self.layout, index)
+        self.layout = promote_to_string(self.layout, index)
 
     def check_readers(self) -> None:
         """Assert that no reader sees a value under another key, loses one, or meets a type it cannot filter."""
@@ -125,7 +126,7 @@ def check_by_name(layout: Layout, column: FileColumn) -> None:
     """Spark: the file's column of the table's name; filters fail where numbers became text, values or not."""
     for slot in layout.slots:
         if slot.name == column.name:
-            assert is_soft(column.type, slot.type), (slot, column)
+            assert readers_accept(column.type, slot.type), (slot, column)
             if column.values:
                 assert slot.key == column.key, (slot, column)
                 check_lossless(slot, column)

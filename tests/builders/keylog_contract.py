@@ -21,21 +21,27 @@ from sqlalchemy import MetaData, inspect, text
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import Conflict, StateCorrupt
-from streaming.keylog.database import Database, read_address
-from streaming.keylog.key_rules import Rule, RuleKind, decisions, remove_rule, rules_of, set_rule
-from streaming.keylog.log import Recorded
-from streaming.keylog.log_reader import LogFilter, asked_keys, entries, last_asked_days, raw_tables
-from streaming.keylog.migrator import VERSION_TABLE, migrate, newest_version, stored_version
-from streaming.keylog.records import DAY_S, Ask, day_of
-from streaming.keylog.retention import ROWS_PER_TRANSACTION, forget, old_rows
+from streaming.keylog.database import Database, parse_address
+from streaming.keylog.key_rules import KeyRule, RuleKind, read_rule_set, read_rules, remove_rule, set_rule
+from streaming.keylog.log import RecordResult
+from streaming.keylog.log_reader import (
+    LogFilter,
+    raw_tables,
+    read_entries,
+    read_last_request_days,
+    read_requested_keys,
+)
+from streaming.keylog.migrator import VERSION_TABLE, migrate, newest_version, read_version
+from streaming.keylog.records import DAY_S, KeyRequest, day_of
+from streaming.keylog.retention import ROWS_PER_TRANSACTION, count_old_rows, delete_old_rows
 from streaming.keylog.schema import metadata
 from streaming.keylog.table_snapshots import (
-    FlatChange,
-    FlatTable,
-    changes_of,
-    flat_table,
+    ColumnChange,
+    TableSnapshot,
     flat_table_names,
-    save_table,
+    read_changes,
+    read_snapshot,
+    save_snapshot,
 )
 from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, asked_naively, opened
 
@@ -62,15 +68,15 @@ WRITERS, BATCHES = 4, 15
 OPENERS, EMPTYINGS = 6, 8
 WRITER = """
 import sys
-from streaming.keylog.records import Ask
+from streaming.keylog.records import KeyRequest
 from state.columns.paths import KeyPath
 from tests.builders.keylogs import NOW_S, RAW, opened
 
 me, batches = sys.argv[2], int(sys.argv[3])
 with opened(sys.argv[1]) as log:
     for batch in range(batches):
-        shared = [Ask(RAW, KeyPath((f"k{n}",)), "everybody", NOW_S, "f") for n in range(40)]
-        own = [Ask(RAW, KeyPath((f"k{n}",)), me, NOW_S, "f") for n in reversed(range(40))]
+        shared = [KeyRequest(RAW, KeyPath((f"k{n}",)), "everybody", NOW_S, "f") for n in range(40)]
+        own = [KeyRequest(RAW, KeyPath((f"k{n}",)), me, NOW_S, "f") for n in reversed(range(40))]
         log.record(shared + own, source="shared" if batch % 2 else me, position=None)
         log.record([], source=me, position=str(batch))
 """
@@ -88,12 +94,12 @@ with opened(sys.argv[1]) as log:
 
 def version_after_opening(address: str) -> str | None:
     with opened(address) as log, log.database.read() as connection:
-        return stored_version(connection)
+        return read_version(connection)
 
 
 def make_empty(address: str) -> None:
     """Take everything out of the database, as if nobody had opened it yet; of SQLite that is no file at all."""
-    url = read_address(address)
+    url = parse_address(address)
     if url.get_backend_name() == "sqlite":
         Path(url.database or "").unlink()
         return
@@ -120,14 +126,14 @@ class KeyLogContract:
                 source="s",
                 position="p1",
             )
-            (found,) = asked_keys(log, RAW, 30)
-            assert done == Recorded(rows=4)
+            (found,) = read_requested_keys(log, RAW, 30)
+            assert done == RecordResult(rows=4)
             assert found.key == KeyPath(("a", "b"))
             assert found.users == {"ann", "bob"}
             assert (found.days, found.count) == (2, 4)
             assert found.last_s == day_of(NOW_S) * DAY_S + 7
             assert raw_tables(log) == ["other.raw", RAW]
-            assert last_asked_days(log, RAW)[KeyPath(("c",))] == day_of(NOW_S) - 40
+            assert read_last_request_days(log, RAW)[KeyPath(("c",))] == day_of(NOW_S) - 40
 
     def test_a_batch_that_comes_again_has_no_effect(self, address: str) -> None:
         with opened(address) as log:
@@ -137,7 +143,7 @@ class KeyLogContract:
             assert log.position("s") == "p1"
             assert log.record([ask()], source="s", position="p1").is_repeated
             assert not log.record([ask()], source="s", position="p2").is_repeated
-            assert [each.count for each in asked_keys(log, RAW, 30)] == [2]
+            assert [each.count for each in read_requested_keys(log, RAW, 30)] == [2]
 
     def test_two_miners_of_one_source_cannot_both_count(self, address: str) -> None:
         with opened(address) as one, opened(address) as other:
@@ -147,13 +153,13 @@ class KeyLogContract:
                 other.record([ask()], source="s", position="p1, read elsewhere")
             assert other.position("s") == "p1"
             other.record([ask()], source="s", position="p2")
-            assert [each.count for each in asked_keys(one, RAW, 30)] == [2]
+            assert [each.count for each in read_requested_keys(one, RAW, 30)] == [2]
 
     def test_without_a_position_counts_grow_and_ranks_do_not(self, address: str) -> None:
         with opened(address) as log:
             for _ in range(2):
                 log.record([ask(count=5)], source="stdin", position=None)
-            (found,) = asked_keys(log, RAW, 30)
+            (found,) = read_requested_keys(log, RAW, 30)
             assert found.users == {"ann"}
             assert (found.days, found.count) == (1, 10)
             assert log.position("stdin") is None
@@ -161,16 +167,18 @@ class KeyLogContract:
     def test_a_time_that_cannot_be_is_left_out_and_counted(self, address: str) -> None:
         with opened(address) as log:
             key = KeyPath(("k",))
-            asks = [Ask(RAW, key, "u", at_s, "f") for at_s in (-5, 0, NOW_S + 3 * DAY_S, 1 << 62, NOW_S)]
-            assert log.record(asks, source="s", position="p") == Recorded(rows=1, refused=4)
+            asks = [
+                KeyRequest(RAW, key, "u", at_s, "f") for at_s in (-5, 0, NOW_S + 3 * DAY_S, 1 << 62, NOW_S)
+            ]
+            assert log.record(asks, source="s", position="p") == RecordResult(rows=1, refused=4)
 
     def test_hostile_keys_and_names_stay_apart_and_come_back_as_they_were(self, address: str) -> None:
         with opened(address) as log:
             users = ["Ann", "ann", "ann ", "änn", "nul\0", "\ud800", "u" * 300, ""]
-            asks = [Ask(RAW, key, user, NOW_S, "f" * 99) for key in HOSTILE for user in users]
+            asks = [KeyRequest(RAW, key, user, NOW_S, "f" * 99) for key in HOSTILE for user in users]
             position = "".join(f"file-{n}\ud800\0" for n in range(99_999))
             log.record(asks, source="source" * 99, position=position)
-            found = asked_keys(log, RAW, 1)
+            found = read_requested_keys(log, RAW, 1)
             assert {each.key for each in found} == set(HOSTILE)
             # Spaces around a name are no part of it; on MySQL they could not be.
             assert {(len(each.users), each.count) for each in found} == {(7, 8)}
@@ -201,7 +209,7 @@ class KeyLogContract:
             for number, batch in enumerate(batches):
                 log.record(batch, source=f"s{number % 2}", position=None)
             naive = asked_naively([one for batch in batches for one in batch], RAW, days)
-            assert asked_keys(log, RAW, days) == naive
+            assert read_requested_keys(log, RAW, days) == naive
 
     def test_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
         def write(name: str) -> None:
@@ -212,7 +220,7 @@ class KeyLogContract:
         with ThreadPoolExecutor(WRITERS) as pool:
             list(pool.map(write, [f"writer{n}" for n in range(WRITERS)]))
         with opened(address) as log:
-            found = asked_keys(log, RAW, 30)
+            found = read_requested_keys(log, RAW, 30)
             assert len(found) == 40
             assert {each.count for each in found} == {2 * WRITERS * BATCHES}
             assert {len(each.users) for each in found} == {WRITERS + 1}
@@ -235,7 +243,7 @@ class KeyLogContract:
                         miner.kill()
         with opened(address) as log:
             assert log.position("s") == "60"
-            assert {(each.key.depth, each.count) for each in asked_keys(log, RAW, 30)} == {(1, 60)}
+            assert {(each.key.depth, each.count) for each in read_requested_keys(log, RAW, 30)} == {(1, 60)}
 
     def test_the_scripts_lead_to_the_schema_of_the_code(self, address: str) -> None:
         with opened(address) as log, log.database.read() as connection:
@@ -246,7 +254,7 @@ class KeyLogContract:
             }
             context = MigrationContext.configure(connection, opts=options)
             assert compare_metadata(context, metadata) == []
-            assert stored_version(connection) == newest_version()
+            assert read_version(connection) == newest_version()
 
     def test_an_older_schema_is_brought_up_and_keeps_its_rows(self, address: str) -> None:
         database = Database(address)
@@ -262,7 +270,7 @@ class KeyLogContract:
         )
         database.close()
         with opened(address) as log:
-            assert decisions(log, "d.t").skip == ("$.x",)
+            assert read_rule_set(log, "d.t").skip == ("$.x",)
             assert flat_table_names(log) == []
 
     def test_a_script_that_was_stopped_half_way_is_run_again(self, address: str) -> None:
@@ -274,7 +282,7 @@ class KeyLogContract:
         )
         database.close()
         with opened(address) as log:
-            assert changes_of(log, FLAT) == []
+            assert read_changes(log, FLAT) == []
 
     def test_a_newer_schema_is_refused(self, address: str) -> None:
         database = Database(address)
@@ -299,33 +307,33 @@ class KeyLogContract:
     def test_decisions_about_keys_are_kept_and_taken_back(self, address: str) -> None:
         key = KeyPath(("a", "b.c"))
         with opened(address) as log:
-            set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.INT, set_by="ann"))
-            set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT, set_by="bob"))
-            set_rule(log, Rule(FLAT, RuleKind.ALWAYS, key))
-            set_rule(log, Rule("other.flat", RuleKind.SKIP, "$.a*"))
-            found = decisions(log, FLAT)
+            set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.INT, set_by="ann"))
+            set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT, set_by="bob"))
+            set_rule(log, KeyRule(FLAT, RuleKind.ALWAYS, key))
+            set_rule(log, KeyRule("other.flat", RuleKind.SKIP, "$.a*"))
+            found = read_rule_set(log, FLAT)
             assert found.always == {key}
             assert found.skip == ()
             assert found.pins == {key: ColumnType.BIGINT}
-            assert [rule.set_by for rule in rules_of(log, FLAT)] == ["", "bob"]
-            set_rule(log, Rule(FLAT, RuleKind.SKIP, key.text))
-            now = decisions(log, FLAT)
+            assert [rule.set_by for rule in read_rules(log, FLAT)] == ["", "bob"]
+            set_rule(log, KeyRule(FLAT, RuleKind.SKIP, key.text))
+            now = read_rule_set(log, FLAT)
             assert (now.always, now.skip, now.pins) == (frozenset(), (key.text,), {})
             assert remove_rule(log, FLAT, RuleKind.SKIP, key.text)
             assert not remove_rule(log, FLAT, RuleKind.SKIP, key.text)
 
     def test_a_snapshot_is_replaced_by_the_same_or_a_newer_version_only(self, address: str) -> None:
-        change = FlatChange(4, 0, NOW_S, "append", 1, "$.a", "asked by 3 users")
-        later = FlatChange(5, 0, NOW_S, "widen", 1, "$.a", "y" * 5_000)
+        change = ColumnChange(4, 0, NOW_S, "append", 1, "$.a", "asked by 3 users")
+        later = ColumnChange(5, 0, NOW_S, "widen", 1, "$.a", "y" * 5_000)
         with opened(address) as log:
-            assert flat_table(log, FLAT) is None
+            assert read_snapshot(log, FLAT) is None
             for _ in range(2):
-                save_table(log, FlatTable(FLAT, 4, NOW_S, {"slots": ["é", 1]}), [change])
-            save_table(log, FlatTable(FLAT, 3, NOW_S, {}))
-            assert flat_table(log, FLAT) == FlatTable(FLAT, 4, NOW_S, {"slots": ["é", 1]})
-            save_table(log, FlatTable(FLAT, 5, NOW_S, {"big": "x" * 200_000}), [later, change])
-            assert [each.version for each in changes_of(log, FLAT)] == [5, 4]
-            assert changes_of(log, FLAT, before_version=5) == [change]
+                save_snapshot(log, TableSnapshot(FLAT, 4, NOW_S, {"slots": ["é", 1]}), [change])
+            save_snapshot(log, TableSnapshot(FLAT, 3, NOW_S, {}))
+            assert read_snapshot(log, FLAT) == TableSnapshot(FLAT, 4, NOW_S, {"slots": ["é", 1]})
+            save_snapshot(log, TableSnapshot(FLAT, 5, NOW_S, {"big": "x" * 200_000}), [later, change])
+            assert [each.version for each in read_changes(log, FLAT)] == [5, 4]
+            assert read_changes(log, FLAT, before_version=5) == [change]
             assert flat_table_names(log) == [FLAT]
 
     def test_old_rows_are_forgotten_a_bounded_number_at_a_time(self, address: str) -> None:
@@ -333,22 +341,22 @@ class KeyLogContract:
         old = [ask(f"k{n % 50}", days_ago=20 + n % 3, fingerprint=f"f{n}") for n in range(many)]
         with opened(address) as log:
             log.record([*old, ask("k0", days_ago=2), ask("new", days_ago=9)], source="s", position="p")
-            assert (old_rows(log, 10).rows, old_rows(log, 10).keys) == (many, 49)
-            first = forget(log, 10, transactions_max=1)
+            assert (count_old_rows(log, 10).rows, count_old_rows(log, 10).keys) == (many, 49)
+            first = delete_old_rows(log, 10, transactions_max=1)
             assert (first.rows, first.is_complete) == (ROWS_PER_TRANSACTION, False)
-            rest = forget(log, 10)
+            rest = delete_old_rows(log, 10)
             assert (rest.rows, rest.keys, rest.is_complete) == (100, 49, True)
-            assert {each.key.text for each in asked_keys(log, RAW, 100)} == {"$.k0", "$.new"}
-            assert forget(log, 10).rows == 0
+            assert {each.key.text for each in read_requested_keys(log, RAW, 100)} == {"$.k0", "$.new"}
+            assert delete_old_rows(log, 10).rows == 0
             assert log.position("s") == "p"
 
     def test_old_changes_are_forgotten_and_the_table_is_not(self, address: str) -> None:
-        old = FlatChange(1, 0, NOW_S - 20 * DAY_S, "append", 1, "$.a", "asked for")
-        new = FlatChange(2, 0, NOW_S - 9 * DAY_S, "append", 2, "$.b", "asked for")
+        old = ColumnChange(1, 0, NOW_S - 20 * DAY_S, "append", 1, "$.a", "asked for")
+        new = ColumnChange(2, 0, NOW_S - 9 * DAY_S, "append", 2, "$.b", "asked for")
         with opened(address) as log:
-            save_table(log, FlatTable(FLAT, 2, NOW_S - 9 * DAY_S, {}), [old, new])
-            assert old_rows(log, 10).changes == forget(log, 10).changes == 1
-            assert changes_of(log, FLAT) == [new]
+            save_snapshot(log, TableSnapshot(FLAT, 2, NOW_S - 9 * DAY_S, {}), [old, new])
+            assert count_old_rows(log, 10).changes == delete_old_rows(log, 10).changes == 1
+            assert read_changes(log, FLAT) == [new]
             assert flat_table_names(log) == [FLAT]
 
     def test_threads_share_one_log(self, address: str) -> None:
@@ -357,19 +365,19 @@ class KeyLogContract:
                 lambda n: log.record([ask(user=f"u{n % 4}")], source=f"s{n}", position="p"), range(24)
             ):
                 pass
-            (found,) = asked_keys(log, RAW, 30)
+            (found,) = read_requested_keys(log, RAW, 30)
             assert (len(found.users), found.count) == (4, 24)
 
     def test_the_log_itself_can_be_looked_at(self, address: str) -> None:
         with opened(address) as log:
             log.record([ask("a", user="ann"), ask("b", user="bob", days_ago=1)], source="s", position=None)
             log.record([ask("a", user="ann", days_ago=3)], source="t", position=None)
-            assert [each.key.text for each in entries(log, LogFilter(), 10)] == ["$.a", "$.b", "$.a"]
-            assert [each.day for each in entries(log, LogFilter(user="bob"), 10)] == [day_of(NOW_S) - 1]
-            assert len(entries(log, LogFilter(days=3), 10)) == 2
-            assert len(entries(log, LogFilter(), 1)) == 1
+            assert [each.key.text for each in read_entries(log, LogFilter(), 10)] == ["$.a", "$.b", "$.a"]
+            assert [each.day for each in read_entries(log, LogFilter(user="bob"), 10)] == [day_of(NOW_S) - 1]
+            assert len(read_entries(log, LogFilter(days=3), 10)) == 2
+            assert len(read_entries(log, LogFilter(), 1)) == 1
             key = KeyPath(("a",))
-            (found,) = entries(log, LogFilter(raw_table=RAW, source="t", key=key), 10)
+            (found,) = read_entries(log, LogFilter(raw_table=RAW, source="t", key=key), 10)
             assert (found.source, found.user, found.fingerprint, found.count) == ("t", "ann", "f1", 1)
 
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from state.columns.paths import KeyPath
-from state.columns.requested_keys import Asked
+from state.columns.requested_keys import RequestedKey
 from streaming.keylog.log import KeyLog
-from streaming.keylog.records import DAY_S, Ask, day_of
+from streaming.keylog.records import DAY_S, KeyRequest, day_of
 
 
 if TYPE_CHECKING:
@@ -33,21 +33,21 @@ def ask(
     count: int = 1,
     raw_table: str = RAW,
     second: int = 0,
-) -> Ask:
+) -> KeyRequest:
     """Return a question at midnight of the day before so many days, and some seconds."""
     at_s = (day_of(NOW_S) - days_ago) * DAY_S + second
-    return Ask(raw_table, KeyPath.of_dotted(key), user, at_s, fingerprint, count)
+    return KeyRequest(raw_table, KeyPath.of_dotted(key), user, at_s, fingerprint, count)
 
 
-def asked_naively(asks: Iterable[Ask], raw_table: str, days: int) -> list[Asked]:
+def asked_naively(asks: Iterable[KeyRequest], raw_table: str, days: int) -> list[RequestedKey]:
     """Return what ``asked_keys`` should, from the questions themselves."""
     since = day_of(NOW_S) - days + 1
-    by_key: dict[KeyPath, list[Ask]] = defaultdict(list)
+    by_key: dict[KeyPath, list[KeyRequest]] = defaultdict(list)
     for each in asks:
         if each.raw_table == raw_table and day_of(each.at_s) >= since:
             by_key[each.key].append(each)
     return [
-        Asked(
+        RequestedKey(
             key,
             frozenset(each.user for each in group),
             len({day_of(each.at_s) for each in group}),

@@ -11,7 +11,7 @@ from streaming.mining.model import CustomFunction, Form, MiningRules, Parser, Qu
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.keylog.records import Ask
+    from streaming.keylog.records import KeyRequest
     from streaming.mining.model import MinedKeys
 
 
@@ -52,14 +52,14 @@ class MemorySink:
 
     def __init__(self) -> None:
         self.positions: dict[str, str] = {}
-        self.asks: list[Ask] = []
+        self.asks: list[KeyRequest] = []
         self.batches = 0
         self.failing: Exception | None = None
 
     def position(self, source: str) -> str | None:
         return self.positions.get(source)
 
-    def record(self, asks: Iterable[Ask], *, source: str, position: str | None) -> None:
+    def record(self, asks: Iterable[KeyRequest], *, source: str, position: str | None) -> None:
         if self.failing is not None:
             error, self.failing = self.failing, None
             raise error

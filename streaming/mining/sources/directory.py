@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 FILES_MAX: Final = 200_000
 DEPTH_MAX: Final = 16
-UNREADABLE: Final = (BadInput, Refused)
+UNREADABLE_ERRORS: Final = (BadInput, Refused)
 """What says that one file cannot be read, today or ever: it is dead, and the next one may be fine."""
 _CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class Entry:
+class FileEntry:
     """One file's state."""
 
     size_bytes: int = -1
@@ -42,10 +42,10 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Trail:
+class DirectoryPosition:
     """The entries by the files' names below the root."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, FileEntry] = field(default_factory=dict)
 
     @classmethod
     def of(cls, position: str | None, source: str) -> Self:
@@ -67,9 +67,9 @@ class Trail:
         }
         return json.dumps({"files": files}, separators=(",", ":"))
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> FileEntry:
         """Return a file's entry, a new one where it has none."""
-        return self.entries.setdefault(name, Entry())
+        return self.entries.setdefault(name, FileEntry())
 
     def forget_all_but(self, names: set[str]) -> None:
         """Forget files that are gone."""
@@ -78,7 +78,7 @@ class Trail:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Directory:
     """A directory, with everything below it."""
 
     root: Location
@@ -142,5 +142,5 @@ class Tree:
                 continue
 
 
-def _entry(size_bytes: int, done_bytes: int, note: str, number: int) -> Entry:
-    return Entry(int(size_bytes), int(done_bytes), str(note), int(number))
+def _entry(size_bytes: int, done_bytes: int, note: str, number: int) -> FileEntry:
+    return FileEntry(int(size_bytes), int(done_bytes), str(note), int(number))

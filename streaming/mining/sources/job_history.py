@@ -16,8 +16,8 @@ from xml.parsers import expat  # noqa: S407 - document types, and so entities, a
 
 from state.errors import BadInput, NotFound
 from streaming.mining.model import QueryText
-from streaming.mining.sources.directory import UNREADABLE, Trail, Tree
-from streaming.mining.sources.source import Dead, QueryBatch
+from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
+from streaming.mining.sources.source import DeadInput, QueryBatch
 
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _WANTED: Final = frozenset({_QUERY, _QUERY_ID, _DATABASE, *_USERS})
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
-def properties(document: bytes) -> dict[str, str]:
+def parse_properties(document: bytes) -> dict[str, str]:
     """Return those properties of a configuration file that mining wants; raise BadInput for what is no such file."""
     reader = _Properties()
     parser = expat.ParserCreate()
@@ -55,42 +55,44 @@ def properties(document: bytes) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class HistorySource:
+class JobHistorySource:
     """Configuration files below a directory, such as the history server's ``done``."""
 
     name: str
-    tree: Tree
+    tree: Directory
     file_bytes: int = 16 * 1024 * 1024
     """A longer file is dead."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield the queries of files that are new, FILES_PER_BATCH at a time."""
-        trail = Trail.of(position, self.name)
+        trail = DirectoryPosition.of(position, self.name)
         files = [each for each in self.tree.files() if _CONF.fullmatch(each[0])]
         trail.forget_all_but({name for name, _, _ in files})
         known: OrderedDict[str, None] = OrderedDict()
         new = [each for each in files if trail.entry(each[0]).size_bytes != each[2]]
         for start in range(0, len(new), FILES_PER_BATCH):
             queries: list[QueryText] = []
-            dead: list[Dead] = []
+            dead: list[DeadInput] = []
             for name, place, size in new[start : start + FILES_PER_BATCH]:
                 try:
                     queries.extend(self._queries_of(name, place, known))
                 except NotFound:  # the history server has cleaned up
                     continue
-                except UNREADABLE as error:
-                    dead.append(Dead.of(name, error))
+                except UNREADABLE_ERRORS as error:
+                    dead.append(DeadInput.of(name, error))
                 trail.entry(name).size_bytes = size
             yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
 
     def _queries_of(self, name: str, place: Location, known: OrderedDict[str, None]) -> Iterator[QueryText]:
-        found = properties(self.tree.read(place, self.file_bytes))
+        found = parse_properties(self.tree.read(place, self.file_bytes))
         text = found.get(_QUERY, "")
         if not text or _is_known(found.get(_QUERY_ID, ""), known):
             return
         user = next((found[each] for each in _USERS if found.get(each)), "")
         at_s = self.tree.modified_s(place)
-        yield QueryText(decoded(text), user, at_s, self.name, name, database=found.get(_DATABASE) or None)
+        yield QueryText(
+            decode_query(text), user, at_s, self.name, name, database=found.get(_DATABASE) or None
+        )
 
 
 def _is_known(query_id: str, known: OrderedDict[str, None]) -> bool:
@@ -104,7 +106,7 @@ def _is_known(query_id: str, known: OrderedDict[str, None]) -> bool:
     return is_known
 
 
-def decoded(text: str) -> str:
+def decode_query(text: str) -> str:
     """Undo the URL encoding of newer Hives; a statement as it is has blanks."""
     if any(letter.isspace() for letter in text.strip()) or not _ENCODED.search(text):
         return text

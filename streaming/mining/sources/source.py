@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadInput:
     """An input that cannot be read."""
 
     origin: str
@@ -28,7 +28,7 @@ class Dead:
     reason: str
 
     @classmethod
-    def of(cls, origin: str, error: TidelineError) -> Dead:
+    def of(cls, origin: str, error: TidelineError) -> DeadInput:
         """Say what ``error`` says."""
         return cls(origin, error.code, str(error)[:500])
 
@@ -40,7 +40,7 @@ class QueryBatch:
     queries: tuple[QueryText, ...]
     position: str | None
     """The source's own form; None where a source cannot be read again (standard input)."""
-    dead: tuple[Dead, ...] = ()
+    dead: tuple[DeadInput, ...] = ()
 
 
 class QuerySource(Protocol):

@@ -19,9 +19,9 @@ import orjson
 
 from state.errors import BadInput, LimitExceeded, NotFound, Unsupported
 from streaming.mining.model import Form, QueryText
-from streaming.mining.sources.directory import UNREADABLE, Entry, Trail, Tree
-from streaming.mining.sources.source import Dead, QueryBatch
-from streaming.mining.tokens import tokens
+from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition, FileEntry
+from streaming.mining.sources.source import DeadInput, QueryBatch
+from streaming.mining.tokens import tokenize
 
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ _STATEMENT: Final = frozenset({"with", "select", "insert", "create", "from", "me
 
 
 @dataclass(slots=True)
-class SparkLogSource:
+class SparkEventLogSource:
     """Event logs below ``spark.eventLog.dir``."""
 
     name: str
-    tree: Tree
+    tree: Directory
     line_bytes: int = 32 * 1024 * 1024
     """A longer event is dead: the plan of an enormous query."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield the queries of lines that are new."""
-        trail = Trail.of(position, self.name)
+        trail = DirectoryPosition.of(position, self.name)
         files = {
             _stable(name): (place, size)
             for name, place, size in self.tree.files()
@@ -72,30 +72,32 @@ class SparkLogSource:
             entry.size_bytes = size
         yield QueryBatch((), trail.position())
 
-    def _of_file(self, name: str, place: Location, entry: Entry, trail: Trail) -> Iterator[QueryBatch]:
+    def _of_file(
+        self, name: str, place: Location, entry: FileEntry, trail: DirectoryPosition
+    ) -> Iterator[QueryBatch]:
         """Yield what is new in a file; the entry moves with it."""
         queries: list[QueryText] = []
-        dead: list[Dead] = []
+        dead: list[DeadInput] = []
         chars = 0
         try:
             for line, end in self._lines(name, place, entry.done_bytes):
                 if line is None:
                     dead.append(
-                        Dead.of(name, LimitExceeded("an event is too long", limit_bytes=self.line_bytes))
+                        DeadInput.of(name, LimitExceeded("an event is too long", limit_bytes=self.line_bytes))
                     )
                 elif _WANTED.search(line, 0, 200):
                     found = self._of_event(line, name, place, entry)
                     chars += sum(len(each.text) for each in found if isinstance(each, QueryText))
                     queries.extend(each for each in found if isinstance(each, QueryText))
-                    dead.extend(each for each in found if isinstance(each, Dead))
+                    dead.extend(each for each in found if isinstance(each, DeadInput))
                 entry.done_bytes = end
                 if chars >= BATCH_CHARS or len(queries) >= BATCH_QUERIES:
                     yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
                     queries, dead, chars = [], [], 0
         except NotFound:  # finished meanwhile: it has another name then, and is read on the next time
             pass
-        except (*UNREADABLE, Unsupported) as error:
-            dead.append(Dead.of(name, error))
+        except (*UNREADABLE_ERRORS, Unsupported) as error:
+            dead.append(DeadInput.of(name, error))
         yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
 
     def _lines(self, name: str, place: Location, start: int) -> Iterator[tuple[bytes | None, int]]:
@@ -125,7 +127,9 @@ class SparkLogSource:
             )
         return _decompressed(chunks) if name.endswith(_ZSTD) else chunks
 
-    def _of_event(self, line: bytes, name: str, place: Location, entry: Entry) -> list[QueryText | Dead]:
+    def _of_event(
+        self, line: bytes, name: str, place: Location, entry: FileEntry
+    ) -> list[QueryText | DeadInput]:
         try:
             event: Any = orjson.loads(line)
             kind = event["Event"].rpartition(".")[2]
@@ -134,10 +138,10 @@ class SparkLogSource:
                 return []
             return list(self._texts(kind, event, name, place, entry))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return [Dead.of(name, BadInput("an event of the log cannot be read", reason=str(error)))]
+            return [DeadInput.of(name, BadInput("an event of the log cannot be read", reason=str(error)))]
 
     def _texts(
-        self, kind: str, event: dict[str, Any], name: str, place: Location, entry: Entry
+        self, kind: str, event: dict[str, Any], name: str, place: Location, entry: FileEntry
     ) -> Iterator[QueryText]:
         if kind == "SparkListenerThriftServerOperationStart":
             at_s = int(event["startTime"]) // 1000
@@ -156,7 +160,7 @@ class SparkLogSource:
 
 
 def _is_statement(description: str) -> bool:
-    first = next(tokens(description), None)
+    first = next(tokenize(description), None)
     return first is not None and first.text.lower() in _STATEMENT
 
 
@@ -165,12 +169,14 @@ def _stable(name: str) -> str:
     return name.removesuffix(_RUNNING)
 
 
-def _user_of_siblings(trail: Trail, name: str) -> str:
+def _user_of_siblings(trail: DirectoryPosition, name: str) -> str:
     """Return the application's user for a later file of a rolling log: only the first one tells."""
     directory, _, _ = name.rpartition("/")
     if "eventlog_v2_" not in directory:
         return ""
-    siblings: Iterable[Entry] = (e for known, e in trail.entries.items() if known.startswith(directory + "/"))
+    siblings: Iterable[FileEntry] = (
+        e for known, e in trail.entries.items() if known.startswith(directory + "/")
+    )
     return next((each.note for each in siblings if each.note), "")
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from state.errors import NotFound
 from streaming.mining.model import QueryText
-from streaming.mining.sources.directory import UNREADABLE, Trail, Tree
-from streaming.mining.sources.source import Dead, QueryBatch
+from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
+from streaming.mining.sources.source import DeadInput, QueryBatch
 
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SqlFilesSource:
     """SQL files below a directory; everything else there is passed over."""
 
     name: str
-    tree: Tree
+    tree: Directory
     user: str = ""
     """Who is taken to ask."""
     is_standing: bool = True
@@ -40,12 +40,12 @@ class SqlFilesSource:
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield the files that are new, changed or due again today."""
-        trail = Trail.of(position, self.name)
+        trail = DirectoryPosition.of(position, self.name)
         files = [each for each in self.tree.files() if each[0].lower().endswith(SUFFIXES)]
         trail.forget_all_but({name for name, _, _ in files})
         for start in range(0, len(files), FILES_PER_BATCH):
             queries: list[QueryText] = []
-            dead: list[Dead] = []
+            dead: list[DeadInput] = []
             for name, place, size in files[start : start + FILES_PER_BATCH]:
                 try:
                     changed_s = self.tree.modified_s(place)
@@ -59,7 +59,7 @@ class SqlFilesSource:
                     queries.append(QueryText(text, self.user, at_s, self.name, name))
                 except NotFound:  # removed meanwhile
                     continue
-                except UNREADABLE as error:
-                    dead.append(Dead.of(name, error))
+                except UNREADABLE_ERRORS as error:
+                    dead.append(DeadInput.of(name, error))
             if queries or dead:
                 yield QueryBatch(tuple(queries), trail.position(), tuple(dead))

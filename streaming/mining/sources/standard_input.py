@@ -14,7 +14,7 @@ import orjson
 
 from state.errors import BadInput, LimitExceeded
 from streaming.mining.model import Form, QueryText
-from streaming.mining.sources.source import Dead, QueryBatch
+from streaming.mining.sources.source import DeadInput, QueryBatch
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LINE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class StdinSource:
+class StandardInputSource:
     """A stream of bytes, read to its end."""
 
     name: str
@@ -37,7 +37,7 @@ class StdinSource:
     def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002 - the port's; there is none here
         """Yield everything there is."""
         queries: list[QueryText] = []
-        dead: list[Dead] = []
+        dead: list[DeadInput] = []
         for found in self._queries():
             queries.append(found) if isinstance(found, QueryText) else dead.append(found)
             if len(queries) + len(dead) >= QUERIES_PER_BATCH:
@@ -46,14 +46,16 @@ class StdinSource:
         if queries or dead:
             yield QueryBatch(tuple(queries), None, tuple(dead))
 
-    def _queries(self) -> Iterator[QueryText | Dead]:
+    def _queries(self) -> Iterator[QueryText | DeadInput]:
         statement: list[str] = []
         size, is_json = 0, None
         for number, line in enumerate(self._lines(), 1):
             if is_json is None and line.strip():
                 is_json = line.lstrip().startswith(b"{")
             if len(line) > LINE_BYTES or size > LINE_BYTES:
-                yield Dead.of(f"line {number}", LimitExceeded("a query is too long", limit_bytes=LINE_BYTES))
+                yield DeadInput.of(
+                    f"line {number}", LimitExceeded("a query is too long", limit_bytes=LINE_BYTES)
+                )
                 statement, size = [], 0
             elif is_json:
                 if line.strip():
@@ -78,14 +80,14 @@ class StdinSource:
     def _of_sql(self, statement: list[str], number: int) -> QueryText:
         return QueryText("".join(statement), self.user, int(self.clock()), self.name, f"line {number}")
 
-    def _of_json(self, line: bytes, number: int) -> QueryText | Dead:
+    def _of_json(self, line: bytes, number: int) -> QueryText | DeadInput:
         try:
             given: Any = orjson.loads(line)
             at_s, form = int(given.get("at", self.clock())), Form(given.get("form", Form.SQL))
             texts = given["query"], given.get("user", self.user), given.get("database") or ""
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            return Dead.of(f"line {number}", BadInput("a line is no query", reason=repr(error)[:200]))
+            return DeadInput.of(f"line {number}", BadInput("a line is no query", reason=repr(error)[:200]))
         if not all(isinstance(each, str) for each in texts):
-            return Dead.of(f"line {number}", BadInput("query, user and database are texts"))
+            return DeadInput.of(f"line {number}", BadInput("query, user and database are texts"))
         text, user, database = texts
         return QueryText(text, user, at_s, self.name, f"line {number}", form, database or None)

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.errors import BadInput, GapDetected, KafkaUnavailable, LimitExceeded, NotFound, StateCorrupt
 from streaming.mining.model import Form, QueryText
-from streaming.mining.sources.source import Dead, QueryBatch
+from streaming.mining.sources.source import DeadInput, QueryBatch
 
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TrinoTopicSource:
         with _translated(self.topic):
             return Consumer(settings | dict(self.client))
 
-    def _begin(self, consumer: Consumer, offsets: dict[int, int]) -> tuple[dict[int, int], list[Dead]]:
+    def _begin(self, consumer: Consumer, offsets: dict[int, int]) -> tuple[dict[int, int], list[DeadInput]]:
         """Place the consumer, and return where each partition ends and what is missing before our place in it."""
         found = consumer.list_topics(self.topic, timeout=self.timeout_s).topics[self.topic]
         if found.error is not None:
@@ -84,7 +84,7 @@ class TrinoTopicSource:
                 gap = GapDetected(
                     "records of a query topic are gone", partition=number, wanted=wanted, first=low, end=high
                 )
-                gaps.append(Dead.of(f"{self.topic}[{number}]", gap))
+                gaps.append(DeadInput.of(f"{self.topic}[{number}]", gap))
                 wanted = None
             offsets[number] = low if wanted is None else wanted
             ends[number] = high
@@ -94,7 +94,7 @@ class TrinoTopicSource:
         return ends, gaps
 
     def _read(
-        self, consumer: Consumer, offsets: dict[int, int], ends: dict[int, int], dead: list[Dead]
+        self, consumer: Consumer, offsets: dict[int, int], ends: dict[int, int], dead: list[DeadInput]
     ) -> Iterator[QueryBatch]:
         heard_s = time.monotonic()
         while any(offsets[number] < end for number, end in ends.items()):
@@ -120,15 +120,17 @@ class TrinoTopicSource:
                 )
         yield QueryBatch((), _position(self.topic, offsets), tuple(dead))
 
-    def _query(self, message: Message) -> QueryText | Dead:
+    def _query(self, message: Message) -> QueryText | DeadInput:
         origin = f"{message.topic()}[{message.partition()}]@{message.offset()}"
         value = message.value() or b""
         if len(value) > self.record_bytes:
-            return Dead.of(origin, LimitExceeded("a query event is too large", limit_bytes=self.record_bytes))
+            return DeadInput.of(
+                origin, LimitExceeded("a query event is too large", limit_bytes=self.record_bytes)
+            )
         try:
             return self._of_event(orjson.loads(value), origin)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            return Dead.of(origin, BadInput("a record is no query event", reason=repr(error)[:200]))
+            return DeadInput.of(origin, BadInput("a record is no query event", reason=repr(error)[:200]))
 
     def _of_event(self, event: dict[str, Any], origin: str) -> QueryText:
         payload = event.get("eventPayload", event)

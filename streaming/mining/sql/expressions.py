@@ -12,24 +12,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from streaming.mining.json_functions import Path, read_path, schema_of
+from streaming.mining.json_functions import Path, parse_path, parse_schema
 from streaming.mining.model import Style, Unresolved
-from streaming.mining.sql.parser import OURS
+from streaming.mining.sql.parser import FUNCTION_PREFIX
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from streaming.mining.json_functions import Call
+    from streaming.mining.json_functions import JsonFunction
     from streaming.mining.lineage import Lineage, Value
     from streaming.mining.sql.scopes import Scope
 
 
-class Expressions:
+class ExpressionReader:
     """The expressions of one script; ``visit_query`` walks a query inside one, all of whose columns are used."""
 
     def __init__(
-        self, lineage: Lineage, calls: Mapping[str, Call], visit_query: Callable[[exp.Expr, Scope], None]
+        self,
+        lineage: Lineage,
+        calls: Mapping[str, JsonFunction],
+        visit_query: Callable[[exp.Expr, Scope], None],
     ) -> None:
         self._lineage = lineage
         self._calls = calls
@@ -63,10 +66,10 @@ class Expressions:
         if (
             not isinstance(node, exp.Anonymous)
             or not isinstance(node.this, str)
-            or not node.this.startswith(OURS)
+            or not node.this.startswith(FUNCTION_PREFIX)
         ):
             return None
-        call = self._calls[node.this.removeprefix(OURS)]
+        call = self._calls[node.this.removeprefix(FUNCTION_PREFIX)]
         arguments = node.expressions
         if len(arguments) <= call.document:
             return [()]
@@ -81,7 +84,7 @@ class Expressions:
 
     def _path(self, node: exp.Expr, style: Style, scope: Scope) -> Path | Unresolved:
         if isinstance(node, exp.Literal) and node.is_string:
-            return read_path(node.this, style)
+            return parse_path(node.this, style)
         self.visit(node, scope)
         return Unresolved.PATH
 
@@ -123,7 +126,7 @@ class Expressions:
 
 def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
     first = arguments[0] if arguments else None
-    return schema_of(first.this) if isinstance(first, exp.Literal) and first.is_string else None
+    return parse_schema(first.this) if isinstance(first, exp.Literal) and first.is_string else None
 
 
 def _path_of(node: exp.Expr) -> Path | Unresolved:
@@ -138,10 +141,10 @@ def _path_of(node: exp.Expr) -> Path | Unresolved:
     return Path(tuple(members)) if members else Unresolved.BAD_PATH
 
 
-_READERS: Final[dict[type, Callable[[Expressions, exp.Expr, Scope], Value]]] = {
-    exp.Column: Expressions._column,  # noqa: SLF001 - the class's own table of its methods
+_READERS: Final[dict[type, Callable[[ExpressionReader, exp.Expr, Scope], Value]]] = {
+    exp.Column: ExpressionReader._column,  # noqa: SLF001 - the class's own table of its methods
     exp.Literal: lambda _expressions, _node, _scope: (),
-    **dict.fromkeys((exp.Paren, exp.Alias, exp.Cast, exp.TryCast), Expressions._inner),  # noqa: SLF001 - likewise
-    **dict.fromkeys((exp.Dot, exp.Bracket, exp.JSONExtract), Expressions._reached),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Paren, exp.Alias, exp.Cast, exp.TryCast), ExpressionReader._inner),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Dot, exp.Bracket, exp.JSONExtract), ExpressionReader._reached),  # noqa: SLF001 - likewise
 }
 """Expressions through which a value can be followed. By exact class: the walk meets thousands of nodes."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 
-OURS: Final = "j__"
+FUNCTION_PREFIX: Final = "j__"
 """Stands before the names of our functions in the tree; short, because sqlglot reads a name again to see if it is a type."""
 _FORMULAS: Final = (exp.Condition, exp.Alias, exp.Tuple, exp.Aliases)
 
@@ -31,14 +31,14 @@ class NotParsed(Exception):  # noqa: N818 - an outcome that the miner handles; i
     """This dialect does not take the text."""
 
 
-def parsed(text: str, dialect: str, calls: Container[str]) -> list[exp.Expr]:
+def parse_statements(text: str, dialect: str, calls: Container[str]) -> list[exp.Expr]:
     """Return the statements of ``text``; raise NotParsed where the dialect does not take all of it."""
     speaker = Dialect.get_or_raise(dialect)
     try:
         words = speaker.tokenize(text)
         for word, following in pairwise(words):
             if following.token_type is TokenType.L_PAREN and word.text.lower() in calls:
-                word.text = OURS + word.text.lower()
+                word.text = FUNCTION_PREFIX + word.text.lower()
                 word.token_type = TokenType.VAR
             elif word.token_type is TokenType.JSON:
                 word.token_type = TokenType.VAR

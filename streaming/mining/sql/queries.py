@@ -12,28 +12,30 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from streaming.mining.lineage import Lineage
-from streaming.mining.sql.expressions import Expressions
-from streaming.mining.sql.scopes import Derived, RawSource, Scope, Source, Union
+from streaming.mining.sql.expressions import ExpressionReader
+from streaming.mining.sql.scopes import DerivedSource, RawSource, Scope, Source, UnionSource
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from streaming.mining.json_functions import Call
+    from streaming.mining.json_functions import JsonFunction
     from streaming.mining.model import MinedKeys, Parser
-    from streaming.mining.raw_tables import Tables
+    from streaming.mining.raw_tables import RawTables
 
 
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
 """Parts of a SELECT that are not simply visited."""
 
 
-class Queries:
+class QueryReader:
     """The queries of one script; ``database`` is that of table names without one, and USE changes it."""
 
-    def __init__(self, tables: Tables, calls: Mapping[str, Call], lineage: Lineage, database: str) -> None:
+    def __init__(
+        self, tables: RawTables, calls: Mapping[str, JsonFunction], lineage: Lineage, database: str
+    ) -> None:
         self.database = database
-        self.expressions = Expressions(lineage, calls, self.visit)
+        self.expressions = ExpressionReader(lineage, calls, self.visit)
         self._tables = tables
         self._lineage = lineage
 
@@ -57,7 +59,7 @@ class Queries:
         scope = Scope(dict(queries), parent)
         if isinstance(node, exp.Table):
             self.add_from(node, scope)
-            return Derived(stars=scope.distinct())
+            return DerivedSource(stars=scope.distinct())
         self.expressions.visit_children(node, scope)
         return Source()
 
@@ -72,10 +74,10 @@ class Queries:
             left = left.this
         found = self.query(left, queries, parent)
         for branch in reversed(branches):
-            found = Union(found, self.query(branch, queries, parent))
+            found = UnionSource(found, self.query(branch, queries, parent))
         return found
 
-    def _select(self, node: exp.Select, scope: Scope) -> Derived:
+    def _select(self, node: exp.Select, scope: Scope) -> DerivedSource:
         self.add_with(node, scope)
         start = node.args.get("from_")
         if start is not None:
@@ -91,8 +93,8 @@ class Queries:
         self.expressions.visit_children(node, scope, skipped=_LATER)
         return columns
 
-    def _projections(self, projections: Sequence[exp.Expr], scope: Scope) -> Derived:
-        found = Derived()
+    def _projections(self, projections: Sequence[exp.Expr], scope: Scope) -> DerivedSource:
+        found = DerivedSource()
         for each in projections:
             if each.is_star:
                 found.stars.extend(self._starred(each, scope))
@@ -170,9 +172,9 @@ class Queries:
         values = self.expressions.extracted(node.this, scope)
         if values is None:
             self.expressions.visit(node.this, scope)
-            source = Derived([(name, None) for name in given])
+            source = DerivedSource([(name, None) for name in given])
         else:
-            source = Derived(
+            source = DerivedSource(
                 list(zip(given or (f"c{at}" for at in range(len(values))), values, strict=False))
             )
         scope.add(source, *_names(node.alias))
@@ -184,15 +186,15 @@ def _names(alias: str) -> list[tuple[str, ...]]:
 
 def _renamed(source: Source, alias: exp.Expr | None) -> Source:
     columns = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
-    return source.renamed(columns) if columns and isinstance(source, Derived) else source
+    return source.renamed(columns) if columns and isinstance(source, DerivedSource) else source
 
 
-class Walk:
+class ScriptReader:
     """One script's walk; ``run`` once."""
 
-    def __init__(self, tables: Tables, calls: Mapping[str, Call], database: str) -> None:
+    def __init__(self, tables: RawTables, calls: Mapping[str, JsonFunction], database: str) -> None:
         self._lineage = Lineage()
-        self._queries = Queries(tables, calls, self._lineage, database)
+        self._queries = QueryReader(tables, calls, self._lineage, database)
         self._views: dict[str, Source] = {}
 
     def run(self, statements: Iterable[exp.Expr], parser: Parser) -> MinedKeys:

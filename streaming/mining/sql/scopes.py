@@ -50,7 +50,7 @@ class RawSource(Source):
 
 
 @dataclass(slots=True)
-class Derived(Source):
+class DerivedSource(Source):
     """A sub-query or a lateral view: named columns, and sources whose columns it passes on with ``*``."""
 
     columns: list[tuple[str, Value]] = field(default_factory=list)
@@ -70,15 +70,15 @@ class Derived(Source):
         for source in self.stars:
             yield from source.everything(lineage)
 
-    def renamed(self, names: Sequence[str]) -> Derived:
+    def renamed(self, names: Sequence[str]) -> DerivedSource:
         """The same columns under the names of ``AS t (a, b)``."""
         if not names or self.stars:
             return self
-        return Derived([(new, value) for new, (_, value) in zip(names, self.columns, strict=False)])
+        return DerivedSource([(new, value) for new, (_, value) in zip(names, self.columns, strict=False)])
 
 
 @dataclass(slots=True)
-class Union(Source):
+class UnionSource(Source):
     """Both sides of a UNION: a column is what it is on either side."""
 
     left: Source
@@ -157,8 +157,8 @@ AMBIGUOUS: Final[Value] = ()
 
 def right_value(source: Source, place: int) -> Value:
     """The column at ``place`` of a source with named columns only."""
-    columns = source.columns if isinstance(source, Derived) else []
-    if isinstance(source, Union):
+    columns = source.columns if isinstance(source, DerivedSource) else []
+    if isinstance(source, UnionSource):
         left, right = right_value(source.left, place), right_value(source.right, place)
         return None if left is None or right is None else (*left, *right)
     return columns[place][1] if place < len(columns) else ()
@@ -166,9 +166,9 @@ def right_value(source: Source, place: int) -> Value:
 
 def _named(source: Source) -> list[str] | None:
     """The column names where all are known."""
-    if isinstance(source, Union):
+    if isinstance(source, UnionSource):
         return _named(source.left)
-    if isinstance(source, Derived) and not source.stars:
+    if isinstance(source, DerivedSource) and not source.stars:
         return [name for name, _ in source.columns]
     return None
 

@@ -15,8 +15,8 @@ import pytest
 
 from state.columns.types import ColumnType
 from streaming.keylog.log import KeyLog
-from streaming.keylog.records import Ask
-from streaming.keylog.table_snapshots import changes_of, flat_table
+from streaming.keylog.records import KeyRequest
+from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import Limits
 from tests.builders.flat_streams import Stream, key, rules
 
@@ -95,7 +95,7 @@ def stream(elsewhere: dict[str, Any], tmp_path: Path, spark: Any, database: str)
     url = f"sqlite:///{tmp_path}/keys.db"
     now_s = int(time.time())
     with KeyLog.open(url) as log:
-        asks = [Ask("raw.events", key(text), f"u{n}", now_s, "f") for n, text in enumerate(ASKED)]
+        asks = [KeyRequest("raw.events", key(text), f"u{n}", now_s, "f") for n, text in enumerate(ASKED)]
         log.record(asks, source="test", position="1")
     return Stream.of_directory(
         tmp_path / "flat",
@@ -137,12 +137,12 @@ def test_after_a_day_every_value_is_in_its_column_or_rescued(stream: Stream, spa
     letters = stream.letters()
     assert letters["oversize"] == 1
     assert letters["malformed"] >= 4
-    seen = flat_table(KeyLog.open(stream.settings.keylog_url), stream.settings.name)
+    seen = read_snapshot(KeyLog.open(stream.settings.keylog_url), stream.settings.name)
     assert seen is not None
     whys = {each["key"]: each["verdict"] for each in seen.document["keys"]}
     assert whys["$.misspeled.key"] == "unseen"
     kinds = {
-        change.kind for change in changes_of(KeyLog.open(stream.settings.keylog_url), stream.settings.name)
+        change.kind for change in read_changes(KeyLog.open(stream.settings.keylog_url), stream.settings.name)
     }
     assert {"append", "widen"} <= kinds
 

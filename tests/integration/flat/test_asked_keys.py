@@ -13,7 +13,7 @@ from daemon.keys.text import keys_text
 from streaming.keylog.log import KeyLog
 from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, RawTable
-from streaming.mining.sources.directory import Tree
+from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.sql_files import SqlFilesSource
 from tests.builders.flat_streams import Stream, key, rules
 
@@ -57,7 +57,7 @@ def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
 
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "names.sql").write_text(QUERY)
-    tree = Tree.at(f"file:{tmp_path}/reports", open_file_systems())
+    tree = Directory.at(f"file:{tmp_path}/reports", open_file_systems())
     miner = Miner(MiningRules((RawTable("web.raw_events", "json"),)))
     assert mine(SqlFilesSource("reports", tree, "ann"), miner, log).asks == 4
 

@@ -9,9 +9,9 @@ from sqlalchemy import create_engine, make_url, text
 
 from dev.stack.servers.databases import PASSWORD
 from state.errors import InvalidRequest, KeyLogUnavailable
-from streaming.keylog.database import read_address
+from streaming.keylog.database import parse_address
 from streaming.keylog.log import KeyLog
-from streaming.keylog.log_reader import asked_keys
+from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.databases import new_database
 from tests.builders.keylog_contract import KeyLogContract
 from tests.builders.keylogs import RAW, ask, opened
@@ -53,7 +53,7 @@ def test_a_server_that_was_away_is_used_again_and_nothing_counts_twice(server: D
         assert PASSWORD not in str(raised.value)
         log.record([ask()], source="s", position="p2")
         log.record([ask()], source="s", position="p2")
-        assert [each.count for each in asked_keys(log, RAW, 30)] == [2]
+        assert [each.count for each in read_requested_keys(log, RAW, 30)] == [2]
 
 
 def test_a_wrong_password_is_told_without_the_right_one(server: DatabaseServer) -> None:
@@ -65,7 +65,7 @@ def test_a_wrong_password_is_told_without_the_right_one(server: DatabaseServer) 
 
 def test_a_user_without_rights_is_told_what_is_wanted(server: DatabaseServer) -> None:
     address = new_database(server)
-    engine = create_engine(read_address(address))
+    engine = create_engine(parse_address(address))
     host = "" if server.name == "postgresql" else "@'127.0.0.1'"
     statements = [f"CREATE USER visitor{host} IDENTIFIED BY 'visitor'"]
     if server.name == "postgresql":

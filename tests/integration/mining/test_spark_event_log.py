@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from handlers.files.schemes import open_file_systems
 from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, Parser, RawTable
-from streaming.mining.sources.directory import Tree
-from streaming.mining.sources.spark_event_log import SparkLogSource
+from streaming.mining.sources.directory import Directory
+from streaming.mining.sources.spark_event_log import SparkEventLogSource
 from tests.builders.mining import MemorySink
 
 
@@ -61,7 +61,7 @@ KEYS = {
 
 def run(home: Path, sink: MemorySink) -> MiningReport:
     raw = RawTable("default.raw_events", "json", location=f"{home}/warehouse/raw_events")
-    source = SparkLogSource("spark", Tree.at(f"{home}/log", open_file_systems()))
+    source = SparkEventLogSource("spark", Directory.at(f"{home}/log", open_file_systems()))
     return mine(source, Miner(MiningRules((raw,))), sink)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.demand import Demand, Verdict, demand_of
+from state.columns.demand import Demand, Verdict, compute_demand
 from state.columns.paths import KeyPath
-from state.columns.requested_keys import Asked, looks_generated
+from state.columns.requested_keys import RequestedKey, looks_generated
 from state.columns.rules import FlatRules
 from tests.builders.columns import a_key, asked_by
 
@@ -21,7 +21,7 @@ SMALL_KEYS = st.lists(st.sampled_from(["a", "b", "c", "d", "x1", "x2", "77"]), m
 )
 ASKED = st.lists(
     st.builds(
-        Asked,
+        RequestedKey,
         SMALL_KEYS,
         st.frozensets(st.sampled_from(["ann", "bob", "cem", "dee"]), min_size=1),
         st.integers(1, 5),
@@ -48,9 +48,9 @@ FILLS = st.one_of(
 
 @given(ASKED, RULES, FILLS)
 def test_every_asked_key_is_a_column_or_is_told_why_not(
-    asked: list[Asked], rules: FlatRules, fills: dict[KeyPath, float] | None
+    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
-    demand = demand_of(asked, rules, fills)
+    demand = compute_demand(asked, rules, fills)
     wanted = {each.key for each in demand.wanted}
     for key in {each.key for each in asked} | rules.whitelist:
         why = demand.why(key)
@@ -68,9 +68,9 @@ def test_every_asked_key_is_a_column_or_is_told_why_not(
 
 @given(ASKED, RULES, FILLS)
 def test_no_column_lies_within_another_unless_whitelisted(
-    asked: list[Asked], rules: FlatRules, fills: dict[KeyPath, float] | None
+    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
-    demand = demand_of(asked, rules, fills)
+    demand = compute_demand(asked, rules, fills)
     for one, two in combinations([each.key for each in (*demand.wanted, *demand.unseen)], 2):
         if one.is_within(two) or two.is_within(one):
             assert {one, two} & rules.whitelist
@@ -78,9 +78,9 @@ def test_no_column_lies_within_another_unless_whitelisted(
 
 @given(ASKED, RULES, FILLS)
 def test_cap_quota_and_whitelist_are_kept(
-    asked: list[Asked], rules: FlatRules, fills: dict[KeyPath, float] | None
+    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
-    demand = demand_of(asked, rules, fills)
+    demand = compute_demand(asked, rules, fills)
     keys = [each.key for each in demand.wanted]
     assert rules.whitelist <= set(keys)
     assert len(keys) == len(set(keys)) <= rules.columns_max
@@ -94,19 +94,19 @@ def test_cap_quota_and_whitelist_are_kept(
 
 @given(ASKED, RULES, FILLS, st.randoms(use_true_random=False))
 def test_the_order_of_the_questions_does_not_matter(
-    asked: list[Asked], rules: FlatRules, fills: dict[KeyPath, float] | None, random: st.DataObject
+    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None, random: st.DataObject
 ) -> None:
     shuffled = list(asked)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert demand_of(shuffled, rules, fills) == demand_of(asked, rules, fills)
+    assert compute_demand(shuffled, rules, fills) == compute_demand(asked, rules, fills)
 
 
 @given(ASKED, RULES, FILLS, st.frozensets(SMALL_KEYS, max_size=4))
 def test_columns_serve_what_a_naive_reading_of_the_rules_says(
-    asked: list[Asked], rules: FlatRules, fills: dict[KeyPath, float] | None, live: frozenset[KeyPath]
+    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None, live: frozenset[KeyPath]
 ) -> None:
     roomy = replace(rules, columns_max=1_000, columns_per_user_max=1_000)
-    demand = demand_of(asked, roomy, fills, live)
+    demand = compute_demand(asked, roomy, fills, live)
     served = {key: each.key for each in (*demand.wanted, *demand.unseen) for key in each.serves}
     assert served == NaiveDemand(asked, roomy, fills, live).places()
 
@@ -115,7 +115,7 @@ def test_columns_serve_what_a_naive_reading_of_the_rules_says(
 class NaiveDemand:
     """Which column serves each asked key, by trying every object that could hold it from the outside in."""
 
-    asked: list[Asked]
+    asked: list[RequestedKey]
     rules: FlatRules
     fills: dict[KeyPath, float] | None
     live: frozenset[KeyPath]
@@ -145,7 +145,7 @@ class NaiveDemand:
         crowd = {user for each in below for user in each.users}
         return bool(itself) and len(itself[0].users) >= self.rules.parent_users_share_min * len(crowd)
 
-    def is_forced(self, key: KeyPath, below: list[Asked]) -> bool:
+    def is_forced(self, key: KeyPath, below: list[RequestedKey]) -> bool:
         if not below:
             return False
         fill_of: dict[str, float] = {}
@@ -166,7 +166,7 @@ class NaiveDemand:
 
 def test_a_writer_that_starts_anew_keeps_columns_that_it_has_not_seen_yet() -> None:
     asked = [asked_by("name"), asked_by("exp.e_1"), asked_by("exp.e_2"), asked_by("typo")]
-    demand = demand_of(asked, FlatRules(), {}, live=[a_key("name"), a_key("exp")])
+    demand = compute_demand(asked, FlatRules(), {}, live=[a_key("name"), a_key("exp")])
     assert wanted_texts(demand) == ["$.exp", "$.name"]
 
 
@@ -176,18 +176,18 @@ def wanted_texts(demand: Demand) -> list[str]:
 
 def test_keys_rank_by_users_and_days_and_never_by_the_number_of_queries() -> None:
     asked = [asked_by("cron", days=30, count=100_000), asked_by("crowd", "abc", 1), asked_by("team", "ab", 9)]
-    assert wanted_texts(demand_of(asked, FlatRules())) == ["$.crowd", "$.team", "$.cron"]
+    assert wanted_texts(compute_demand(asked, FlatRules())) == ["$.crowd", "$.team", "$.cron"]
 
 
 def test_of_two_keys_that_rank_alike_the_one_with_a_column_keeps_it() -> None:
     asked = [asked_by("new", count=9), asked_by("old", count=1)]
-    demand = demand_of(asked, FlatRules(columns_max=1), live=[a_key("old")])
+    demand = compute_demand(asked, FlatRules(columns_max=1), live=[a_key("old")])
     assert wanted_texts(demand) == ["$.old"]
     assert demand.why(a_key("new")).verdict is Verdict.OVER_CAP
 
 
 def test_the_seeds_example_collapses_into_its_object() -> None:
-    demand = demand_of([asked_by("foo.bar.baz1", "a"), asked_by("foo.bar.baz2", "b")], FlatRules())
+    demand = compute_demand([asked_by("foo.bar.baz1", "a"), asked_by("foo.bar.baz2", "b")], FlatRules())
     assert wanted_texts(demand) == ["$.foo.bar"]
     assert demand.wanted[0].users == {"a", "b"}
     assert demand.why(a_key("foo.bar.baz1")).into == a_key("foo.bar")
@@ -195,36 +195,36 @@ def test_the_seeds_example_collapses_into_its_object() -> None:
 
 def test_more_members_than_allowed_collapse_and_fewer_do_not() -> None:
     nine = [asked_by(f"action.{name}") for name in "abcdefghi"]
-    assert wanted_texts(demand_of(nine, FlatRules())) == ["$.action"]
-    assert len(demand_of(nine[:8], FlatRules()).wanted) == 8
+    assert wanted_texts(compute_demand(nine, FlatRules())) == ["$.action"]
+    assert len(compute_demand(nine[:8], FlatRules()).wanted) == 8
 
 
 def test_misspelled_members_take_no_columns_away() -> None:
     asked = [asked_by("action.name"), *(asked_by(f"action.nam{c}") for c in "bcdfghijk")]
-    demand = demand_of(asked, FlatRules(), {a_key("action.name"): 0.5})
+    demand = compute_demand(asked, FlatRules(), {a_key("action.name"): 0.5})
     assert wanted_texts(demand) == ["$.action.name"]
     assert {each.key for each in demand.unseen} == {each.key for each in asked[1:]}
 
 
 def test_one_person_asking_for_an_object_does_not_take_the_columns_of_a_crowd() -> None:
     crowd = [f"user {n}" for n in range(20)]
-    demand = demand_of([asked_by("action", "z"), asked_by("action.name", crowd)], FlatRules())
+    demand = compute_demand([asked_by("action", "z"), asked_by("action.name", crowd)], FlatRules())
     assert wanted_texts(demand) == ["$.action.name"]
     assert demand.why(a_key("action")).verdict is Verdict.OUTVOTED
-    few = demand_of([asked_by("action", crowd[:2]), asked_by("action.name", crowd)], FlatRules())
+    few = compute_demand([asked_by("action", crowd[:2]), asked_by("action.name", crowd)], FlatRules())
     assert wanted_texts(few) == ["$.action"]
 
 
 def test_the_whitelist_may_force_a_key_and_its_ancestor() -> None:
     rules = FlatRules(whitelist=frozenset({a_key("action.name")}))
-    demand = demand_of([asked_by("action"), asked_by("action.name"), asked_by("action.kind")], rules)
+    demand = compute_demand([asked_by("action"), asked_by("action.name"), asked_by("action.kind")], rules)
     assert wanted_texts(demand) == ["$.action.name", "$.action"]
     assert demand.why(a_key("action.kind")).into == a_key("action")
 
 
 def test_sparse_members_collapse_only_together() -> None:
     fills = {a_key("a.b"): 0.001, a_key("a.c"): 0.002, a_key("z.b"): 0.001}
-    demand = demand_of(
+    demand = compute_demand(
         [asked_by("a.b"), asked_by("a.c"), asked_by("z.b")], FlatRules(), fills | {a_key("a"): 0.003}
     )
     assert sorted(wanted_texts(demand)) == ["$.a", "$.z.b"]
@@ -232,7 +232,7 @@ def test_sparse_members_collapse_only_together() -> None:
 
 def test_one_user_with_a_thousand_keys_gets_the_quota_and_others_theirs() -> None:
     flood = [asked_by(f"k{chr(97 + n % 26)}{chr(97 + n // 26)}", ["mallory"], days=30) for n in range(600)]
-    demand = demand_of([*flood, asked_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
+    demand = compute_demand([*flood, asked_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
     assert len(demand.wanted) == 51
     assert demand.why(a_key("real")).verdict is Verdict.WANTED
     refused = [each for each in flood if demand.why(each.key).verdict is Verdict.OVER_QUOTA]

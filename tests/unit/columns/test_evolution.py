@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.columns import evolution as room
-from state.columns.demand import demand_of
-from state.columns.evolution import Change, ChangeKind, Retained, decide, harden
+from state.columns.changes import Change, ChangeKind, RetainedValues
+from state.columns.demand import compute_demand
+from state.columns.evolution import decide, promote_to_string
 from state.columns.observations import DAY_S
 from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, SlotState
@@ -30,15 +31,15 @@ from tests.builders.columns import (
 
 
 if TYPE_CHECKING:
-    from state.columns.evolution import Evolution
+    from state.columns.changes import Evolution
     from state.columns.observations import KeyWindow
     from state.columns.types import Evidence
 
 
 LATER = T0 + 61 * DAY_S
 """An hour at which a slot last seen at T0 has been empty for longer than the window."""
-NOTHING_KEPT = Retained()
-ONE_EMPTY_HOUR = Retained(partitions=1)
+NOTHING_KEPT = RetainedValues()
+ONE_EMPTY_HOUR = RetainedValues(partitions=1)
 EMPTY = SlotState.EMPTY
 
 
@@ -46,13 +47,13 @@ def decided(
     layout: Layout,
     wanted: tuple[str, ...],
     seen: dict[str, KeyWindow],
-    retained: Retained = ONE_EMPTY_HOUR,
+    retained: RetainedValues = ONE_EMPTY_HOUR,
     now_hour: int = T0,
     rules: FlatRules | None = None,
 ) -> Evolution:
     windows = {a_key(dotted): window for dotted, window in seen.items()}
     rules = rules or FlatRules()
-    demand = demand_of(map(asked_by, wanted), rules)
+    demand = compute_demand(map(asked_by, wanted), rules)
     evolution = decide(layout, demand, windows, retained, now_hour, rules, ["yyyy_mm_dd", "hh"])
     evolution.layout.check()
     again = decide(evolution.layout, demand, windows, retained, now_hour, rules, ["yyyy_mm_dd", "hh"])
@@ -72,7 +73,7 @@ def test_a_key_that_rows_bring_is_appended_and_a_misspelled_one_waits() -> None:
 
 def test_keys_that_collapse_become_the_column_of_their_object() -> None:
     book = a_book([T0], "foo.bar.baz1").join(a_book([T0], "foo.bar.baz2"))
-    demand = demand_of([asked_by("foo.bar.baz1"), asked_by("foo.bar.baz2")], FlatRules(), book.fills())
+    demand = compute_demand([asked_by("foo.bar.baz1"), asked_by("foo.bar.baz2")], FlatRules(), book.fills())
     evolution = decide(Layout.new(), demand, book.window(), ONE_EMPTY_HOUR, T0, FlatRules())
     assert [slot.name for slot in evolution.layout.live] == ["foo/bar"]
 
@@ -150,13 +151,13 @@ def test_a_slot_that_is_empty_for_longer_than_the_window_takes_another_key() -> 
 @pytest.mark.parametrize(
     ("retained", "now_hour"),
     [
-        (Retained.of([{1: 0}, {1: 1}]), LATER),
-        (Retained.of([{1: 0}, None]), LATER),
+        (RetainedValues.of([{1: 0}, {1: 1}]), LATER),
+        (RetainedValues.of([{1: 0}, None]), LATER),
         (ONE_EMPTY_HOUR, T0 + 60 * DAY_S),
     ],
     ids=["a partition holds a value", "a partition has no counts", "not long enough"],
 )
-def test_a_slot_that_may_show_old_values_is_not_used_again(retained: Retained, now_hour: int) -> None:
+def test_a_slot_that_may_show_old_values_is_not_used_again(retained: RetainedValues, now_hour: int) -> None:
     layout = a_layout(a_slot(1, "old", state=EMPTY))
     evolution = decided(layout, ("new",), {"new": a_window(TEXT)}, retained, now_hour)
     assert kinds(evolution) == [ChangeKind.APPEND]
@@ -234,7 +235,7 @@ def test_numbers_widen_in_place_and_nothing_narrows(
     old: ColumnType, evidence: Evidence, new: ColumnType
 ) -> None:
     evolution = decided(
-        a_layout(a_slot(1, "n", old)), ("n",), {"n": a_window(evidence)}, Retained.of([{1: 5}])
+        a_layout(a_slot(1, "n", old)), ("n",), {"n": a_window(evidence)}, RetainedValues.of([{1: 5}])
     )
     assert evolution.layout.slots[1].type is new
     assert kinds(evolution) == ([] if new is old else [ChangeKind.WIDEN])
@@ -243,9 +244,9 @@ def test_numbers_widen_in_place_and_nothing_narrows(
 def test_integers_of_64_bits_become_doubles_only_where_known_to_be_exact() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.BIGINT))
     unknown = {"n": a_window(FLOATS, misfits=100)}
-    held = decided(layout, ("n",), unknown, Retained.of([{1: 5}]))
+    held = decided(layout, ("n",), unknown, RetainedValues.of([{1: 5}]))
     assert kinds(held) == [ChangeKind.HARDEN]
-    assert kinds(decided(layout, ("n",), unknown, Retained.of([{1: 0}]))) == [ChangeKind.WIDEN]
+    assert kinds(decided(layout, ("n",), unknown, RetainedValues.of([{1: 0}]))) == [ChangeKind.WIDEN]
 
 
 def test_a_column_becomes_text_by_a_rewrite_once_too_much_does_not_fit() -> None:
@@ -257,7 +258,7 @@ def test_a_column_becomes_text_by_a_rewrite_once_too_much_does_not_fit() -> None
     assert kinds(many) == [ChangeKind.HARDEN]
     assert not many.alters
     assert many.layout is layout
-    hardened = harden(layout, 1)
+    hardened = promote_to_string(layout, 1)
     assert hardened.slots[1].type is ColumnType.STRING
     assert hardened.version == layout.version + 1
     assert kinds(decided(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})) == []

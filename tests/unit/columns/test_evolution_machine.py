@@ -10,18 +10,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from state.columns.demand import Demand, demand_of
-from state.columns.evolution import ChangeKind
+from state.columns.changes import ChangeKind
+from state.columns.demand import Demand, compute_demand
 from state.columns.rules import FlatRules, IntWidth
-from state.columns.slot_codec import columns_of, layout_of, parameters_of
+from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
 from state.columns.slots import HOUR_S, SlotState
-from state.columns.types import ColumnType, metastore_takes
+from state.columns.types import ColumnType, metastore_accepts
 from tests.builders.columns import a_key, asked_by
 from tests.builders.flat_world import FlatWorld
 
 
 if TYPE_CHECKING:
-    from state.columns.evolution import Evolution
+    from state.columns.changes import Evolution
     from state.columns.paths import KeyPath
     from state.columns.slots import Layout
     from tests.builders.flat_world import Value
@@ -94,12 +94,12 @@ class TableOverTime(RuleBasedStateMachine):
     def the_table_tells_its_layout(self) -> None:
         if hasattr(self, "world"):
             layout = self.world.layout
-            assert layout_of(columns_of(layout), parameters_of(layout)) == layout
+            assert parse_layout(encode_columns(layout), encode_parameters(layout)) == layout
 
 
 def asked_for(world: FlatWorld, keys: set[str], users: set[str]) -> Demand:
     asked = [asked_by(each, users) for each in sorted(keys)]
-    return demand_of(asked, world.rules, world.book.fills(), world.layout.by_key)
+    return compute_demand(asked, world.rules, world.book.fills(), world.layout.by_key)
 
 
 def evolve(world: FlatWorld, demand: Demand) -> Evolution:
@@ -126,7 +126,7 @@ def check_step(before: Layout, evolution: Evolution, world: FlatWorld) -> None:
     assert len(after.slots) >= len(before.slots)
     reused = {change.index for change in evolution.of(ChangeKind.REUSE)}
     for old, new in zip(before.slots, after.slots, strict=False):
-        assert metastore_takes(old.type, new.type)
+        assert metastore_accepts(old.type, new.type)
         if old.index in reused:
             assert old.state is SlotState.EMPTY
             files = [file for files in world.files.values() for file in files if old.index < len(file)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.names import NAME_CHARS_MAX, RESERVED_NAMES, check_name, column_name, folded
+from state.columns.names import NAME_CHARS_MAX, RESERVED_NAMES, check_name, choose_column_name, fold_case
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 from tests.builders.columns import a_key, keys
@@ -18,23 +18,23 @@ from tests.builders.columns import a_key, keys
 def test_names_are_safe_and_differ_however_odd_the_keys(many: list[KeyPath]) -> None:
     names: list[str] = []
     for key in many:
-        names.append(column_name(key, [*names, "yyyy_mm_dd", "hh"]))
+        names.append(choose_column_name(key, [*names, "yyyy_mm_dd", "hh"]))
         check_name(names[-1], ["yyyy_mm_dd", "hh"])
-    for form in (str.lower, str.casefold, str.upper, folded):
+    for form in (str.lower, str.casefold, str.upper, fold_case):
         assert len(set(map(form, names))) == len(names)
     assert not RESERVED_NAMES.intersection(names)
 
 
 @given(keys())
 def test_the_name_of_a_lower_case_key_reads_back_as_the_key(key: KeyPath) -> None:
-    name = column_name(key, [])
+    name = choose_column_name(key, [])
     if "~" not in name and all(member == member.lower() for member in key.members):
         assert tuple(map(unescaped, name.split("/"))) == key.members
 
 
 @given(keys(), keys())
 def test_two_keys_share_a_plain_name_only_if_case_is_the_difference(one: KeyPath, two: KeyPath) -> None:
-    if column_name(one, []) == column_name(two, []):
+    if choose_column_name(one, []) == choose_column_name(two, []):
         assert one.text.lower() == two.text.lower()
 
 
@@ -64,26 +64,26 @@ def unescaped(name: str) -> str:
     ],
 )
 def test_a_name_is_the_key_in_lower_case_with_slashes(key: KeyPath, name: str) -> None:
-    assert column_name(key, []) == name
+    assert choose_column_name(key, []) == name
 
 
 def test_keys_that_differ_by_case_are_numbered() -> None:
-    assert column_name(a_key("FOOBAR"), ["foobar"]) == "foobar~1"
-    assert column_name(a_key("fooBar"), ["foobar", "foobar~1"]) == "foobar~2"
-    assert column_name(a_key("hh"), ["HH"]) == "hh~1"
+    assert choose_column_name(a_key("FOOBAR"), ["foobar"]) == "foobar~1"
+    assert choose_column_name(a_key("fooBar"), ["foobar", "foobar~1"]) == "foobar~2"
+    assert choose_column_name(a_key("hh"), ["HH"]) == "hh~1"
 
 
 @pytest.mark.parametrize("taken", ["\u017f", "\u212a"])
 def test_letters_that_java_takes_for_others_collide_too(taken: str) -> None:
     other = {"\u017f": "s", "\u212a": "k"}[taken]
-    assert column_name(a_key(other), [taken]) == f"{other}~1"
+    assert choose_column_name(a_key(other), [taken]) == f"{other}~1"
 
 
 def test_a_long_name_is_cut_and_stays_its_own() -> None:
-    one, two = (column_name(KeyPath(("x" * 500, end)), []) for end in "ab")
+    one, two = (choose_column_name(KeyPath(("x" * 500, end)), []) for end in "ab")
     assert one != two
     assert max(len(one), len(two)) <= NAME_CHARS_MAX
-    assert len(column_name(KeyPath(("x" * 500, "a")), [one])) <= NAME_CHARS_MAX
+    assert len(choose_column_name(KeyPath(("x" * 500, "a")), [one])) <= NAME_CHARS_MAX
 
 
 @pytest.mark.parametrize(

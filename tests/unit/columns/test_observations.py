@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from state.columns.observations import (
     DAY_S,
-    HourBook,
-    KeySeen,
+    HourCounts,
+    KeyCounts,
     KeyWindow,
     Observations,
-    book_of_text,
-    book_text,
+    hour_counts_from_json,
+    hour_counts_to_json,
 )
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
@@ -39,18 +39,18 @@ def test_observations_add_up_in_any_order(one: Observations, two: Observations, 
 
 
 @given(books(), books())
-def test_books_add_up_in_any_order(one: HourBook, two: HourBook) -> None:
+def test_books_add_up_in_any_order(one: HourCounts, two: HourCounts) -> None:
     assert one.join(two) == two.join(one)
     one.join(two).check()
 
 
 @given(books(), st.integers(0, 60))
-def test_a_window_is_what_a_loop_over_the_hours_finds(book: HourBook, oldest: int) -> None:
+def test_a_window_is_what_a_loop_over_the_hours_finds(book: HourCounts, oldest: int) -> None:
     since = T0 + oldest * HOUR_S
     assert book.since(since).window() == naive_window(book, since)
 
 
-def naive_window(book: HourBook, since: int) -> dict[KeyPath, KeyWindow]:
+def naive_window(book: HourCounts, since: int) -> dict[KeyPath, KeyWindow]:
     hours = {hour: seen.keys for hour, seen in book.hours.items() if hour >= since}
     brought = {key for keys in hours.values() for key, seen in keys.items() if seen.values}
     own = {key: naive_own(key, hours) for key in brought}
@@ -58,9 +58,9 @@ def naive_window(book: HourBook, since: int) -> dict[KeyPath, KeyWindow]:
     return {key: naive_with_members(key, own) for key in brought | objects}
 
 
-def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeySeen]]) -> KeyWindow:
+def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeyCounts]]) -> KeyWindow:
     seen = {hour: keys[key] for hour, keys in hours.items() if key in keys and keys[key].values}
-    total = KeySeen()
+    total = KeyCounts()
     for each in seen.values():
         total = total.join(each)
     return KeyWindow(total, min(seen), max(seen), max(each.misfit_share for each in seen.values()))
@@ -71,7 +71,7 @@ def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow
     if not members:
         return own[key]
     windows = [own[key], *members] if key in own else members
-    counts = [KeySeen(m.total.rows, m.total.values, 0) for m in members]
+    counts = [KeyCounts(m.total.rows, m.total.values, 0) for m in members]
     fullest = max([own[key].total, *counts] if key in own else counts, key=lambda s: (s.values, -s.rows))
     evidence = TEXT.join(own[key].evidence) if key in own else TEXT
     share = own[key].misfit_share_max if key in own else 0.0
@@ -85,11 +85,11 @@ def ancestors(key: KeyPath) -> list[KeyPath]:
 
 def test_an_object_is_seen_where_a_member_is() -> None:
     window = a_book([T0], "exp.e_1", integers(0, 1)).window()[a_key("exp")]
-    assert window == KeyWindow(KeySeen(10, 10, 0, TEXT), T0, T0)
+    assert window == KeyWindow(KeyCounts(10, 10, 0, TEXT), T0, T0)
 
 
 @given(books(), st.integers(0, 60))
-def test_putting_hours_together_by_day_keeps_totals(book: HourBook, oldest: int) -> None:
+def test_putting_hours_together_by_day_keeps_totals(book: HourCounts, oldest: int) -> None:
     coarse = book.coarse(T0 + oldest * HOUR_S)
     coarse.check()
     fine_window, coarse_window = book.window(), coarse.window()
@@ -101,19 +101,19 @@ def test_putting_hours_together_by_day_keeps_totals(book: HourBook, oldest: int)
 
 
 @given(books(), books())
-def test_a_batch_counts_once(book: HourBook, batch: HourBook) -> None:
+def test_a_batch_counts_once(book: HourCounts, batch: HourCounts) -> None:
     once = book.with_batch(book.batch + 1, batch.hours)
     assert once.with_batch(once.batch, batch.hours) == once
     assert once.with_batch(0, batch.hours) == once
 
 
 @given(books())
-def test_a_book_reads_back_as_it_was(book: HourBook) -> None:
-    assert book_of_text(book_text(book)) == book
+def test_a_book_reads_back_as_it_was(book: HourCounts) -> None:
+    assert hour_counts_from_json(hour_counts_to_json(book)) == book
 
 
 def changed(**fields: Any) -> str:
-    form = json.loads(book_text(a_book([T0], "a", integers(1, 2))))
+    form = json.loads(hour_counts_to_json(a_book([T0], "a", integers(1, 2))))
     return json.dumps(form | fields)
 
 
@@ -141,12 +141,12 @@ def changed(**fields: Any) -> str:
 )
 def test_a_text_that_is_no_book_is_refused(text: str) -> None:
     with pytest.raises(StateCorrupt):
-        book_of_text(text)
+        hour_counts_from_json(text)
 
 
 def test_a_month_of_300_columns_stays_small() -> None:
-    seen = KeySeen(10**7, 10**6, 3, FLOATS.join(integers(-(2**40), 2**40)))
+    seen = KeyCounts(10**7, 10**6, 3, FLOATS.join(integers(-(2**40), 2**40)))
     hour = Observations(10**7, 5, {a_key(f"action.key_{n}"): seen for n in range(300)})
-    book = HourBook(dict.fromkeys(range(T0, T0 + 60 * DAY_S, HOUR_S), hour)).coarse(T0 + 58 * DAY_S)
-    assert len(book_text(book)) < 3_000_000
+    book = HourCounts(dict.fromkeys(range(T0, T0 + 60 * DAY_S, HOUR_S), hour)).coarse(T0 + 58 * DAY_S)
+    assert len(hour_counts_to_json(book)) < 3_000_000
     assert book.window()[a_key("action.key_0")].total.rows == 1440 * 10**7

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.names import column_name
+from state.columns.names import choose_column_name
 from state.columns.paths import KeyPath
 from state.columns.slot_codec import (
     COMMENT_CHARS_MAX,
     VERSION_PARAMETER,
     Column,
-    columns_of,
-    hour_of_text,
-    hour_text,
-    layout_of,
-    parameters_of,
-    parameters_with,
+    encode_columns,
+    encode_parameters,
+    format_hour,
+    parse_hour,
+    parse_layout,
+    replace_parameters,
 )
 from state.columns.slots import HOUR_S, Layout, Slot, SlotState
 from state.columns.types import ColumnType
@@ -34,7 +34,7 @@ def layouts(draw: st.DrawFn) -> Layout:
     names: list[str] = []
     long_keys = keys().map(lambda key: KeyPath((*key.members, "\u00e9" * 300)))
     for index, key in enumerate(draw(st.lists(st.one_of(keys(), long_keys), unique=True, max_size=6)), 1):
-        names.append(column_name(key, names))
+        names.append(choose_column_name(key, names))
         hours = draw(
             st.one_of(st.none(), st.lists(st.integers(0, 2**20), min_size=2, max_size=2).map(sorted))
         )
@@ -48,24 +48,24 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 @given(layouts())
 def test_what_is_written_reads_back_as_the_layout(layout: Layout) -> None:
-    columns = columns_of(layout)
-    assert layout_of(columns, parameters_of(layout)) == layout
+    columns = encode_columns(layout)
+    assert parse_layout(columns, encode_parameters(layout)) == layout
     for column in columns:
         assert column.comment is not None
         assert len(column.comment) <= COMMENT_CHARS_MAX
         assert column.comment.isascii()
-    assert all(text.isascii() for text in parameters_of(layout).values())
+    assert all(text.isascii() for text in encode_parameters(layout).values())
 
 
 @given(layouts(), layouts())
 def test_parameters_of_an_earlier_layout_leave_nothing_behind(before: Layout, after: Layout) -> None:
     foreign = {"EXTERNAL": "TRUE", "tideline.writer": "w"}
-    parameters = parameters_with(parameters_with(foreign, before), after)
-    assert parameters == foreign | parameters_of(after)
+    parameters = replace_parameters(replace_parameters(foreign, before), after)
+    assert parameters == foreign | encode_parameters(after)
 
 
 LAYOUT = a_layout(a_slot(1, "a.b", ColumnType.INT), a_slot(2, "c"), version=7)
-COLUMNS = columns_of(LAYOUT)
+COLUMNS = encode_columns(LAYOUT)
 
 
 def test_a_comment_is_short_json_for_people() -> None:
@@ -97,7 +97,7 @@ def test_a_comment_is_short_json_for_people() -> None:
 )
 def test_a_column_that_was_altered_by_hand_is_refused(column: Column) -> None:
     with pytest.raises(TableAltered):
-        layout_of([COLUMNS[0], column, COLUMNS[2]], parameters_of(LAYOUT))
+        parse_layout([COLUMNS[0], column, COLUMNS[2]], encode_parameters(LAYOUT))
 
 
 @pytest.mark.parametrize(
@@ -105,30 +105,30 @@ def test_a_column_that_was_altered_by_hand_is_refused(column: Column) -> None:
 )
 def test_columns_that_were_dropped_or_moved_are_refused(columns: list[Column]) -> None:
     with pytest.raises(TableAltered):
-        layout_of(columns, parameters_of(LAYOUT))
+        parse_layout(columns, encode_parameters(LAYOUT))
 
 
 @pytest.mark.parametrize("version", [None, "", "0", "-1", "one", "\u0661", "9" * 30])
 def test_a_table_without_a_version_is_refused(version: str | None) -> None:
     parameters = {} if version is None else {VERSION_PARAMETER: version}
     with pytest.raises(TableAltered):
-        layout_of(COLUMNS, parameters)
+        parse_layout(COLUMNS, parameters)
 
 
 @pytest.mark.parametrize("value", [None, "", "1", "[", '"$.other"'])
 def test_a_long_key_whose_parameter_was_altered_is_refused(value: str | None) -> None:
     layout = a_layout(replace(a_slot(1, "x" * 400), name="x"))
-    parameters = parameters_of(layout)
+    parameters = encode_parameters(layout)
     assert json.loads(parameters.pop("tideline.key.1")) == "$." + "x" * 400
     if value is not None:
         parameters["tideline.key.1"] = value
     with pytest.raises(TableAltered):
-        layout_of(columns_of(layout), parameters)
+        parse_layout(encode_columns(layout), parameters)
 
 
 def test_hours_are_written_in_utc() -> None:
-    assert hour_text(T0) == "2027011508"
-    assert hour_of_text("2027011508") == T0
+    assert format_hour(T0) == "2027011508"
+    assert parse_hour("2027011508") == T0
     for text in ("", "2027", "2027011524", "2027-01-15", "\u0662027011508"):
         with pytest.raises(BadInput):
-            hour_of_text(text)
+            parse_hour(text)

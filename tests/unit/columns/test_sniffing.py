@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.observations import KeySeen
+from state.columns.observations import KeyCounts
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
@@ -82,7 +82,7 @@ def test_a_value_gives_the_evidence_of_its_kind(value: str, evidence: Evidence) 
 def test_what_is_no_json_object_is_malformed(text: str) -> None:
     found = sniff([text, '{"a":1}'], RULES)
     assert (found.rows, found.malformed) == (2, 1)
-    assert found.keys == {A: KeySeen(2, 1, 0, integers(1, 1))}
+    assert found.keys == {A: KeyCounts(2, 1, 0, integers(1, 1))}
     found.check()
 
 

@@ -19,7 +19,7 @@ from daemon.service.metrics import Metrics
 from daemon.status.model import FlatStatus
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
-from streaming.keylog.table_snapshots import FlatChange, FlatTable, save_table
+from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 from tests.builders.daemons import daemon_status
 from tests.builders.http_asking import asked as asked_over_http
 from tests.builders.http_asking import served
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.http.server import HttpServer
-    from streaming.keylog.records import Ask
+    from streaming.keylog.records import KeyRequest
 
 
 HOSTILE = KeyPath(("<script>alert('x')</script>", 'a"b&c\x00\n', "${body}"))
@@ -142,7 +142,7 @@ def server(config: Config, flats: list[FlatStatus], tmp_path: Path) -> Iterator[
     answers.close()
 
 
-def asked(log: KeyLog, *asks: Ask) -> None:
+def asked(log: KeyLog, *asks: KeyRequest) -> None:
     """Record questions of just now."""
     log.record([replace(each, at_s=int(time.time())) for each in asks], source="hive", position=None)
 
@@ -153,8 +153,8 @@ def get(server: HttpServer, path: str) -> tuple[int, str]:
 
 
 def told(log: KeyLog, **changes: Any) -> None:
-    history = [FlatChange(7, 0, 1_460_000_000, "append", 1, HOSTILE.text, "wanted & <seen>")]
-    save_table(log, FlatTable(FLAT, 7, 1_460_000_000, document(**changes)), history)
+    history = [ColumnChange(7, 0, 1_460_000_000, "append", 1, HOSTILE.text, "wanted & <seen>")]
+    save_snapshot(log, TableSnapshot(FLAT, 7, 1_460_000_000, document(**changes)), history)
 
 
 def test_the_page_shows_the_table_as_the_driver_last_told_and_escapes_every_text(

@@ -18,7 +18,7 @@ from daemon.service.command_line import call
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
-from streaming.keylog.table_snapshots import FlatTable, save_table
+from streaming.keylog.table_snapshots import TableSnapshot, save_snapshot
 from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, opened
 
 
@@ -83,7 +83,7 @@ def driver_told(log: KeyLog, *, at_s: int = NOW_S) -> None:
         ],
         "waiting": [{"key": "$.action.exp", "kind": "wait", "reason": "12 of 1000 values"}],
     }
-    save_table(log, FlatTable(FLAT, 3, at_s, document))
+    save_snapshot(log, TableSnapshot(FLAT, 3, at_s, document))
 
 
 def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:

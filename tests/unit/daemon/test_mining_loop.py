@@ -23,7 +23,7 @@ from daemon.status.model import DaemonStatus, MinedSource, MiningStatus
 from daemon.status.text import status_text
 from state.errors import TidelineError
 from streaming.keylog.log import KeyLog
-from streaming.keylog.log_reader import asked_keys
+from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.daemons import DEADLINE_S, eventually, supervise
 from tests.builders.flat_drivers import literal, program
 
@@ -208,7 +208,7 @@ def mining_daemon(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def keys_asked(state_dir: Path) -> list[str]:
     with closing(KeyLog.open(f"sqlite:///{state_dir}/keylog.db")) as log:
-        return [each.key.text for each in asked_keys(log, "web.raw", 30)]
+        return [each.key.text for each in read_requested_keys(log, "web.raw", 30)]
 
 
 def miner_pid(state_dir: Path) -> int | None:

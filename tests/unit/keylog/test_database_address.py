@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from state.errors import ConfigError, KeyLogUnavailable
-from streaming.keylog.database import read_address, shown
+from streaming.keylog.database import format_address, parse_address
 from streaming.keylog.log import KeyLog
 
 
@@ -19,7 +19,7 @@ from streaming.keylog.log import KeyLog
     ],
 )
 def test_each_database_has_the_driver_that_is_tested(given: str, driver: str) -> None:
-    assert read_address(given).drivername == driver
+    assert parse_address(given).drivername == driver
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,15 @@ def test_each_database_has_the_driver_that_is_tested(given: str, driver: str) ->
 )
 def test_other_addresses_are_refused_without_showing_a_password(given: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        read_address(given)
+        parse_address(given)
     assert "secret" not in str(raised.value)
 
 
 def test_a_password_given_apart_is_used_and_never_shown() -> None:
-    url = read_address("postgresql://u@db/keys?sslmode=require", "p@ss/word")
+    url = parse_address("postgresql://u@db/keys?sslmode=require", "p@ss/word")
     assert url.password == "p@ss/word"
     assert url.query == {"sslmode": "require"}
-    assert shown(url) == "postgresql://u:***@db/keys"
+    assert format_address(url) == "postgresql://u:***@db/keys"
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mariadb", "postgresql"])

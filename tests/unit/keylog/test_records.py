@@ -9,30 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import LimitExceeded, StateCorrupt
-from streaming.keylog.records import CHARS_PLAIN, packed, unpacked
+from streaming.keylog.records import CHARS_PLAIN, pack_position, unpack_position
 
 
 @given(st.text() | st.text(st.characters(), min_size=1).map(lambda text: text * CHARS_PLAIN))
 def test_a_position_comes_back_as_it_was(position: str) -> None:
-    assert unpacked(packed(position)) == position
+    assert unpack_position(pack_position(position)) == position
 
 
 def test_a_long_position_is_stored_short_and_a_short_one_as_it_is() -> None:
-    assert packed('{"files": {}}') == '{"files": {}}'
-    assert len(packed("/history/done/2026/11/22/job_1234_conf.xml" * 10_000)) < CHARS_PLAIN
+    assert pack_position('{"files": {}}') == '{"files": {}}'
+    assert len(pack_position("/history/done/2026/11/22/job_1234_conf.xml" * 10_000)) < CHARS_PLAIN
 
 
 def test_a_position_that_looks_like_a_packed_one_is_packed() -> None:
-    assert unpacked(packed("deflated:yes")) == "deflated:yes"
+    assert unpack_position(pack_position("deflated:yes")) == "deflated:yes"
 
 
-@pytest.mark.parametrize("stored", ["deflated:", "deflated:?", "deflated:AAAA", packed("x" * 99_999)[:-8]])
+@pytest.mark.parametrize(
+    "stored", ["deflated:", "deflated:?", "deflated:AAAA", pack_position("x" * 99_999)[:-8]]
+)
 def test_a_damaged_position_is_told(stored: str) -> None:
     with pytest.raises(StateCorrupt):
-        unpacked(stored)
+        unpack_position(stored)
 
 
 def test_a_position_that_no_database_takes_is_refused() -> None:
     noise = random.Random(7).randbytes(16 << 20).hex()  # noqa: S311 - noise that does not shrink
     with pytest.raises(LimitExceeded):
-        packed(noise)
+        pack_position(noise)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import ConfigError, KeyLogUnavailable, StateCorrupt
-from streaming.keylog.log_reader import asked_keys
+from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.keylog_contract import KeyLogContract
 from tests.builders.keylogs import RAW, ask, opened
 
@@ -60,7 +60,7 @@ def test_readers_do_not_wait_for_a_writer(address: str) -> None:
 
         def work(connection: object) -> int:
             with opened(address) as other:
-                return len(asked_keys(other, RAW, 30))
+                return len(read_requested_keys(other, RAW, 30))
 
         assert log.database.write(work) == 1
 

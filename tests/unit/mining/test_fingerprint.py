@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.mining.fingerprint import fingerprint
-from streaming.mining.json_functions import calls_of
+from streaming.mining.json_functions import functions_by_name
 from streaming.mining.miner import Miner
 from streaming.mining.model import Form
 from tests.builders.mining import FUNCTIONS, RULES, named, query
 
 
-CALLS = calls_of(FUNCTIONS)
+CALLS = functions_by_name(FUNCTIONS)
 BASE = (
     "select get_json_object(json, '$.a') from raw_events where ds = '2016-04-18' and hh in (1, 2) and n = 5"
 )

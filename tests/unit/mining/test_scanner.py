@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.mining.aliases import Naming
-from streaming.mining.json_functions import calls_of
+from streaming.mining.aliases import Aliases
+from streaming.mining.json_functions import functions_by_name
 from streaming.mining.model import MiningRules, Parser, Unresolved
-from streaming.mining.raw_tables import Tables
-from streaming.mining.scanner import Scan
-from streaming.mining.tokens import Words
+from streaming.mining.raw_tables import RawTables
+from streaming.mining.scanner import Scanner
+from streaming.mining.tokens import TokenList
 from tests.builders.mining import FUNCTIONS, RULES, mined, named, reasons
 
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from streaming.mining.model import MinedKeys
 
 
-CALLS = calls_of(FUNCTIONS)
+CALLS = functions_by_name(FUNCTIONS)
 
 
 def scanned(text: str) -> MinedKeys:
-    words = Words(text, CALLS, is_trino=False)
-    return Scan(words, Naming(words, Tables(RULES, CALLS), "default"), CALLS).run(Parser.SCANNER)
+    words = TokenList(text, CALLS, is_trino=False)
+    return Scanner(words, Aliases(words, RawTables(RULES, CALLS), "default"), CALLS).run(Parser.SCANNER)
 
 
 NO_PARSER_TAKES = [

@@ -13,11 +13,11 @@ from handlers.files.schemes import open_file_systems
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
 from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.model import CustomFunction, MiningRules, RawTable
-from streaming.mining.sources.directory import Tree
-from streaming.mining.sources.job_history import HistorySource, properties
-from streaming.mining.sources.spark_event_log import SparkLogSource
+from streaming.mining.sources.directory import Directory
+from streaming.mining.sources.job_history import JobHistorySource, parse_properties
+from streaming.mining.sources.spark_event_log import SparkEventLogSource
 from streaming.mining.sources.sql_files import DAY_S, SqlFilesSource
-from streaming.mining.sources.standard_input import StdinSource
+from streaming.mining.sources.standard_input import StandardInputSource
 from tests.builders.mining import RULES, MemorySink
 
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 QUERY = "select get_json_object(json, '$.{}') from raw_events"
 
 
-def tree(directory: Path) -> Tree:
-    return Tree.at(str(directory), open_file_systems())
+def tree(directory: Path) -> Directory:
+    return Directory.at(str(directory), open_file_systems())
 
 
 def run(source: QuerySource, sink: MemorySink) -> MiningReport:
@@ -58,7 +58,7 @@ def test_job_history_gives_query_user_and_time_of_each_job_once(tmp_path: Path) 
     path = write_conf(tmp_path, 1, conf(QUERY.format("a") + " where x < 5 and y = '&'"))
     os.utime(path, (1_461_000_000, 1_461_000_000))
     (path.parent / "job_1_0001.jhist").write_text("Avro-Json")
-    sink, source = MemorySink(), HistorySource("history", tree(tmp_path))
+    sink, source = MemorySink(), JobHistorySource("history", tree(tmp_path))
     assert run(source, sink).queries == 1
     (ask,) = sink.asks
     assert (ask.raw_table, ask.key.text, ask.user, ask.at_s) == (
@@ -77,13 +77,13 @@ def test_the_jobs_of_one_query_count_once(tmp_path: Path) -> None:
     for number in range(3):
         write_conf(tmp_path, number, conf(QUERY.format("a"), **{"hive.query.id": "ann_2016"}))
     sink = MemorySink()
-    assert run(HistorySource("history", tree(tmp_path)), sink).queries == 1
+    assert run(JobHistorySource("history", tree(tmp_path)), sink).queries == 1
 
 
 def test_an_encoded_query_is_decoded(tmp_path: Path) -> None:
     write_conf(tmp_path, 1, conf(quote_plus(QUERY.format("a b"))))
     sink = MemorySink()
-    run(HistorySource("history", tree(tmp_path)), sink)
+    run(JobHistorySource("history", tree(tmp_path)), sink)
     assert sink.keys() == ["$.a b"]
 
 
@@ -94,7 +94,7 @@ def test_the_current_database_of_a_job_is_heeded(tmp_path: Path) -> None:
         conf("select get_json_object(doc, '$.a') from clicks", **{"hive.current.database": "web"}),
     )
     sink = MemorySink()
-    run(HistorySource("history", tree(tmp_path)), sink)
+    run(JobHistorySource("history", tree(tmp_path)), sink)
     assert [ask.raw_table for ask in sink.asks] == ["web.clicks"]
 
 
@@ -112,17 +112,17 @@ HOSTILE = [
 @pytest.mark.parametrize("document", HOSTILE)
 def test_a_hostile_configuration_is_refused(document: str) -> None:
     with pytest.raises(BadInput):
-        properties(document.encode())
+        parse_properties(document.encode())
 
 
 def test_a_broken_job_is_dead_and_hides_no_other(tmp_path: Path) -> None:
     for number, document in enumerate([*HOSTILE, conf("x" * 5_000), conf(QUERY.format("a"))]):
         write_conf(tmp_path, number, document)
     sink = MemorySink()
-    report = run(HistorySource("history", tree(tmp_path), file_bytes=4_000), sink)
+    report = run(JobHistorySource("history", tree(tmp_path), file_bytes=4_000), sink)
     assert report.dead == {"bad-input": len(HOSTILE), "limit-exceeded": 1}
     assert sink.keys() == ["$.a"]
-    assert run(HistorySource("history", tree(tmp_path), file_bytes=4_000), sink).dead == {}
+    assert run(JobHistorySource("history", tree(tmp_path), file_bytes=4_000), sink).dead == {}
 
 
 # -- Spark's event logs
@@ -155,7 +155,7 @@ def test_a_growing_log_is_read_on_from_its_last_whole_line(tmp_path: Path) -> No
     log = tmp_path / "app-1.inprogress"
     second = lines(started(1, plan("b")))
     log.write_text(lines(APPLICATION, started(0, plan("a"))) + second[:100])
-    sink, source = MemorySink(), SparkLogSource("spark", tree(tmp_path))
+    sink, source = MemorySink(), SparkEventLogSource("spark", tree(tmp_path))
     assert run(source, sink).queries == 1
     log.write_text(log.read_text() + second[100:])
     log.rename(tmp_path / "app-1")
@@ -172,7 +172,7 @@ def test_every_prefix_of_a_log_leads_to_the_same_end(tmp_path: Path) -> None:
         APPLICATION, started(0, plan("a")), {"Event": "Other"}, started(1, plan("b")), started(2, plan("c"))
     )
     for cut in range(0, len(text), 97):
-        sink, source = MemorySink(), SparkLogSource("spark", tree(tmp_path))
+        sink, source = MemorySink(), SparkEventLogSource("spark", tree(tmp_path))
         (tmp_path / "app").write_text(text[:cut])
         run(source, sink)
         (tmp_path / "app").write_text(text)
@@ -188,14 +188,14 @@ def test_a_rolling_log_is_one_application_and_zstd_is_read(tmp_path: Path) -> No
         compressed = pa.compress(text.encode(), codec="zstd", asbytes=True)
         (directory / f"events_{number}_app-1.zstd").write_bytes(compressed)
     sink = MemorySink()
-    run(SparkLogSource("spark", tree(tmp_path)), sink)
+    run(SparkEventLogSource("spark", tree(tmp_path)), sink)
     assert [(ask.key.text, ask.user) for ask in sink.asks] == [("$.a", "bob")]
 
 
 def test_a_statement_in_the_description_is_mined_too(tmp_path: Path) -> None:
     (tmp_path / "app").write_text(lines(started(0, "no plan", description="-- x\n" + QUERY.format("s"))))
     sink = MemorySink()
-    assert run(SparkLogSource("spark", tree(tmp_path)), sink).queries == 2
+    assert run(SparkEventLogSource("spark", tree(tmp_path)), sink).queries == 2
     assert sink.keys() == ["$.s"]
 
 
@@ -208,7 +208,7 @@ def test_an_adaptive_plan_counts_only_where_the_first_one_is_missing(tmp_path: P
     ]
     (tmp_path / "app").write_text(lines(*events))
     sink = MemorySink()
-    assert run(SparkLogSource("spark", tree(tmp_path)), sink).queries == 2
+    assert run(SparkEventLogSource("spark", tree(tmp_path)), sink).queries == 2
     assert sink.keys() == ["$.a", "$.b"]
 
 
@@ -219,7 +219,7 @@ def test_unreadable_lines_and_codecs_are_dead_and_the_rest_is_read(tmp_path: Pat
     (tmp_path / "a").write_text(bad + lines(no_plan) + long + lines(started(1, plan("a"))))
     (tmp_path / "b.lz4").write_text("x")
     sink = MemorySink()
-    report = run(SparkLogSource("spark", tree(tmp_path), line_bytes=2_000), sink)
+    report = run(SparkEventLogSource("spark", tree(tmp_path), line_bytes=2_000), sink)
     assert report.dead == {"bad-input": 2, "limit-exceeded": 1, "unsupported": 1}
     assert sink.keys() == ["$.a"]
 
@@ -256,8 +256,8 @@ def test_files_that_do_not_stand_count_when_they_change(tmp_path: Path) -> None:
 
 def asked(text: str) -> tuple[list[QueryBatch], MemorySink, MiningReport]:
     sink = MemorySink()
-    report = run(StdinSource("stdin", io.BytesIO(text.encode()), "me", clock=lambda: 5.0), sink)
-    return list(StdinSource("stdin", io.BytesIO(text.encode())).batches(None)), sink, report
+    report = run(StandardInputSource("stdin", io.BytesIO(text.encode()), "me", clock=lambda: 5.0), sink)
+    return list(StandardInputSource("stdin", io.BytesIO(text.encode())).batches(None)), sink, report
 
 
 def test_statements_of_standard_input_end_with_a_semicolon_at_the_end_of_a_line() -> None:
@@ -303,7 +303,7 @@ def test_a_line_that_is_no_query_is_dead(line: str) -> None:
 def test_what_could_not_be_recorded_is_mined_again(tmp_path: Path) -> None:
     for number in range(3):
         write_conf(tmp_path, number, conf(QUERY.format(f"k{number}"), **{"hive.query.id": str(number)}))
-    sink, source = MemorySink(), HistorySource("history", tree(tmp_path))
+    sink, source = MemorySink(), JobHistorySource("history", tree(tmp_path))
     sink.failing = TidelineError("the database is away")
     with pytest.raises(TidelineError):
         run(source, sink)
@@ -320,7 +320,7 @@ def test_equal_questions_of_a_batch_are_one_with_a_count(tmp_path: Path) -> None
 def test_mining_stops_between_batches_when_it_is_told_to() -> None:
     text = (QUERY.format("a") + ";\n") * 2_500
     sink = MemorySink()
-    mine(StdinSource("stdin", io.BytesIO(text.encode())), Miner(RULES), sink, is_stopped=lambda: True)
+    mine(StandardInputSource("stdin", io.BytesIO(text.encode())), Miner(RULES), sink, is_stopped=lambda: True)
     assert sink.batches == 1
 
 
@@ -331,8 +331,8 @@ def test_a_position_that_is_no_position_stops_the_source(position: str, tmp_path
     sink = MemorySink()
     sink.positions["s"] = position
     for source in (
-        HistorySource("s", tree(tmp_path)),
-        SparkLogSource("s", tree(tmp_path)),
+        JobHistorySource("s", tree(tmp_path)),
+        SparkEventLogSource("s", tree(tmp_path)),
         SqlFilesSource("s", tree(tmp_path)),
     ):
         with pytest.raises(StateCorrupt):
@@ -341,7 +341,7 @@ def test_a_position_that_is_no_position_stops_the_source(position: str, tmp_path
 
 def test_a_missing_directory_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        run(HistorySource("s", tree(tmp_path / "absent")), MemorySink())
+        run(JobHistorySource("s", tree(tmp_path / "absent")), MemorySink())
 
 
 @pytest.mark.parametrize("name", ["raw_events", "a.b.c", "Default.Raw", ".x", ""])

@@ -8,7 +8,7 @@ import pytest
 
 from state.errors import StateCorrupt
 from streaming.mining.model import Form, QueryText
-from streaming.mining.sources.source import Dead
+from streaming.mining.sources.source import DeadInput
 from streaming.mining.sources.trino_topic import TrinoTopicSource
 
 
@@ -34,7 +34,7 @@ class Record:
         return self._value
 
 
-def read(value: bytes | None, **settings: Any) -> QueryText | Dead:
+def read(value: bytes | None, **settings: Any) -> QueryText | DeadInput:
     source = TrinoTopicSource("trino", "localhost:1", "queries", **settings)
     return source._query(Record(value))  # type: ignore[arg-type] # a message cannot be made by hand
 
@@ -94,13 +94,13 @@ def test_an_event_without_its_envelope_is_read_too() -> None:
 )
 def test_a_record_that_is_no_query_event_is_dead(value: bytes | None) -> None:
     found = read(value)
-    assert isinstance(found, Dead)
+    assert isinstance(found, DeadInput)
     assert (found.code, found.origin) == ("bad-input", "queries[0]@7")
 
 
 def test_a_record_beyond_the_limit_is_dead() -> None:
     found = read(event(), record_bytes=100)
-    assert isinstance(found, Dead)
+    assert isinstance(found, DeadInput)
     assert found.code == "limit-exceeded"
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state.columns.evolution import Change, ChangeKind
+from state.columns.changes import Change, ChangeKind
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from streaming.batch.key_demand import REFRESH_S, KeyLogDemand, open_key_demand
-from streaming.keylog.key_rules import Rule, RuleKind, set_rule
+from streaming.keylog.key_rules import KeyRule, RuleKind, set_rule
 from streaming.keylog.log import KeyLog
-from streaming.keylog.table_snapshots import changes_of, flat_table
+from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import DirectorySource, EventTime, FlatSettings
 from tests.builders.keylogs import RAW, ask
 
@@ -59,8 +59,8 @@ def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: K
     now_s = int(time.time())
     asked = [replace(ask("a"), at_s=now_s), replace(ask("b", raw_table="another.raw"), at_s=now_s)]
     log.record(asked, source="s", position="p")
-    set_rule(log, Rule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT))
-    set_rule(log, Rule(FLAT, RuleKind.ALWAYS, other))
+    set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT))
+    set_rule(log, KeyRule(FLAT, RuleKind.ALWAYS, other))
     found = open_key_demand(settings).read()
     assert [each.key for each in found.asked] == [key]
     assert found.rules.whitelist == {other}
@@ -76,7 +76,7 @@ def test_a_key_log_that_is_away_leaves_the_last_answer(
 ) -> None:
     clock = Clock()
     stream = KeyLogDemand(settings, clock)
-    set_rule(log, Rule(FLAT, RuleKind.SKIP, "$.x"))
+    set_rule(log, KeyRule(FLAT, RuleKind.SKIP, "$.x"))
     assert stream.read().rules.skip == ("$.x",)
     (tmp_path / "keylog.db").write_bytes(b"gone" * 5_000)
     clock.now_s += REFRESH_S
@@ -88,7 +88,7 @@ def test_what_the_stream_tells_is_there_for_people(settings: FlatSettings, log: 
     change = Change(ChangeKind.APPEND, "asked for by 2 users", KeyPath(("a",)), 1, ColumnType.INT)
     for _ in range(2):
         open_key_demand(settings).save_snapshot(2, {"rows": 7}, [change])
-    told = flat_table(log, FLAT)
+    told = read_snapshot(log, FLAT)
     assert told is not None
     assert (told.version, told.document) == (2, {"rows": 7})
-    assert [(each.kind, each.slot, each.key) for each in changes_of(log, FLAT)] == [("append", 1, "$.a")]
+    assert [(each.kind, each.slot, each.key) for each in read_changes(log, FLAT)] == [("append", 1, "$.a")]

@@ -114,7 +114,7 @@ def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_
 def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
-    from state.columns.evolution import Change, ChangeKind, Evolution
+    from state.columns.changes import Change, ChangeKind, Evolution
 
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.read()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state.columns.observations import HourBook, KeySeen, Observations
+from state.columns.observations import HourCounts, KeyCounts, Observations
 from state.columns.types import ColumnType, integers
 from state.errors import StateCorrupt
 from streaming.batch.records import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LAYOUT = a_layout({"a.b": ColumnType.INT, "c": ColumnType.STRING})
 MARK = Watermark().advance({0: HOUR + 5, 1: None}, HOUR, 600)
-BOOK = HourBook({HOUR: Observations(3, 1, {key("a.b"): KeySeen(3, 2, 0, integers(1, 9))})})
+BOOK = HourCounts({HOUR: Observations(3, 1, {key("a.b"): KeyCounts(3, 2, 0, integers(1, 9))})})
 
 
 def a_batch(batch: int) -> StagedBatch:

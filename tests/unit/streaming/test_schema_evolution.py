@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.changes import Change, ChangeKind, Evolution, Retained
+from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
 from state.columns.demand import Demand
-from state.columns.observations import HourBook, KeySeen, Observations
+from state.columns.observations import HourCounts, KeyCounts, Observations
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout
 from streaming.batch.schema_evolution import Proposal, current_hour, propose_proven
@@ -38,10 +38,10 @@ class LookedAt:
         return self._slots & frozenset(slots)
 
 
-def decided(*free: int, appends: bool = True) -> Callable[[Retained], Proposal]:
+def decided(*free: int, appends: bool = True) -> Callable[[RetainedValues], Proposal]:
     """Return who gives NEW the first of ``free`` slots that is not known to hold a value, and appends OTHER."""
 
-    def decide(held: Retained) -> Proposal:
+    def decide(held: RetainedValues) -> Proposal:
         slot = next((index for index in free if held.is_empty(index)), None)
         changes = [Change(ChangeKind.APPEND, "asked for", OTHER, 9)] if appends else []
         if slot is not None:
@@ -93,15 +93,15 @@ def test_the_first_slot_that_is_empty_in_truth_is_used_as_if_counts_were_right(
 
 
 def rows_with(values: int) -> Observations:
-    return Observations(10, 0, {NEW: KeySeen(10, values)})
+    return Observations(10, 0, {NEW: KeyCounts(10, values)})
 
 
 def test_the_hour_that_is_written_is_the_watermarks() -> None:
-    assert current_hour(HourBook({3_600 * 9: rows_with(1)}), 3_600 * 7 + 59) == 3_600 * 7
+    assert current_hour(HourCounts({3_600 * 9: rows_with(1)}), 3_600 * 7 + 59) == 3_600 * 7
 
 
 def test_before_there_is_a_watermark_rows_without_values_do_not_say_which_hour_is_written() -> None:
     events, broken = 3_600 * 5, 3_600 * 40
-    assert current_hour(HourBook({events: rows_with(3), broken: rows_with(0)}), None) == events
-    assert current_hour(HourBook({broken: rows_with(0)}), None) == broken
-    assert current_hour(HourBook(), None) == 0
+    assert current_hour(HourCounts({events: rows_with(3), broken: rows_with(0)}), None) == events
+    assert current_hour(HourCounts({broken: rows_with(0)}), None) == broken
+    assert current_hour(HourCounts(), None) == 0
