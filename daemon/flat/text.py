@@ -25,7 +25,7 @@ _MARKS: Final = {
     ChangeKind.REVIVE: "+",
     ChangeKind.RETIRE: "-",
     ChangeKind.WIDEN: "~",
-    ChangeKind.HARDEN: "~",
+    ChangeKind.PROMOTE: "~",
     ChangeKind.REFRESH: "~",
     ChangeKind.WAIT: "?",
 }
@@ -121,7 +121,7 @@ def plan_answer(table: str, found: Proposal) -> dict[str, Any]:
 
 def _looked_for(found: Proposal) -> list[dict[str, Any]]:
     """Keys that are asked for and that no row has brought: each batch looks for them."""
-    whys = (found.demand.whys or {}).values()
+    whys = (found.demand.decisions or {}).values()
     return [
         {
             "mark": "?",

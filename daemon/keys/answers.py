@@ -72,7 +72,7 @@ def key_answer(log: KeyLog, flat: FlatConfig) -> Answer:
     reasons = _driver_reasons(known) if known.is_driver_current else {}
     demand = compute_demand(known.asked.values(), known.rules, None, list(_keys_of(known.columns)))
     computed = _computed_reasons(demand)
-    groups = {each.key.text: each for each in demand.wanted}
+    groups = {each.key.text: each for each in demand.selected}
     keys = {*known.asked, *known.last_days, *computed, *known.columns}
     rows = [
         _row(text, reasons.get(text) or computed.get(text) or {}, groups.get(text), known) for text in keys
@@ -144,7 +144,7 @@ def decide(
     if remove:
         removed = remove_rule(log, rule.flat_table, rule.kind, rule.text)
     else:
-        _with(rule, read_rules(log, flat.table)).applied_to(flat.rules.values())
+        _with(rule, read_rules(log, flat.table)).apply_to(flat.rules.values())
         set_rule(log, rule)
     return {"table": flat.table, "kind": kind, "key": rule.text, "type": type_name, "removed": removed}
 
@@ -155,7 +155,7 @@ def _with(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
 
 def _known(log: KeyLog, flat: FlatConfig) -> _Known:
     decided = tuple(read_rules(log, flat.table))
-    rules = group_rules(decided).applied_to(flat.rules.values())
+    rules = group_rules(decided).apply_to(flat.rules.values())
     asked = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
     last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
     return _Known(rules, decided, asked, last_days, read_snapshot(log, flat.table))
@@ -179,7 +179,7 @@ def _computed_reasons(demand: Demand) -> dict[str, Mapping[str, Any]]:
             "rank": why.rank,
             "into": None if why.into is None else why.into.text,
         }
-        for why in demand.whys.values()
+        for why in demand.decisions.values()
     }
 
 

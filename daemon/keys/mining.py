@@ -101,7 +101,7 @@ def _mined(source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[
         "source": source.name,
         "queries": report.queries,
         "queries_with_keys": report.queries_with_keys,
-        "asks": report.asks,
+        "asks": report.key_requests,
         "parsers": {parser.value: count for parser, count in sorted(report.parsers.items())},
         "unresolved": {reason.value: count for reason, count in sorted(report.unresolved.items())},
         "dead": dict(sorted(report.dead.items())),

@@ -28,13 +28,13 @@ class ChangeKind(StrEnum):
     RETIRE = "retire"
     REFRESH = "refresh"
     """Only the hours in comments change."""
-    HARDEN = "harden"
+    PROMOTE = "harden"
     """A task: retained partitions have to be rewritten before the slot can become text."""
     WAIT = "wait"
     """The key gets no column yet, or its column not the type."""
 
 
-TASKS: Final = frozenset({ChangeKind.HARDEN, ChangeKind.WAIT})
+TASKS: Final = frozenset({ChangeKind.PROMOTE, ChangeKind.WAIT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _hard(slot: Slot, window: KeyWindow, rules: FlatRules, *, is_pinned: bool) -
         reason = f"pinned to {ColumnType.STRING.hive}"
     elif share <= rules.misfit_share_max:
         return Change(ChangeKind.WAIT, f"{reason}: too few to rewrite for", slot.key, slot.index)
-    return Change(ChangeKind.HARDEN, reason, slot.key, slot.index, ColumnType.STRING)
+    return Change(ChangeKind.PROMOTE, reason, slot.key, slot.index, ColumnType.STRING)
 
 
 def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:

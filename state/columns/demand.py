@@ -71,14 +71,14 @@ class Decision:
 class Demand:
     """The keys wanted, in their order, those to look out for, and a reason for every key there is."""
 
-    wanted: tuple[SelectedKey, ...] = ()
+    selected: tuple[SelectedKey, ...] = ()
     unseen: tuple[SelectedKey, ...] = ()
     """They would be wanted if any row brought them."""
-    whys: Mapping[KeyPath, Decision] = field(default_factory=dict)
+    decisions: Mapping[KeyPath, Decision] = field(default_factory=dict)
 
-    def why(self, key: KeyPath) -> Decision:
+    def decision_for(self, key: KeyPath) -> Decision:
         """Return what became of ``key``."""
-        return self.whys.get(key) or Decision(key, Verdict.NOT_ASKED, "nobody asked for it lately")
+        return self.decisions.get(key) or Decision(key, Verdict.NOT_ASKED, "nobody asked for it lately")
 
 
 def compute_demand(

@@ -80,7 +80,7 @@ def decide(
     ``seen`` is the retained window's (``HourBook.window``); ``now_hour`` is the hour that is being written, in seconds since
     1970. An empty demand retires nothing: a key log without a question is more likely lost than unanimous.
     """
-    wanted = [each.key for each in demand.wanted]
+    wanted = [each.key for each in demand.selected]
     step = _Step(layout, seen, retained, now_hour, rules, partition_keys)
     step.spare(wanted)
     if wanted:

@@ -144,7 +144,7 @@ class HourCounts:
         """Return the book without what is older than ``hour``: the retained window."""
         return replace(self, hours={each: seen for each, seen in self.hours.items() if each >= hour})
 
-    def coarse(self, hour: int) -> HourCounts:
+    def merge_days_before(self, hour: int) -> HourCounts:
         """Return the book with the hours before ``hour`` put together by day (UTC), so that it stays small."""
         joined = HourCounts({each: seen for each, seen in self.hours.items() if each >= hour}, self.batch)
         for each, seen in self.hours.items():
@@ -169,7 +169,7 @@ class HourCounts:
                 above = above.parent
         return folded
 
-    def fills(self) -> dict[KeyPath, float]:
+    def fill_rates(self) -> dict[KeyPath, float]:
         """Return the share of rows that bring each key, as ``demand_of`` asks for it."""
         return {key: window.total.fill for key, window in self.window().items()}
 

@@ -100,7 +100,7 @@ class KeyLogDemand:
         from streaming.keylog.key_rules import read_rule_set
         from streaming.keylog.log_reader import read_requested_keys
 
-        rules = read_rule_set(self._log, self._settings.name).applied_to(self._settings.rules)
+        rules = read_rule_set(self._log, self._settings.name).apply_to(self._settings.rules)
         return RequestedKeys(
             read_requested_keys(self._log, self._settings.raw_table, rules.asked_days), rules
         )

@@ -246,6 +246,6 @@ class HourCountsFile:
 
     def save(self, book: HourCounts, now_hour: int) -> HourCounts:
         """Write the book without what is older than partitions are kept, and return it."""
-        kept = book.since(now_hour - self._retention_s).coarse(now_hour - FINE_HOURS * HOUR_S)
+        kept = book.since(now_hour - self._retention_s).merge_days_before(now_hour - FINE_HOURS * HOUR_S)
         self._storage.write(self._path, hour_counts_to_json(kept))
         return kept

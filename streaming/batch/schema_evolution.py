@@ -62,7 +62,7 @@ class Proposal:
     ) -> dict[str, object]:
         """Return what people see of the table: its columns, how they are filled, and why other keys are none."""
         window = book.window()
-        whys = (self.demand.whys or {}).values()
+        whys = (self.demand.decisions or {}).values()
         return {
             "columns": [_column(slot, window) for slot in state.layout.slots],
             "partitions": len(partitions),
@@ -78,7 +78,7 @@ class Proposal:
             ],
             "waiting": [
                 {"key": str(change.key), "kind": change.kind.value, "reason": change.reason}
-                for change in self.evolution.of(ChangeKind.WAIT, ChangeKind.HARDEN)[:KEYS_SHOWN_MAX]
+                for change in self.evolution.of(ChangeKind.WAIT, ChangeKind.PROMOTE)[:KEYS_SHOWN_MAX]
             ],
         }
 
@@ -151,7 +151,7 @@ def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableSt
 
 def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
     """Start what the decision asks for, one generation of slots at a time; the state as it then is."""
-    slots = sorted({change.index for change in evolution.of(ChangeKind.HARDEN) if change.index is not None})
+    slots = sorted({change.index for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None})
     if not slots or textual_slots(state):
         return state
     parameter = json.dumps({"slots": slots, "version": state.version + 1})

@@ -46,7 +46,7 @@ class Database:
 
     def __init__(self, address: str, password: str | None = None) -> None:
         url = parse_address(address, password)
-        self.where = format_address(url)
+        self.address = format_address(url)
         make_directory(url)
         self._engine = _engine(url)
 
@@ -58,7 +58,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a transaction that only reads."""
-        with convert_errors(self.where), self._engine.begin() as connection:
+        with convert_errors(self.address), self._engine.begin() as connection:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
@@ -66,7 +66,7 @@ class Database:
 
         Raises KeyLogUnavailable and the others of ``failures`` for the database's errors; those of ``work`` pass through.
         """
-        with convert_errors(self.where):
+        with convert_errors(self.address):
             for attempt in range(1, ATTEMPTS_MAX + 1):
                 try:
                     return self._write_once(work)

@@ -71,7 +71,7 @@ class KeyRuleSet:
     skip: tuple[str, ...]
     pins: Mapping[KeyPath, ColumnType]
 
-    def applied_to(self, configured: FlatRules) -> FlatRules:
+    def apply_to(self, configured: FlatRules) -> FlatRules:
         """Return the configured rules with these decisions, which win: a key skipped here leaves the whitelist there.
 
         Raises ConfigError where the whitelist outgrows the cap on columns.

@@ -62,13 +62,13 @@ def migrate(database: Database, version: str | None = None) -> None:
         with database.read() as connection:
             stored = read_version(connection)
         if stored != wanted:
-            _refuse_newer(stored, database.where)
+            _refuse_newer(stored, database.address)
             with _locked(database):
-                database.write(lambda connection: _upgrade(connection, wanted, database.where))
+                database.write(lambda connection: _upgrade(connection, wanted, database.address))
     except CommandError as error:
         raise StateCorrupt(
             "the key log's table of versions contradicts itself",
-            address=database.where,
+            address=database.address,
             table=VERSION_TABLE,
             reason=str(error)[:300],
             hint="It has one row; restore it, or use an empty database.",
@@ -107,7 +107,7 @@ def _locked(database: Database) -> Iterator[None]:
             holder.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
             yield
         else:
-            with _named_lock(holder, database.where):
+            with _named_lock(holder, database.address):
                 yield
 
 

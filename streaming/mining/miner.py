@@ -51,7 +51,7 @@ class MiningReport:
 
     queries: int = 0
     queries_with_keys: int = 0
-    asks: int = 0
+    key_requests: int = 0
     parsers: Counter[Parser] = field(default_factory=Counter)
     unresolved: Counter[Unresolved] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
@@ -162,5 +162,5 @@ def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> l
         for table, key in mined.keys:
             ask = KeyRequest(table.name, key, query.user, query.at_s, mark)
             asks[ask] = asks.get(ask, 0) + 1
-    report.asks += sum(asks.values())
+    report.key_requests += sum(asks.values())
     return [KeyRequest(a.raw_table, a.key, a.user, a.at_s, a.fingerprint, count) for a, count in asks.items()]

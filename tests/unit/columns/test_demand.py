@@ -51,15 +51,15 @@ def test_every_asked_key_is_a_column_or_is_told_why_not(
     asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
     demand = compute_demand(asked, rules, fills)
-    wanted = {each.key for each in demand.wanted}
+    wanted = {each.key for each in demand.selected}
     for key in {each.key for each in asked} | rules.whitelist:
-        why = demand.why(key)
+        why = demand.decision_for(key)
         assert (key in wanted) == (why.verdict in {Verdict.WANTED, Verdict.WHITELISTED})
         assert why.reason
         if why.into is not None:
             assert key != why.into
             assert key.is_within(why.into)
-            assert demand.why(why.into).verdict not in {
+            assert demand.decision_for(why.into).verdict not in {
                 Verdict.COLLAPSED,
                 Verdict.OUTVOTED,
                 Verdict.NOT_ASKED,
@@ -71,7 +71,7 @@ def test_no_column_lies_within_another_unless_whitelisted(
     asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
     demand = compute_demand(asked, rules, fills)
-    for one, two in combinations([each.key for each in (*demand.wanted, *demand.unseen)], 2):
+    for one, two in combinations([each.key for each in (*demand.selected, *demand.unseen)], 2):
         if one.is_within(two) or two.is_within(one):
             assert {one, two} & rules.whitelist
 
@@ -81,12 +81,12 @@ def test_cap_quota_and_whitelist_are_kept(
     asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
     demand = compute_demand(asked, rules, fills)
-    keys = [each.key for each in demand.wanted]
+    keys = [each.key for each in demand.selected]
     assert rules.whitelist <= set(keys)
     assert len(keys) == len(set(keys)) <= rules.columns_max
-    assert [each.rank for each in demand.wanted] == list(range(1, len(keys) + 1))
+    assert [each.rank for each in demand.selected] == list(range(1, len(keys) + 1))
     for user in ("ann", "bob", "cem", "dee"):
-        alone = [w for w in demand.wanted if w.users == {user} and w.key not in rules.whitelist]
+        alone = [w for w in demand.selected if w.users == {user} and w.key not in rules.whitelist]
         assert len(alone) <= rules.columns_per_user_max
     if fills is not None:
         assert all(fills.get(key, 0.0) > 0.0 or key in rules.whitelist for key in keys)
@@ -107,7 +107,7 @@ def test_columns_serve_what_a_naive_reading_of_the_rules_says(
 ) -> None:
     roomy = replace(rules, columns_max=1_000, columns_per_user_max=1_000)
     demand = compute_demand(asked, roomy, fills, live)
-    served = {key: each.key for each in (*demand.wanted, *demand.unseen) for key in each.serves}
+    served = {key: each.key for each in (*demand.selected, *demand.unseen) for key in each.serves}
     assert served == NaiveDemand(asked, roomy, fills, live).places()
 
 
@@ -171,7 +171,7 @@ def test_a_writer_that_starts_anew_keeps_columns_that_it_has_not_seen_yet() -> N
 
 
 def wanted_texts(demand: Demand) -> list[str]:
-    return [each.key.text for each in demand.wanted]
+    return [each.key.text for each in demand.selected]
 
 
 def test_keys_rank_by_users_and_days_and_never_by_the_number_of_queries() -> None:
@@ -183,20 +183,20 @@ def test_of_two_keys_that_rank_alike_the_one_with_a_column_keeps_it() -> None:
     asked = [asked_by("new", count=9), asked_by("old", count=1)]
     demand = compute_demand(asked, FlatRules(columns_max=1), live=[a_key("old")])
     assert wanted_texts(demand) == ["$.old"]
-    assert demand.why(a_key("new")).verdict is Verdict.OVER_CAP
+    assert demand.decision_for(a_key("new")).verdict is Verdict.OVER_CAP
 
 
 def test_the_seeds_example_collapses_into_its_object() -> None:
     demand = compute_demand([asked_by("foo.bar.baz1", "a"), asked_by("foo.bar.baz2", "b")], FlatRules())
     assert wanted_texts(demand) == ["$.foo.bar"]
-    assert demand.wanted[0].users == {"a", "b"}
-    assert demand.why(a_key("foo.bar.baz1")).into == a_key("foo.bar")
+    assert demand.selected[0].users == {"a", "b"}
+    assert demand.decision_for(a_key("foo.bar.baz1")).into == a_key("foo.bar")
 
 
 def test_more_members_than_allowed_collapse_and_fewer_do_not() -> None:
     nine = [asked_by(f"action.{name}") for name in "abcdefghi"]
     assert wanted_texts(compute_demand(nine, FlatRules())) == ["$.action"]
-    assert len(compute_demand(nine[:8], FlatRules()).wanted) == 8
+    assert len(compute_demand(nine[:8], FlatRules()).selected) == 8
 
 
 def test_misspelled_members_take_no_columns_away() -> None:
@@ -210,7 +210,7 @@ def test_one_person_asking_for_an_object_does_not_take_the_columns_of_a_crowd() 
     crowd = [f"user {n}" for n in range(20)]
     demand = compute_demand([asked_by("action", "z"), asked_by("action.name", crowd)], FlatRules())
     assert wanted_texts(demand) == ["$.action.name"]
-    assert demand.why(a_key("action")).verdict is Verdict.OUTVOTED
+    assert demand.decision_for(a_key("action")).verdict is Verdict.OUTVOTED
     few = compute_demand([asked_by("action", crowd[:2]), asked_by("action.name", crowd)], FlatRules())
     assert wanted_texts(few) == ["$.action"]
 
@@ -219,7 +219,7 @@ def test_the_whitelist_may_force_a_key_and_its_ancestor() -> None:
     rules = FlatRules(whitelist=frozenset({a_key("action.name")}))
     demand = compute_demand([asked_by("action"), asked_by("action.name"), asked_by("action.kind")], rules)
     assert wanted_texts(demand) == ["$.action.name", "$.action"]
-    assert demand.why(a_key("action.kind")).into == a_key("action")
+    assert demand.decision_for(a_key("action.kind")).into == a_key("action")
 
 
 def test_sparse_members_collapse_only_together() -> None:
@@ -233,9 +233,9 @@ def test_sparse_members_collapse_only_together() -> None:
 def test_one_user_with_a_thousand_keys_gets_the_quota_and_others_theirs() -> None:
     flood = [asked_by(f"k{chr(97 + n % 26)}{chr(97 + n // 26)}", ["mallory"], days=30) for n in range(600)]
     demand = compute_demand([*flood, asked_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
-    assert len(demand.wanted) == 51
-    assert demand.why(a_key("real")).verdict is Verdict.WANTED
-    refused = [each for each in flood if demand.why(each.key).verdict is Verdict.OVER_QUOTA]
+    assert len(demand.selected) == 51
+    assert demand.decision_for(a_key("real")).verdict is Verdict.WANTED
+    refused = [each for each in flood if demand.decision_for(each.key).verdict is Verdict.OVER_QUOTA]
     assert len(refused) == 550
 
 

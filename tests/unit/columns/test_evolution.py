@@ -73,7 +73,9 @@ def test_a_key_that_rows_bring_is_appended_and_a_misspelled_one_waits() -> None:
 
 def test_keys_that_collapse_become_the_column_of_their_object() -> None:
     book = a_book([T0], "foo.bar.baz1").join(a_book([T0], "foo.bar.baz2"))
-    demand = compute_demand([asked_by("foo.bar.baz1"), asked_by("foo.bar.baz2")], FlatRules(), book.fills())
+    demand = compute_demand(
+        [asked_by("foo.bar.baz1"), asked_by("foo.bar.baz2")], FlatRules(), book.fill_rates()
+    )
     evolution = decide(Layout.new(), demand, book.window(), ONE_EMPTY_HOUR, T0, FlatRules())
     assert [slot.name for slot in evolution.layout.live] == ["foo/bar"]
 
@@ -245,7 +247,7 @@ def test_integers_of_64_bits_become_doubles_only_where_known_to_be_exact() -> No
     layout = a_layout(a_slot(1, "n", ColumnType.BIGINT))
     unknown = {"n": a_window(FLOATS, misfits=100)}
     held = decided(layout, ("n",), unknown, RetainedValues.of([{1: 5}]))
-    assert kinds(held) == [ChangeKind.HARDEN]
+    assert kinds(held) == [ChangeKind.PROMOTE]
     assert kinds(decided(layout, ("n",), unknown, RetainedValues.of([{1: 0}]))) == [ChangeKind.WIDEN]
 
 
@@ -255,7 +257,7 @@ def test_a_column_becomes_text_by_a_rewrite_once_too_much_does_not_fit() -> None
     few = decided(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=10)})
     assert kinds(few) == [ChangeKind.WAIT]
     many = decided(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})
-    assert kinds(many) == [ChangeKind.HARDEN]
+    assert kinds(many) == [ChangeKind.PROMOTE]
     assert not many.alters
     assert many.layout is layout
     hardened = promote_to_string(layout, 1)
@@ -272,7 +274,7 @@ def test_without_partitions_a_column_becomes_text_at_once() -> None:
 @pytest.mark.parametrize(
     ("old", "pin", "expected"),
     [
-        (ColumnType.INT, ColumnType.STRING, ChangeKind.HARDEN),
+        (ColumnType.INT, ColumnType.STRING, ChangeKind.PROMOTE),
         (ColumnType.INT, ColumnType.BIGINT, ChangeKind.WIDEN),
         (ColumnType.BIGINT, ColumnType.INT, ChangeKind.WAIT),
         (ColumnType.BIGINT, ColumnType.DOUBLE, ChangeKind.WAIT),

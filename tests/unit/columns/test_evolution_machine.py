@@ -99,7 +99,7 @@ class TableOverTime(RuleBasedStateMachine):
 
 def asked_for(world: FlatWorld, keys: set[str], users: set[str]) -> Demand:
     asked = [asked_by(each, users) for each in sorted(keys)]
-    return compute_demand(asked, world.rules, world.book.fills(), world.layout.by_key)
+    return compute_demand(asked, world.rules, world.book.fill_rates(), world.layout.by_key)
 
 
 def evolve(world: FlatWorld, demand: Demand) -> Evolution:
@@ -113,7 +113,7 @@ def evolve(world: FlatWorld, demand: Demand) -> Evolution:
 
 
 def rewrite(world: FlatWorld, demand: Demand) -> None:
-    for task in evolve(world, demand).of(ChangeKind.HARDEN):
+    for task in evolve(world, demand).of(ChangeKind.PROMOTE):
         assert task.index is not None
         world.rewrite(task.index)
 

@@ -90,10 +90,10 @@ def test_an_object_is_seen_where_a_member_is() -> None:
 
 @given(books(), st.integers(0, 60))
 def test_putting_hours_together_by_day_keeps_totals(book: HourCounts, oldest: int) -> None:
-    coarse = book.coarse(T0 + oldest * HOUR_S)
+    coarse = book.merge_days_before(T0 + oldest * HOUR_S)
     coarse.check()
     fine_window, coarse_window = book.window(), coarse.window()
-    assert coarse.fills() == book.fills()
+    assert coarse.fill_rates() == book.fill_rates()
     for key, each in coarse_window.items():
         assert each.total == fine_window[key].total
         assert fine_window[key].first_hour - DAY_S < each.first_hour <= fine_window[key].first_hour
@@ -147,6 +147,8 @@ def test_a_text_that_is_no_book_is_refused(text: str) -> None:
 def test_a_month_of_300_columns_stays_small() -> None:
     seen = KeyCounts(10**7, 10**6, 3, FLOATS.join(integers(-(2**40), 2**40)))
     hour = Observations(10**7, 5, {a_key(f"action.key_{n}"): seen for n in range(300)})
-    book = HourCounts(dict.fromkeys(range(T0, T0 + 60 * DAY_S, HOUR_S), hour)).coarse(T0 + 58 * DAY_S)
+    book = HourCounts(dict.fromkeys(range(T0, T0 + 60 * DAY_S, HOUR_S), hour)).merge_days_before(
+        T0 + 58 * DAY_S
+    )
     assert len(hour_counts_to_json(book)) < 3_000_000
     assert book.window()[a_key("action.key_0")].total.rows == 1440 * 10**7

@@ -16,7 +16,7 @@ A, B = KeyPath(("a",)), KeyPath(("b",))
 
 def test_decisions_are_added_to_the_configured_rules() -> None:
     configured = FlatRules(whitelist=frozenset([A]), skip=("$.x",), pins={A: ColumnType.INT})
-    found = KeyRuleSet(frozenset([B]), ("$.y*",), {B: ColumnType.STRING}).applied_to(configured)
+    found = KeyRuleSet(frozenset([B]), ("$.y*",), {B: ColumnType.STRING}).apply_to(configured)
     assert found.whitelist == {A, B}
     assert found.skip == ("$.x", "$.y*")
     assert found.pins == {A: ColumnType.INT, B: ColumnType.STRING}
@@ -24,7 +24,7 @@ def test_decisions_are_added_to_the_configured_rules() -> None:
 
 def test_a_decision_wins_over_the_configuration() -> None:
     configured = FlatRules(whitelist=frozenset([A]), pins={A: ColumnType.INT}, skip=("$.b",))
-    found = KeyRuleSet(frozenset([B]), ("$.a",), {A: ColumnType.BIGINT}).applied_to(configured)
+    found = KeyRuleSet(frozenset([B]), ("$.a",), {A: ColumnType.BIGINT}).apply_to(configured)
     assert found.skips(A)
     assert not found.skips(B)
     assert found.pins == {A: ColumnType.BIGINT}
@@ -32,4 +32,4 @@ def test_a_decision_wins_over_the_configuration() -> None:
 
 def test_a_whitelist_beyond_the_cap_is_refused() -> None:
     with pytest.raises(ConfigError):
-        KeyRuleSet(frozenset([A, B]), (), {}).applied_to(FlatRules(columns_max=1))
+        KeyRuleSet(frozenset([A, B]), (), {}).apply_to(FlatRules(columns_max=1))

@@ -314,7 +314,7 @@ def test_what_could_not_be_recorded_is_mined_again(tmp_path: Path) -> None:
 def test_equal_questions_of_a_batch_are_one_with_a_count(tmp_path: Path) -> None:
     _, sink, report = asked((QUERY.format("a") + ";\n") * 3)
     assert [(ask.key.text, ask.count) for ask in sink.asks] == [("$.a", 3)]
-    assert (report.queries, report.queries_with_keys, report.asks) == (3, 3, 3)
+    assert (report.queries, report.queries_with_keys, report.key_requests) == (3, 3, 3)
 
 
 def test_mining_stops_between_batches_when_it_is_told_to() -> None:

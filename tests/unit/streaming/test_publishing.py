@@ -119,7 +119,7 @@ def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.read()
     assert find_pending(state, table.partitions()) == []
-    harden = Change(ChangeKind.HARDEN, "misfits", index=1, type=ColumnType.STRING)
+    harden = Change(ChangeKind.PROMOTE, "misfits", index=1, type=ColumnType.STRING)
     state = begin_promotion(table, state, Evolution(state.layout, (harden,)))
     publisher.publish(a_batch(publisher, tmp_path, 1, {HOUR + HOUR_S: 3}))
     assert [each.hour for each in find_pending(state, table.partitions())] == [HOUR]
