@@ -12,7 +12,7 @@ from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.publisher import Publisher
 from state.store.sqlite import SqliteStore
-from tests.builders.catalog import followed_catalog, indexed_content, rules_for
+from tests.builders.catalog.followed_catalog import followed_catalog, indexed_content, rules_for
 
 
 BATCH = 2

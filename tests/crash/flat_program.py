@@ -11,7 +11,7 @@ from dev.stack.downloads.jars import class_path, read_lock
 from streaming.driver import commands
 from streaming.driver.progress import write_lines_to
 from streaming.settings import KafkaSource, SparkSettings
-from tests.builders.flat_streams import Stream, rules
+from tests.builders.flat.streams import Stream, rules
 
 
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}

@@ -12,7 +12,7 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings
 from state.store.sqlite import SqliteStore
-from tests.builders.relay import Line, ListedLog, commit, ddl, write
+from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
 
 
 RECORD_BYTES_MAX = 4096

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from state.positions import POSITION_KEY
 from state.store.sqlite import SqliteStore
-from tests.builders.replica import build_replica, start_after
+from tests.builders.replication.replica import build_replica, start_after
 
 
 def main(text: str) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.files.schemes import open_file_systems
-from tests.builders.components import program_or_skipped
-from tests.builders.warehouse import DELTA, Warehouse
+from tests.builders.components.availability import program_or_skipped
+from tests.builders.replication.warehouse import DELTA, Warehouse
 
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.flat_feeds import DirectoryFeed, TopicFeed
-from tests.builders.flat_killed import Killed
+from tests.builders.flat.driver_kills import Killed
+from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
 from tests.integration.conftest import kafka, source, stack
 
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.flat_feeds import Feed
+    from tests.builders.flat.feeds import Feed
 
 __all__ = ["kafka", "source", "stack"]
 

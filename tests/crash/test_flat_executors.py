@@ -25,9 +25,9 @@ from daemon.process.child import Child
 from dev.stack.downloads.jars import class_path, read_lock
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.flat_feeds import TopicFeed
-from tests.builders.flat_killed import TABLE, Killed
-from tests.builders.spark_cluster import SparkCluster
+from tests.builders.components.spark_cluster import SparkCluster
+from tests.builders.flat.driver_kills import TABLE, Killed
+from tests.builders.flat.feeds import TopicFeed
 from tests.crash.flat_program import SHORT_LIVED
 from tests.integration.conftest import database, kafka, source, stack, topic
 

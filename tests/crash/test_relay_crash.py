@@ -20,9 +20,9 @@ from dev.stack.errors import StackError
 from dev.stack.servers.kafka import Kafka
 from handlers.failpoints import VARIABLE
 from state.positions import Position, Step
-from tests.builders.relay import ListedLog, ddl
-from tests.builders.streams import Stream, drain
-from tests.builders.topics import outbox
+from tests.builders.kafka.fake_log import ListedLog, ddl
+from tests.builders.kafka.fake_topics import outbox
+from tests.builders.kafka.relay_and_readers import Stream, drain
 from tests.crash import relay_program
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-from tests.builders.killed_replays import COMMIT_PATH, STEPS, KilledReplay
-from tests.builders.small_workload import Written, write_all
+from tests.builders.replication.replay_kills import COMMIT_PATH, STEPS, KilledReplay
+from tests.builders.replication.small_workload import Written, write_all
 from tests.integration.conftest import source, stack, target
 
 

@@ -18,7 +18,7 @@ import pytest
 from state.errors import FilesUnavailable, StateCorrupt
 from state.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
-from tests.builders.components import program_or_skipped
+from tests.builders.components.availability import program_or_skipped
 from tests.crash.apply_and_move import apply, expected, main
 
 

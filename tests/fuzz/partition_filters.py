@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["state.partitions"]):
     from state.partitions.keys.partition_key import name, verify
 
 from state.errors import BadFilter, LimitExceeded, StateCorrupt
-from tests.builders.partitions import TABLE, an_index
+from tests.builders.partitions.indexed_tables import TABLE, an_index
 
 
 if TYPE_CHECKING:

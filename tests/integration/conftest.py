@@ -22,8 +22,8 @@ from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import StackError
 from dev.stack.hive.sql_session import Session
-from tests.builders.components import or_skipped
-from tests.builders.object_stores import TestStore
+from tests.builders.components.availability import or_skipped
+from tests.builders.components.object_store import TestStore
 
 
 if TYPE_CHECKING:

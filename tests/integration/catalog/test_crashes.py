@@ -16,7 +16,7 @@ from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from state.timelines.table_properties import PRESENT
-from tests.builders.catalog import rebuilt, reindexed, rules_for
+from tests.builders.catalog.followed_catalog import rebuilt, reindexed, rules_for
 
 
 if TYPE_CHECKING:

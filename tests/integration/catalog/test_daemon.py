@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.catalog import catalog_settings
-from tests.builders.http_asking import Api
-from tests.builders.tideline_process import daemon, ended, tideline, write_config
+from tests.builders.catalog.followed_catalog import catalog_settings
+from tests.builders.daemon.http_client import Api
+from tests.builders.daemon.tideline_process import daemon, ended, tideline, write_config
 
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dev.fixtures.hive_tables import a_partition
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.client import Metastore
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
-from tests.builders.catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
+from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
 
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from daemon.service.command_line import call
 from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.metastore.client import Metastore
-from tests.builders.catalog import catalog_settings
-from tests.builders.http_asking import Api
-from tests.builders.tideline_process import daemon, ended, write_config
+from tests.builders.catalog.followed_catalog import catalog_settings
+from tests.builders.daemon.http_client import Api
+from tests.builders.daemon.tideline_process import daemon, ended, write_config
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from handlers.structs.exceptions import MetaException, NoSuchObjectException
 from handlers.structs.objects import Partition
 from handlers.structs.struct import i16
 from state.errors import NotFound
-from tests.builders.catalog import FollowedCatalog, catalogs_of
+from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from state.errors import InvalidRequest
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.timeline import Timeline
-from tests.builders.catalog import FollowedCatalog, followed_catalog, rules_for
+from tests.builders.catalog.followed_catalog import FollowedCatalog, followed_catalog, rules_for
 
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.daemons import eventually
-from tests.builders.http_asking import asked, told_port
-from tests.builders.running_daemon import RunningDaemon
-from tests.builders.tideline_process import write_config
+from tests.builders.daemon.http_client import asked, told_port
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.running_daemon import RunningDaemon
+from tests.builders.daemon.tideline_process import write_config
 
 
 if TYPE_CHECKING:

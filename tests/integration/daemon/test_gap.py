@@ -12,8 +12,8 @@ from dev.stack.hive.servers import Metastore as MetastoreProcess
 from dev.stack.hive.settings import ClusterSettings
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.daemons import eventually
-from tests.builders.running_daemon import configured
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.running_daemon import configured
 
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.running_daemon import status_when
-from tests.builders.tideline_process import daemon, ended, kafka_settings, tideline, write_config
+from tests.builders.daemon.running_daemon import status_when
+from tests.builders.daemon.tideline_process import daemon, ended, kafka_settings, tideline, write_config
 
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pytest
 
 from dev.stack import cli
 from dev.stack.cluster import Stack
-from tests.builders.replica import build_replica
-from tests.builders.running_daemon import RunningDaemon, configured
-from tests.builders.small_workload import ACID, PLAIN
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
+from tests.builders.replication.replica import build_replica
+from tests.builders.replication.small_workload import ACID, PLAIN
 
 
 if TYPE_CHECKING:

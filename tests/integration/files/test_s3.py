@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from handlers.files.filesystems import FileSystems
-    from tests.builders.object_stores import TestStore
+    from tests.builders.components.object_store import TestStore
 
 
 pytestmark = pytest.mark.integration

@@ -16,8 +16,8 @@ from streaming.table.catalog import HiveCatalog
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.spark_catalog import SparkCatalog
 from streaming.table.storage import HadoopStorage
-from tests.builders.object_stores import TestStore, hadoop_jars
-from tests.builders.spark_sessions import spark_with_metastore
+from tests.builders.components.object_store import TestStore, hadoop_jars
+from tests.builders.components.spark_sessions import spark_with_metastore
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from streaming.keylog.log import KeyLog
 from streaming.keylog.records import KeyRequest
 from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import Limits
-from tests.builders.flat_streams import Stream, key, rules
+from tests.builders.flat.streams import Stream, key, rules
 
 
 if TYPE_CHECKING:

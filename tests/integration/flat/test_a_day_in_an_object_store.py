@@ -13,7 +13,7 @@ from tests.integration.flat.test_a_day import (
 
 
 if TYPE_CHECKING:
-    from tests.builders.object_stores import TestStore
+    from tests.builders.components.object_store import TestStore
 
 __all__ = ["stream", "test_after_a_day_every_value_is_in_its_column_or_rescued"]
 

@@ -15,7 +15,7 @@ from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.sql_files import SqlFilesSource
-from tests.builders.flat_streams import Stream, key, rules
+from tests.builders.flat.streams import Stream, key, rules
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from state.columns.types import ColumnType
 from streaming.driver.run import Driver
 from streaming.settings import Sealing
-from tests.builders.flat_streams import Stream, rules
+from tests.builders.flat.streams import Stream, rules
 
 
 if TYPE_CHECKING:

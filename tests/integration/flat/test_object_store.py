@@ -14,8 +14,8 @@ import pytest
 from dev.stack.cluster import HiveCluster
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.process.owner_watch import OwnerWatch
-from tests.builders.flat_killed import Killed
-from tests.builders.object_stores import hadoop_jars
+from tests.builders.components.object_store import hadoop_jars
+from tests.builders.flat.driver_kills import Killed
 from tests.integration.flat.test_stream import (
     base,
     stream,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from handlers.metastore.client import Metastore
-    from tests.builders.object_stores import TestStore
+    from tests.builders.components.object_store import TestStore
 
 __all__ = [
     "base",

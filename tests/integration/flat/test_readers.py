@@ -19,7 +19,7 @@ from streaming.table.compatibility_view import OldName, locate_collapsed
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.storage import HadoopStorage
 from streaming.table.value_counts import count_retained_values, format_nonnull, list_data_files
-from tests.builders.flat_tables import (
+from tests.builders.flat.layouts import (
     HOUR,
     a_layout,
     compatibility_view,

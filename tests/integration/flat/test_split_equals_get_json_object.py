@@ -15,15 +15,15 @@ from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from state.errors import ConfigError
 from streaming.split.splitter import REQUIRED_CONF, split
-from tests.builders.columns import a_key
-from tests.builders.components import or_skipped
-from tests.builders.json_rows import layout_of, mutated, told, webhooks
+from tests.builders.components.availability import or_skipped
+from tests.builders.flat.columns import a_key
+from tests.builders.flat.json_rows import layout_of, mutated, told, webhooks
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.builders.json_rows import Told
+    from tests.builders.flat.json_rows import Told
 
 
 A = a_key("a")

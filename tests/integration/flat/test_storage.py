@@ -9,13 +9,13 @@ import pytest
 
 from state.errors import FileLost
 from streaming.table.storage import Entry, HadoopStorage
-from tests.builders.spark_sessions import copy_file
+from tests.builders.components.spark_sessions import copy_file
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.builders.object_stores import TestStore
+    from tests.builders.components.object_store import TestStore
 
 
 @pytest.fixture(params=["renames", "manifest", "object store"])

@@ -14,8 +14,8 @@ from state.errors import Inconsistent
 from streaming.batch.staging import Stager
 from streaming.settings import Publishing, Sealing
 from streaming.upkeep.backfill import backfill
-from tests.builders.flat_streams import Stream, key, rules
-from tests.builders.spark_sessions import copy_file
+from tests.builders.components.spark_sessions import copy_file
+from tests.builders.flat.streams import Stream, key, rules
 
 
 if TYPE_CHECKING:

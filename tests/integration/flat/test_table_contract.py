@@ -18,7 +18,7 @@ from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import SKEW_S, WriterLease
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import LAYOUT_VERSION, STATISTICS, VERSION
-from tests.builders.flat_tables import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
+from tests.builders.flat.layouts import HOUR, a_layout, next_version, rekeyed, retyped, with_keys
 
 
 if TYPE_CHECKING:

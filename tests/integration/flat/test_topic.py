@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from state.errors import TopicReplaced
 from streaming.settings import KafkaSource
-from tests.builders.flat_streams import Stream, rules
+from tests.builders.flat.streams import Stream, rules
 
 
 if TYPE_CHECKING:

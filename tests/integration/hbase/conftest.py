@@ -12,7 +12,7 @@ import pytest
 from dev.stack.servers.hbase import HBase
 from handlers.hbase.gateway import Gateway, connector
 from handlers.hbase.store import HBaseStore, open_store
-from tests.builders.components import or_skipped
+from tests.builders.components.availability import or_skipped
 
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following import loader
-from tests.builders.catalog_changes import drawn_change
-from tests.builders.indexed import KINDS, Indexed, expected
+from tests.builders.catalog.indexed_source import KINDS, Indexed, expected
+from tests.builders.catalog.random_changes import drawn_change
 
 
 if TYPE_CHECKING:

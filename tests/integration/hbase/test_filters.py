@@ -12,13 +12,13 @@ from state.partitions.filters.conditions import AllOf, AnyOf, Condition, Leaf, c
 from state.partitions.filters.dialect import Dialect
 from state.partitions.filters.intervals import Interval
 from state.store import prefix_end
-from tests.builders.partitions import NAIVE_COLUMNS, TABLE, an_index, conditions, rows_of
+from tests.builders.partitions.indexed_tables import NAIVE_COLUMNS, TABLE, an_index, conditions, rows_of
 
 
 if TYPE_CHECKING:
     from handlers.hbase.store import HBaseStore
     from state.partitions.index.partition_index import PartitionIndex
-    from tests.builders.partitions import NaiveColumn
+    from tests.builders.partitions.indexed_tables import NaiveColumn
 
 
 DIALECT = Dialect(all_types=True)

@@ -12,8 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from handlers.hbase.gateway import Gateway, connector
 from handlers.hbase.store import HBaseStore, open_store
 from state.errors import HBaseUnavailable
-from tests.builders.gateway_contract import GatewayContract, put, value_of
-from tests.builders.store_machine import StoreMachine
+from tests.builders.stores.gateway_contract import GatewayContract, put, value_of
+from tests.builders.stores.store_machine import StoreMachine
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.stack.servers.kafka import Kafka
-from tests.builders.streams import Stream
+from tests.builders.kafka.relay_and_readers import Stream
 
 
 if TYPE_CHECKING:

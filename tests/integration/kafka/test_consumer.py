@@ -13,9 +13,9 @@ from daemon.kafka.dead_letter_reader import LetterBox, Outcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.positions import Position
-from tests.builders.relay import Line, commit, ddl, event, write
-from tests.builders.streams import Collecting, Stream, drain, drain_on, wait_until
-from tests.builders.topics import outbox, records_of
+from tests.builders.kafka.fake_log import Line, commit, ddl, event, write
+from tests.builders.kafka.fake_topics import outbox, records_of
+from tests.builders.kafka.relay_and_readers import Collecting, Stream, drain, drain_on, wait_until
 
 
 if TYPE_CHECKING:

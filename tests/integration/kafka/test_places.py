@@ -13,7 +13,7 @@ from state.positions import Position
 
 
 if TYPE_CHECKING:
-    from tests.builders.streams import Stream
+    from tests.builders.kafka.relay_and_readers import Stream
     from tests.integration.kafka.conftest import StreamOf
 
 

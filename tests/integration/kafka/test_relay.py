@@ -12,9 +12,9 @@ from daemon.relay import RelaySettings
 from daemon.relay.publisher import Publisher
 from state.errors import GapDetected, Inconsistent, KafkaUnavailable, MetastoreUnavailable
 from state.positions import Position
-from tests.builders.relay import Line, ListedLog, commit, ddl, write
-from tests.builders.streams import Stream, wait_until
-from tests.builders.topics import outbox, records_of
+from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
+from tests.builders.kafka.fake_topics import outbox, records_of
+from tests.builders.kafka.relay_and_readers import Stream, wait_until
 
 
 if TYPE_CHECKING:

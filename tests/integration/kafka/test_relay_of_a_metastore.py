@@ -16,15 +16,15 @@ from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable
 from state.positions import Position, Step
-from tests.builders.relay import Line
-from tests.builders.streams import drain, wait_until
+from tests.builders.kafka.fake_log import Line
+from tests.builders.kafka.relay_and_readers import drain, wait_until
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.streams import Stream
+    from tests.builders.kafka.relay_and_readers import Stream
     from tests.integration.kafka.conftest import StreamOf
 
 

@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings, Watermarks
 from state.errors import ConfigError, KafkaUnavailable, NotFound
-from tests.builders.relay import ddl
+from tests.builders.kafka.fake_log import ddl
 
 
 if TYPE_CHECKING:
-    from tests.builders.streams import Stream
+    from tests.builders.kafka.relay_and_readers import Stream
     from tests.integration.kafka.conftest import StreamOf
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.servers.databases import DatabaseServer, MariaDB, PostgreSQL
-from tests.builders.components import or_skipped
+from tests.builders.components.availability import or_skipped
 
 
 if TYPE_CHECKING:

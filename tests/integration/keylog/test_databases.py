@@ -12,9 +12,9 @@ from state.errors import InvalidRequest, KeyLogUnavailable
 from streaming.keylog.database import parse_address
 from streaming.keylog.log import KeyLog
 from streaming.keylog.log_reader import read_requested_keys
-from tests.builders.databases import new_database
-from tests.builders.keylog_contract import KeyLogContract
-from tests.builders.keylogs import RAW, ask, opened
+from tests.builders.components.databases import new_database
+from tests.builders.keylog.contract import KeyLogContract
+from tests.builders.keylog.key_logs import RAW, ask, opened
 
 
 if TYPE_CHECKING:

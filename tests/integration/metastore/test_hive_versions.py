@@ -18,14 +18,14 @@ from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.components import or_skipped
+from tests.builders.components.availability import or_skipped
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-pytestmark = pytest.mark.generations
+pytestmark = pytest.mark.old_hive
 
 V2_3, V3_1 = HiveVersion(2, 3), HiveVersion(3, 1)
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}

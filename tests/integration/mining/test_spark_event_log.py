@@ -14,7 +14,7 @@ from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, Parser, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.spark_event_log import SparkEventLogSource
-from tests.builders.mining import MemorySink
+from tests.builders.keylog.mining import MemorySink
 
 
 if TYPE_CHECKING:

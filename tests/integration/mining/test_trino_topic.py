@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from state.errors import KafkaUnavailable, NotFound
 from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.sources.trino_topic import TrinoTopicSource
-from tests.builders.mining import RULES, MemorySink
+from tests.builders.keylog.mining import RULES, MemorySink
 
 
 if TYPE_CHECKING:

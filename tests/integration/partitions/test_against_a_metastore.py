@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.both_sides import both_sides, sixty_rows
-from tests.builders.both_sides_contract import BothSidesContract
-from tests.builders.partitions import DEFAULT
+from tests.builders.partitions.filter_contract import BothSidesContract
+from tests.builders.partitions.indexed_tables import DEFAULT
+from tests.builders.partitions.metastore_and_index import both_sides, sixty_rows
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.both_sides import BothSides
+    from tests.builders.partitions.metastore_and_index import BothSides
 
 
 @pytest.fixture(scope="module")

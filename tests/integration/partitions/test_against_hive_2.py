@@ -12,17 +12,17 @@ from hypothesis import given
 
 from dev.stack.hive.old_metastore import OldMetastore
 from state.partitions.filters.dialect import HIVE_2
-from tests.builders.both_sides import both_sides, sixty_rows
-from tests.builders.both_sides_contract import DAYS, NUMBERS, BothSidesContract, any_filters
-from tests.builders.components import or_skipped
-from tests.builders.partitions import DEFAULT, conditions
+from tests.builders.components.availability import or_skipped
+from tests.builders.partitions.filter_contract import DAYS, NUMBERS, BothSidesContract, any_filters
+from tests.builders.partitions.indexed_tables import DEFAULT, conditions
+from tests.builders.partitions.metastore_and_index import both_sides, sixty_rows
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.builders.both_sides import BothSides
-    from tests.builders.partitions import Condition
+    from tests.builders.partitions.indexed_tables import Condition
+    from tests.builders.partitions.metastore_and_index import BothSides
 
 
 pytestmark = pytest.mark.old_hive

@@ -10,9 +10,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import PartitionsByExprRequest
 
 from handlers.expressions.expression_reader import ExpressionReader
 from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.both_sides import COLUMNS, filled_table
-from tests.builders.expressions import HiveWriter, call, column, constant
-from tests.builders.partitions import DEFAULT, an_index
+from tests.builders.partitions.hive_expressions import HiveWriter, call, column, constant
+from tests.builders.partitions.indexed_tables import DEFAULT, an_index
+from tests.builders.partitions.metastore_and_index import COLUMNS, filled_table
 
 
 if TYPE_CHECKING:

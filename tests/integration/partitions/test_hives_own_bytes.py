@@ -17,7 +17,7 @@ from dev.stack.process.java_runtime import FRUGAL, OPENS, java
 from state.partitions.keys.binary_sortable import Order, decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import parse_typed
-from tests.builders.components import or_skipped
+from tests.builders.components.availability import or_skipped
 
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from dev.demo.compare import Comparison, Side, compare_databases
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-from tests.builders.replica import Replica, build_replica
-from tests.builders.small_workload import Written, write_all
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.small_workload import Written, write_all
 
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from handlers.decoding.encoder import encode
 from handlers.events import TxnCommitted
 from handlers.metastore.client import Metastore
 from state.errors import MalformedEvent
-from tests.builders.replica import Replica, build_replica
-from tests.builders.small_workload import ACID, create_source
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.small_workload import ACID, create_source
 
 
 if TYPE_CHECKING:

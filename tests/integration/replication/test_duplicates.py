@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.builders.replica import Replica, build_replica
+from tests.builders.replication.replica import Replica, build_replica
 
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
     from handlers.structs.objects import Partition
     from state.store import Store
-    from tests.builders.small_workload import Written
+    from tests.builders.replication.small_workload import Written
 
 
 Make = Callable[..., Replica]

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.builders.killed_replays import PROJECT, STEPS, KilledReplay
-from tests.builders.small_workload import QUERIES, Written
+from tests.builders.replication.replay_kills import PROJECT, STEPS, KilledReplay
+from tests.builders.replication.small_workload import QUERIES, Written
 
 
 if TYPE_CHECKING:

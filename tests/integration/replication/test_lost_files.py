@@ -14,8 +14,8 @@ import pytest
 from dev.stack.hive.sql_session import Session
 from handlers.decoding.messages import unpack
 from handlers.metastore.client import Metastore
-from tests.builders.replica import Replica, build_replica, files_below
-from tests.builders.small_workload import ACID, create_source
+from tests.builders.replication.replica import Replica, build_replica, files_below
+from tests.builders.replication.small_workload import ACID, create_source
 
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import TargetDiverged, Unsupported
 from state.store.memory import MemoryStore
-from tests.builders.replica import Replica, build_replica
-from tests.builders.small_workload import ACID, create_source, roll_back
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.small_workload import ACID, create_source, roll_back
 
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database
 from state.errors import ConfigError
 from state.store.memory import MemoryStore
-from tests.builders.replica import Replica, build_replica
+from tests.builders.replication.replica import Replica, build_replica
 
 
 if TYPE_CHECKING:

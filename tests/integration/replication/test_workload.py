@@ -12,7 +12,7 @@ from dev.stack.errors import SqlFailed
 
 if TYPE_CHECKING:
     from dev.stack.hive.sql_session import Session
-    from tests.builders.replica import Replica
+    from tests.builders.replication.replica import Replica
     from tests.integration.replication.conftest import Compare
 
 

@@ -17,9 +17,9 @@ from handlers.structs.objects import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.store.memory import MemoryStore
-from tests.builders.catalog import content
-from tests.builders.catalog_changes import DAYS, Change, changes, happen_meanwhile
-from tests.builders.indexed import KINDS, Indexed, expected, rebuilt
+from tests.builders.catalog.followed_catalog import content
+from tests.builders.catalog.indexed_source import KINDS, Indexed, expected, rebuilt
+from tests.builders.catalog.random_changes import DAYS, Change, changes, happen_meanwhile
 
 
 @pytest.fixture(autouse=True)

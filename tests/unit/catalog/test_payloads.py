@@ -11,7 +11,7 @@ from handlers.structs import binary
 from handlers.structs.objects import FieldSchema, Partition, Table
 from state.errors import MalformedEvent, StateCorrupt
 from state.store.memory import MemoryStore
-from tests.builders.any_structs import any_struct
+from tests.builders.metastore.any_structs import any_struct
 
 
 def packer_of(table: Table) -> tuple[Packer, bytes]:

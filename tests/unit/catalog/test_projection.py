@@ -19,8 +19,8 @@ from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
-from tests.builders.catalog import Content, content
-from tests.builders.catalog_changes import DAYS, Change, Kind, changes, happen_meanwhile
+from tests.builders.catalog.followed_catalog import Content, content
+from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, happen_meanwhile
 
 
 RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)

@@ -13,7 +13,7 @@ from state.columns.demand import Demand, Verdict, compute_demand
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey, looks_generated
 from state.columns.rules import FlatRules
-from tests.builders.columns import a_key, asked_by
+from tests.builders.flat.columns import a_key, asked_by
 
 
 SMALL_KEYS = st.lists(st.sampled_from(["a", "b", "c", "d", "x1", "x2", "77"]), min_size=1, max_size=4).map(

@@ -16,7 +16,7 @@ from state.columns.observations import DAY_S
 from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, SlotState
 from state.columns.types import ColumnType, integers
-from tests.builders.columns import (
+from tests.builders.flat.columns import (
     BOOLEANS,
     FLOATS,
     T0,

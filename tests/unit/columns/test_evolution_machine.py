@@ -16,15 +16,15 @@ from state.columns.rules import FlatRules, IntWidth
 from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
 from state.columns.slots import HOUR_S, SlotState
 from state.columns.types import ColumnType, metastore_accepts
-from tests.builders.columns import a_key, asked_by
-from tests.builders.flat_world import FlatWorld
+from tests.builders.flat.columns import a_key, asked_by
+from tests.builders.flat.table_model import FlatWorld
 
 
 if TYPE_CHECKING:
     from state.columns.changes import Evolution
     from state.columns.paths import KeyPath
     from state.columns.slots import Layout
-    from tests.builders.flat_world import Value
+    from tests.builders.flat.table_model import Value
 
 
 KEYS = ["a", "A", "b", "b.c", "hh", "d"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from state.columns.names import NAME_CHARS_MAX, RESERVED_NAMES, check_name, choose_column_name, fold_case
 from state.columns.paths import KeyPath
 from state.errors import BadInput
-from tests.builders.columns import a_key, keys
+from tests.builders.flat.columns import a_key, keys
 
 
 @given(st.lists(keys(), unique=True, max_size=12))

@@ -23,7 +23,7 @@ from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import integers
 from state.errors import StateCorrupt
-from tests.builders.columns import FLOATS, T0, TEXT, a_book, a_key, books, observations
+from tests.builders.flat.columns import FLOATS, T0, TEXT, a_book, a_key, books, observations
 
 
 if TYPE_CHECKING:

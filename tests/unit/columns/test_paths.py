@@ -7,7 +7,7 @@ from hypothesis import given
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
-from tests.builders.columns import a_key, keys
+from tests.builders.flat.columns import a_key, keys
 
 
 @given(keys())

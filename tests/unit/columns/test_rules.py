@@ -10,7 +10,7 @@ from hypothesis import given
 from state.columns.rules import FlatRules, IntWidth
 from state.columns.types import ColumnType, Evidence, integers
 from state.errors import ConfigError
-from tests.builders.columns import BOOLEANS, FLOATS, a_key, evidences
+from tests.builders.flat.columns import BOOLEANS, FLOATS, a_key, evidences
 
 
 @pytest.mark.parametrize(

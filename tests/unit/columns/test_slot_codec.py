@@ -25,7 +25,7 @@ from state.columns.slot_codec import (
 from state.columns.slots import HOUR_S, Layout, Slot, SlotState
 from state.columns.types import ColumnType
 from state.errors import BadInput, TableAltered
-from tests.builders.columns import T0, a_layout, a_slot, keys
+from tests.builders.flat.columns import T0, a_layout, a_slot, keys
 
 
 @st.composite

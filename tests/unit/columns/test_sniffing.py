@@ -14,7 +14,7 @@ from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
-from tests.builders.columns import BOOLEANS, FLOATS, TEXT, a_key, members
+from tests.builders.flat.columns import BOOLEANS, FLOATS, TEXT, a_key, members
 
 
 RULES = FlatRules()

@@ -17,7 +17,7 @@ from state.columns.types import (
     metastore_accepts,
     readers_accept,
 )
-from tests.builders.columns import BOOLEANS, FLOATS, TEXT, evidences
+from tests.builders.flat.columns import BOOLEANS, FLOATS, TEXT, evidences
 
 
 def test_the_join_of_types_is_a_semilattice() -> None:

@@ -11,7 +11,7 @@ import pytest
 from daemon.consumer import ConsumerSettings, TopicReader
 from daemon.consumer import reading as reading_module
 from daemon.kafka.broker import BrokerSettings
-from tests.builders.topics import ListedFetcher, ListedLetters, ListedSeeker, ListedTopic
+from tests.builders.kafka.fake_topics import ListedFetcher, ListedLetters, ListedSeeker, ListedTopic
 
 
 ReaderOf = Callable[..., TopicReader]

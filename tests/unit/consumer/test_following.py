@@ -10,9 +10,9 @@ from daemon.consumer import follow
 from daemon.consumer.projection import ProjectionStatus
 from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
 from state.positions import Position
-from tests.builders.relay import Line, ListedLog, ddl
-from tests.builders.streams import Collecting
-from tests.builders.topics import ListedTopic, records_of
+from tests.builders.kafka.fake_log import Line, ListedLog, ddl
+from tests.builders.kafka.fake_topics import ListedTopic, records_of
+from tests.builders.kafka.relay_and_readers import Collecting
 
 
 if TYPE_CHECKING:

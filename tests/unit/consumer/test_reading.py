@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from handlers.events import Undecodable
 from state.errors import GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.positions import Position
-from tests.builders.relay import ListedLog, commit, ddl, event, write
-from tests.builders.topics import ListedLetters, ListedTopic, outbox, records_of
+from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
+from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox, records_of
 
 
 if TYPE_CHECKING:

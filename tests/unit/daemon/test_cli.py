@@ -13,7 +13,7 @@ from daemon.http.server import write_atomically
 from daemon.service.command_line import call
 from daemon.terminal.failures import failure_lines
 from state.errors import ConfigError, GapDetected
-from tests.builders.daemons import daemon_status
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:

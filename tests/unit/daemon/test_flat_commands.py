@@ -24,8 +24,8 @@ from streaming.batch.schema_evolution import Proposal
 from streaming.driver.progress import write_lines_to
 from streaming.upkeep.backfill import BackfillResult
 from streaming.upkeep.maintenance import UpkeepResult
-from tests.builders.flat_drivers import progress
-from tests.builders.flat_streams import Stream, key, rules
+from tests.builders.flat.fake_drivers import progress
+from tests.builders.flat.streams import Stream, key, rules
 
 
 if TYPE_CHECKING:

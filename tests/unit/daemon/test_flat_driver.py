@@ -24,8 +24,8 @@ from daemon.process.child import EVENT_BYTES_MAX, Child, Lines
 from daemon.process.redaction import Redactor
 from daemon.process.supervisor import Job, LoopState
 from state.errors import ConfigError
-from tests.builders.daemons import Scripted, eventually, supervise
-from tests.builders.flat_drivers import literal, program, progress
+from tests.builders.daemon.loops import Scripted, eventually, supervise
+from tests.builders.flat.fake_drivers import literal, program, progress
 
 
 if TYPE_CHECKING:

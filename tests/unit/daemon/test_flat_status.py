@@ -14,8 +14,8 @@ from daemon.service.metrics import Metrics
 from daemon.status.collector import FlatPart, Reporter
 from daemon.status.model import DaemonStatus, FlatStatus
 from daemon.status.text import status_text
-from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
-from tests.builders.flat_drivers import progress
+from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
+from tests.builders.flat.fake_drivers import progress
 
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from daemon.service.metrics import Metrics
 from daemon.status.client import ask_daemon, last_known
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
-from tests.builders.daemons import daemon_status
-from tests.builders.http_asking import asked, served
+from tests.builders.daemon.http_client import asked, served
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
 from streaming.keylog.table_snapshots import TableSnapshot, save_snapshot
-from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, opened
+from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, ask, opened
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from daemon.service.metrics import TYPES_MAX, Metrics, ReplicationMeasures
-from tests.builders.daemons import daemon_status
+from tests.builders.daemon.loops import daemon_status
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "METRICS.md"

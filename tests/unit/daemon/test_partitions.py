@@ -21,8 +21,8 @@ from handlers.structs.objects import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
 from state.store.memory import MemoryStore
-from tests.builders.daemons import daemon_status
-from tests.builders.http_asking import served
+from tests.builders.daemon.http_client import served
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:

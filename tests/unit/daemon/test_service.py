@@ -14,7 +14,7 @@ from daemon.replica.loop import handler_policy
 from daemon.service.lifecycle import build_parts
 from daemon.service.metrics import Metrics
 from state.errors import ConfigError, StateCorrupt
-from tests.builders.daemons import Scripted, eventually, supervise
+from tests.builders.daemon.loops import Scripted, eventually, supervise
 
 
 if TYPE_CHECKING:

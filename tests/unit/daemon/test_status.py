@@ -15,7 +15,7 @@ from daemon.status.model import DaemonStatus, ProjectionView
 from daemon.status.text import bytes_text, duration_text, number_text, status_text
 from state.errors import GapDetected, MalformedEvent
 from state.positions import Position
-from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
+from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
 
 
 if TYPE_CHECKING:

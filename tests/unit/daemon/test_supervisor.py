@@ -24,7 +24,7 @@ from state.errors import (
     StateCorrupt,
     TargetDiverged,
 )
-from tests.builders.daemons import Scripted, eventually, supervise
+from tests.builders.daemon.loops import Scripted, eventually, supervise
 
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.warehouse import Warehouse
+from tests.builders.replication.warehouse import Warehouse
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSyst
 from handlers.files.local import LocalFiles, LocalReader, LocalWriter
 from handlers.files.paths import AllowedRoots
 from state.errors import FileLost, FilesUnavailable, Refused, UnsafePath
-from tests.builders.warehouse import DELTA, Warehouse, path_of
+from tests.builders.replication.warehouse import DELTA, Warehouse, path_of
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from handlers.events import SourceFile
 from handlers.files.copies import Copied, Copier, CopyTask
 from handlers.files.pool import CopyPool
 from state.errors import FileLost, FilesUnavailable
-from tests.builders.warehouse import Warehouse, path_of
+from tests.builders.replication.warehouse import Warehouse, path_of
 
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from handlers.files.paths import parse
 from state.errors import UnsafePath
 from streaming.table.hours import HOUR_S
 from streaming.table.retention import Deletions
-from tests.builders.flat_tables import HOUR, a_layout
-from tests.builders.local_storage import LocalStorage
-from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
+from tests.builders.flat.layouts import HOUR, a_layout
+from tests.builders.flat.local_storage import LocalStorage
+from tests.builders.flat.memory_catalog import a_flat_table, an_hour_with_files
 
 
 if TYPE_CHECKING:

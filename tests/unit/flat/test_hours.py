@@ -10,7 +10,7 @@ from handlers.files.paths import parse
 from state.errors import BadPartitionValue, InvalidRequest
 from streaming.settings import PartitionColumn
 from streaming.table.hours import HOUR_S, HourColumns, parse_version, version_directory
-from tests.builders.flat_tables import HOUR
+from tests.builders.flat.layouts import HOUR
 
 
 HOURS = st.integers(0, 1_000_000).map(lambda n: n * HOUR_S)

@@ -13,7 +13,7 @@ from state.columns.types import ColumnType, readers_accept
 from state.errors import BadInput, InvalidRequest, LimitExceeded
 from streaming.table.layout_changes import check_successor
 from streaming.table.parameters import check_columns, check_parameters, merge_parameters
-from tests.builders.flat_tables import a_layout, next_version, rekeyed, retyped, with_keys
+from tests.builders.flat.layouts import a_layout, next_version, rekeyed, retyped, with_keys
 
 
 TYPES = st.sampled_from([each for each in ColumnType if each is not ColumnType.NULL])

@@ -33,9 +33,9 @@ from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import LeaseRecord, WriterLease
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.parameters import WRITER
-from tests.builders.flat_tables import HOUR, a_layout, compatibility_view, next_version, rekeyed, with_keys
-from tests.builders.local_storage import LocalStorage
-from tests.builders.memory_catalog import MemoryCatalog, a_flat_table
+from tests.builders.flat.layouts import HOUR, a_layout, compatibility_view, next_version, rekeyed, with_keys
+from tests.builders.flat.local_storage import LocalStorage
+from tests.builders.flat.memory_catalog import MemoryCatalog, a_flat_table
 
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 from streaming.table.storage import Entry
 from streaming.table.value_counts import count_retained_values, format_nonnull, parse_nonnull
-from tests.builders.flat_tables import HOUR, a_layout
-from tests.builders.local_storage import LocalStorage
-from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
+from tests.builders.flat.layouts import HOUR, a_layout
+from tests.builders.flat.local_storage import LocalStorage
+from tests.builders.flat.memory_catalog import a_flat_table, an_hour_with_files
 
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from handlers.files.paths import parse
 from streaming.table.hours import HOUR_S
 from streaming.table.retention import DISTANCE_MAX_S, Deletions, RetentionRules, drop_hours, find_expired
-from tests.builders.flat_tables import HOUR, a_layout
-from tests.builders.local_storage import LocalStorage
-from tests.builders.memory_catalog import a_flat_table, an_hour_with_files
+from tests.builders.flat.layouts import HOUR, a_layout
+from tests.builders.flat.local_storage import LocalStorage
+from tests.builders.flat.memory_catalog import a_flat_table, an_hour_with_files
 
 
 DAY = RetentionRules(keep_s=86_400)

@@ -10,8 +10,8 @@ from thriftpy2.transport import TTransportException
 
 from handlers.hbase.gateway import Gateway, connector
 from state.errors import ConfigError, HBaseUnavailable, InvalidRequest, TidelineError
-from tests.builders.fake_hbase import FakeHBase
-from tests.builders.gateway_contract import GatewayContract
+from tests.builders.stores.fake_hbase import FakeHBase
+from tests.builders.stores.gateway_contract import GatewayContract
 
 
 assert happybase.__version__

@@ -14,8 +14,8 @@ from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
 from state.partitions.index.partition_index import PartitionIndex
 from state.partitions.index.repair import RepairReport, repair
 from state.store.memory import MemoryStore
-from tests.builders.fake_hbase import FakeHBase
-from tests.builders.partitions import TABLE, an_index
+from tests.builders.partitions.indexed_tables import TABLE, an_index
+from tests.builders.stores.fake_hbase import FakeHBase
 
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 
 from state.errors import ConfigError, KeyLogUnavailable, StateCorrupt
 from streaming.keylog.log_reader import read_requested_keys
-from tests.builders.keylog_contract import KeyLogContract
-from tests.builders.keylogs import RAW, ask, opened
+from tests.builders.keylog.contract import KeyLogContract
+from tests.builders.keylog.key_logs import RAW, ask, opened
 
 
 if TYPE_CHECKING:

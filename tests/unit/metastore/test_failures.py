@@ -36,7 +36,7 @@ from state.errors import (
     TxnNotOpen,
     Unsupported,
 )
-from tests.builders.fake_metastore import (
+from tests.builders.metastore.fake_metastore import (
     FakeMetastore,
     Reaction,
     fails,

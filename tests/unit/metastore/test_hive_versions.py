@@ -12,7 +12,7 @@ from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import V2_3, V3_1, V4_2, HiveVersion, parse_hive_version
 from handlers.structs.notifications import FireEventResponse, InsertEventRequestData
 from state.errors import ServerFault, Unsupported
-from tests.builders.fake_metastore import FakeMetastore, returns
+from tests.builders.metastore.fake_metastore import FakeMetastore, returns
 
 
 TABLE = a_table("d", "t", partition_keys=["p"])

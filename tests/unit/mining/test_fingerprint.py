@@ -8,7 +8,7 @@ from streaming.mining.fingerprint import fingerprint
 from streaming.mining.json_functions import functions_by_name
 from streaming.mining.miner import Miner
 from streaming.mining.model import Form
-from tests.builders.mining import FUNCTIONS, RULES, named, query
+from tests.builders.keylog.mining import FUNCTIONS, RULES, named, query
 
 
 CALLS = functions_by_name(FUNCTIONS)

@@ -13,7 +13,7 @@ from streaming.mining.model import MiningRules, Parser, Unresolved
 from streaming.mining.raw_tables import RawTables
 from streaming.mining.scanner import Scanner
 from streaming.mining.tokens import TokenList
-from tests.builders.mining import FUNCTIONS, RULES, mined, named, reasons
+from tests.builders.keylog.mining import FUNCTIONS, RULES, mined, named, reasons
 
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_a_hostile_text_costs_little_and_harms_nobody(text: str) -> None:
 def test_a_text_beyond_the_limit_is_counted_and_not_read() -> None:
     rules = MiningRules(RULES.raw_tables, text_chars=1_000)
     from streaming.mining.miner import Miner
-    from tests.builders.mining import query
+    from tests.builders.keylog.mining import query
 
     mark, found = Miner(rules).mine(
         query("select get_json_object(json, '$.a') from raw_events" + " " * 1_000)

@@ -18,7 +18,7 @@ from streaming.mining.sources.job_history import JobHistorySource, parse_propert
 from streaming.mining.sources.spark_event_log import SparkEventLogSource
 from streaming.mining.sources.sql_files import DAY_S, SqlFilesSource
 from streaming.mining.sources.standard_input import StandardInputSource
-from tests.builders.mining import RULES, MemorySink
+from tests.builders.keylog.mining import RULES, MemorySink
 
 
 if TYPE_CHECKING:

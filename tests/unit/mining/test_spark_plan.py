@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.mining.model import Form, MinedKeys, Parser
-from tests.builders.mining import mined, named, reasons
+from tests.builders.keylog.mining import mined, named, reasons
 
 
 TABLE_SCAN = """\

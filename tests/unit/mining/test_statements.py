@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from streaming.mining.model import Form, Parser
-from tests.builders.mining import mined, named, reasons
+from tests.builders.keylog.mining import mined, named, reasons
 
 
 SEED = """

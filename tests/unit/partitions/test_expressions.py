@@ -6,8 +6,8 @@ import pytest
 
 from state.partitions.filters.hive_expressions import UNKNOWN, Call, Expression, translate
 from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.expressions import call, column, constant
-from tests.builders.partitions import DEFAULT, an_index
+from tests.builders.partitions.hive_expressions import call, column, constant
+from tests.builders.partitions.indexed_tables import DEFAULT, an_index
 
 
 COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]

@@ -14,14 +14,23 @@ from state.partitions.filters.dialect import Dialect
 from state.partitions.index.key_ranges import find_ranges
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
-from tests.builders.partitions import DATE, INT, NAIVE_COLUMNS, STRING, TABLE, an_index, conditions, rows_of
+from tests.builders.partitions.indexed_tables import (
+    DATE,
+    INT,
+    NAIVE_COLUMNS,
+    STRING,
+    TABLE,
+    an_index,
+    conditions,
+    rows_of,
+)
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from state.partitions.index.partition_index import PartitionIndex, PreparedFilter
-    from tests.builders.partitions import Condition, NaiveColumn
+    from tests.builders.partitions.indexed_tables import Condition, NaiveColumn
 
 
 DIALECT = Dialect(all_types=True)

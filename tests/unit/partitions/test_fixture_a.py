@@ -7,7 +7,7 @@ import pytest
 from state.errors import BadFilter, InvalidRequest, NotFound
 from state.partitions.filters.dialect import HIVE_2, HIVE_4
 from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.partitions import an_index
+from tests.builders.partitions.indexed_tables import an_index
 
 
 ROWS = [

@@ -12,8 +12,8 @@ from state.errors import BadPartitionValue, NotFound, StateCorrupt
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
-from tests.builders.fake_hbase import FakeHBase
-from tests.builders.partitions import TABLE, an_index
+from tests.builders.partitions.indexed_tables import TABLE, an_index
+from tests.builders.stores.fake_hbase import FakeHBase
 
 
 if TYPE_CHECKING:

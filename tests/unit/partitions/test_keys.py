@@ -11,7 +11,7 @@ from state.partitions.filters.intervals import after
 from state.partitions.keys import partition_key
 from state.partitions.keys.column_types import parse_columns
 from state.partitions.keys.partition_key import ROW_BYTES_MAX, KeySchema, format_name, table_prefix
-from tests.builders.partitions import NAIVE_COLUMNS
+from tests.builders.partitions.indexed_tables import NAIVE_COLUMNS
 
 
 FORM = KeySchema(parse_columns([("ds", "string"), ("hr", "int")]))

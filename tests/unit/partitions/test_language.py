@@ -22,7 +22,7 @@ from state.partitions.filters.dialect import (
 from state.partitions.filters.like_pattern import parse_pattern
 from state.partitions.filters.parser import parse
 from state.partitions.filters.syntax_tree import And, Comparison, Literal, Membership, Operator, Or
-from tests.builders.partitions import TABLE, an_index, like_sql
+from tests.builders.partitions.indexed_tables import TABLE, an_index, like_sql
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("d", "date"), ("t", "timestamp"), ("n", "decimal(10,2)")]

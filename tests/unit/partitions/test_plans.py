@@ -21,7 +21,7 @@ from state.partitions.index.scan_plans import (
     ScanPlan,
     plan_filter,
 )
-from tests.builders.partitions import TABLE, an_index
+from tests.builders.partitions.indexed_tables import TABLE, an_index
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from state.partitions.index import records
 from state.partitions.index.repair import RepairReport, repair
 from state.store.memory import MemoryStore
-from tests.builders.partitions import TABLE, an_index
+from tests.builders.partitions.indexed_tables import TABLE, an_index
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]

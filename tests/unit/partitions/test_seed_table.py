@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.partitions import TABLE, an_index
+from tests.builders.partitions.indexed_tables import TABLE, an_index
 
 
 if TYPE_CHECKING:

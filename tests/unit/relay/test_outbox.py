@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from state.errors import GapDetected, Inconsistent, MetastoreUnavailable, Unsupported
-from tests.builders.relay import ListedLog, commit, ddl, event, write
-from tests.builders.topics import outbox, records_of
+from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
+from tests.builders.kafka.fake_topics import outbox, records_of
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from daemon.kafka.offset_search import find, is_at, last_record, next_record
 from state.positions import Position
-from tests.builders.topics import ListedTopic
+from tests.builders.kafka.fake_topics import ListedTopic
 
 
 def value(event_id: int, part: int = 0, parts: int = 1) -> bytes:

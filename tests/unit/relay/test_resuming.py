@@ -8,8 +8,8 @@ from daemon.relay.resuming import Start, StoredPosition, resume
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.positions import Position
 from state.store.memory import MemoryStore
-from tests.builders.relay import ListedLog, commit, ddl, event, write
-from tests.builders.topics import ListedTopic, outbox, records_of
+from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
+from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of
 
 
 def log_of(last: int) -> ListedLog:

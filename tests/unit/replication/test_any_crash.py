@@ -18,9 +18,9 @@ from handlers.replication.context import Context
 from handlers.replication.projection import ReplicationProjection
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
-from tests.builders.daemons import eventually
-from tests.builders.fake_target import FakedReplica, FakeTarget, Killed, faked_replica
-from tests.builders.replay_events import (
+from tests.builders.daemon.loops import eventually
+from tests.builders.replication.fake_target import FakedReplica, FakeTarget, Killed, faked_replica
+from tests.builders.replication.replay_events import (
     a_table,
     aborted,
     allocated,

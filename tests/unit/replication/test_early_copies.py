@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from handlers.events import FilesWritten, PartitionsDropped
 from handlers.replication.batch_plan import find_early_copies, select_lookahead_events
-from tests.builders.replay_events import allocated, altered, committed, dropped, partitions_added
+from tests.builders.replication.replay_events import allocated, altered, committed, dropped, partitions_added
 
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from state.errors import (
     ServerFault,
     TargetDiverged,
 )
-from tests.builders.fake_target import FakedReplica, faked_replica
-from tests.builders.replay_events import (
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
+from tests.builders.replication.replay_events import (
     a_table,
     aborted,
     allocated,

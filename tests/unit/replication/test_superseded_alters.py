@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from handlers.events import Event, StatisticsUpdated, TableAltered, TxnAborted, TxnCommitted
 from handlers.replication.batch_plan import find_superseded_alters
-from tests.builders.replay_events import (
+from tests.builders.replication.replay_events import (
     aborted,
     allocated,
     altered,

@@ -15,7 +15,7 @@ from handlers.replication.target_objects import (
     to_target_table,
 )
 from handlers.structs.objects import Database
-from tests.builders.replay_events import a_table
+from tests.builders.replication.replay_events import a_table
 
 
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r", external_base="hdfs://dr/replica/")

@@ -17,8 +17,8 @@ from state.store import KEY_BYTES_MAX, VALUE_BYTES_MAX, Store, prefix_end
 from state.store.memory import MemoryStore
 from state.store.pages import PAGE_KEYS
 from state.store.sqlite import SqliteStore
-from tests.builders.fake_hbase import FakeHBase
-from tests.builders.store_machine import StoreMachine
+from tests.builders.stores.fake_hbase import FakeHBase
+from tests.builders.stores.store_machine import StoreMachine
 
 
 if TYPE_CHECKING:

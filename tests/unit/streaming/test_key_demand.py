@@ -16,7 +16,7 @@ from streaming.keylog.key_rules import KeyRule, RuleKind, set_rule
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import DirectorySource, EventTime, FlatSettings
-from tests.builders.keylogs import RAW, ask
+from tests.builders.keylog.key_logs import RAW, ask
 
 
 if TYPE_CHECKING:

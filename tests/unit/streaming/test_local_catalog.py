@@ -9,7 +9,7 @@ import pytest
 
 from state.errors import ConfigError
 from streaming.driver.local_catalog import CATALOG, build_conf, make_directory
-from tests.builders.flat_settings import SETTINGS
+from tests.builders.flat.streams import SETTINGS
 
 
 @pytest.mark.parametrize("location", ["/w/events/", "file:/w/events", "file:///w/events"])

@@ -14,8 +14,8 @@ from streaming.batch.observations import (
     observe_batch,
     observe_sample,
 )
-from tests.builders.flat_streams import key
-from tests.builders.flat_tables import HOUR, a_layout
+from tests.builders.flat.layouts import HOUR, a_layout
+from tests.builders.flat.streams import key
 
 
 RULES = FlatRules()

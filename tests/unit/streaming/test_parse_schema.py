@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from streaming.split.parse_schema import Parse, field_path, is_expressible, plan_parses, quote
-from tests.builders.columns import a_key
+from tests.builders.flat.columns import a_key
 
 
 NAMES = st.sampled_from(["a", "b", "A", "a.b", "`", "_doubt", "é"])

@@ -15,9 +15,9 @@ from streaming.table.partition_cache import CachedTable
 from streaming.table.value_counts import parse_counts
 from streaming.upkeep.promotion import find_pending
 from streaming.upkeep.sealing import find_due, find_outgrown
-from tests.builders.flat_tables import HOUR, a_layout
-from tests.builders.local_storage import LocalStorage
-from tests.builders.memory_catalog import a_flat_table
+from tests.builders.flat.layouts import HOUR, a_layout
+from tests.builders.flat.local_storage import LocalStorage
+from tests.builders.flat.memory_catalog import a_flat_table
 
 
 HOUR_S = 3_600

@@ -17,9 +17,9 @@ from streaming.batch.records import (
     have_same_columns,
 )
 from streaming.batch.watermark import Watermark
-from tests.builders.flat_streams import key
-from tests.builders.flat_tables import HOUR, a_layout, next_version, retyped
-from tests.builders.local_storage import LocalStorage
+from tests.builders.flat.layouts import HOUR, a_layout, next_version, retyped
+from tests.builders.flat.local_storage import LocalStorage
+from tests.builders.flat.streams import key
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from state.columns.paths import KeyPath
 from state.errors import ConfigError
 from streaming.settings import EventTime, PartitionColumn, Publishing
-from tests.builders.flat_settings import SETTINGS
+from tests.builders.flat.streams import SETTINGS
 
 
 def test_the_defaults_hold() -> None:

@@ -8,7 +8,7 @@ from state.errors import StateCorrupt, TopicReplaced
 from streaming.settings import KafkaSource
 from streaming.source.raw_events import build_kafka_options, parse_offsets
 from streaming.source.topic_identity import Topic, TopicGuard
-from tests.builders.local_storage import LocalStorage
+from tests.builders.flat.local_storage import LocalStorage
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from handlers.structs.exceptions import MetaException
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
 from handlers.structs.statistics import ColumnStatistics
 from handlers.structs.struct import Struct, wire_type
-from tests.builders.any_structs import any_struct
+from tests.builders.metastore.any_structs import any_struct
 
 
 STRUCTS: st.SearchStrategy[Struct] = st.sampled_from([Table, Partition, ColumnStatistics]).flatmap(any_struct)

@@ -34,7 +34,7 @@ from handlers.structs.statistics import (
 )
 from handlers.structs.transactions import GetValidWriteIdsResponse
 from state.errors import LimitExceeded, MalformedEvent
-from tests.builders.any_structs import any_struct
+from tests.builders.metastore.any_structs import any_struct
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import TimeRange
-from tests.builders.timelines import best_by_days, runs, sets_of, storage
+from tests.builders.catalog.timelines import best_by_days, runs, sets_of, storage
 
 
 P = UpdatePeriod

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from handlers.failpoints import VARIABLE
 from state.store.sqlite import SqliteStore
-from tests.builders.replica import build_replica
+from tests.builders.replication.replica import build_replica
 
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
-    from tests.builders.small_workload import Written
+    from tests.builders.replication.small_workload import Written
 
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 RUN_TIMEOUT_S = 180.0
 
 STEPS = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from daemon.http.server import HttpServer
-from tests.builders.daemons import first_that
+from tests.builders.daemon.loops import first_that
 
 
 if TYPE_CHECKING:

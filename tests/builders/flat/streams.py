@@ -13,7 +13,7 @@ from streaming.driver.assembly import assemble
 from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
 from streaming.split.parse_schema import quote
-from tests.builders.object_stores import orc_files
+from tests.builders.components.object_store import orc_files
 
 
 if TYPE_CHECKING:
@@ -121,3 +121,13 @@ class Stream:
                 if "=" in child.name
             ]
         return [child.name for place in places for child in storage.list(place)]
+
+
+SETTINGS = FlatSettings(
+    database="flat",
+    table="events",
+    location="/warehouse/flat/events",
+    checkpoint="/checkpoints/events",
+    source=DirectorySource("/landing"),
+    event_time=EventTime(KeyPath(("epoch",))),
+)

@@ -8,7 +8,7 @@ from handlers.files.paths import Location, parse
 from state.errors import AlreadyExists, Conflict, NotFound
 from streaming.table.hours import HourColumns
 from streaming.table.metastore_table import MetastoreTable
-from tests.builders.local_storage import LocalStorage
+from tests.builders.flat.local_storage import LocalStorage
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from state.columns.evolution import decide, promote_to_string
 from state.columns.observations import HourCounts, KeyCounts, Observations
 from state.columns.slots import HOUR_S, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, readers_accept
-from tests.builders.columns import BOOLEANS, FLOATS, T0, TEXT
+from tests.builders.flat.columns import BOOLEANS, FLOATS, T0, TEXT
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings
 from state.positions import Position
 from state.store.memory import MemoryStore
-from tests.builders.relay import Line, ListedLog
+from tests.builders.kafka.fake_log import Line, ListedLog
 
 
 if TYPE_CHECKING:

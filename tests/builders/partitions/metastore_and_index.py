@@ -18,7 +18,7 @@ from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.partitions import DEFAULT, an_index
+from tests.builders.partitions.indexed_tables import DEFAULT, an_index
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.builders.daemons import DEADLINE_S
+from tests.builders.daemon.loops import DEADLINE_S
 
 
 if TYPE_CHECKING:

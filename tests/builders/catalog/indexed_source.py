@@ -12,7 +12,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.memory import MemoryStore
-from tests.builders.catalog_changes import Kind
+from tests.builders.catalog.random_changes import Kind
 
 
 if TYPE_CHECKING:

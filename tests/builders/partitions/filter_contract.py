@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from thrift.Thrift import TException
 
 from state.errors import BadFilter
-from tests.builders.both_sides import TEXTS
-from tests.builders.partitions import DATE, DEFAULT, INT, STRING, conditions
+from tests.builders.partitions.indexed_tables import DATE, DEFAULT, INT, STRING, conditions
+from tests.builders.partitions.metastore_and_index import TEXTS
 
 
 if TYPE_CHECKING:
-    from tests.builders.both_sides import BothSides
-    from tests.builders.partitions import Condition
+    from tests.builders.partitions.indexed_tables import Condition
+    from tests.builders.partitions.metastore_and_index import BothSides
 
 
 EQUAL = (

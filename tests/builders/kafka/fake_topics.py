@@ -19,7 +19,7 @@ from state.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tests.builders.relay import ListedLog
+    from tests.builders.kafka.fake_log import ListedLog
 
 
 RECORD_BYTES_MAX = 4096

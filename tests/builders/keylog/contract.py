@@ -43,7 +43,7 @@ from streaming.keylog.table_snapshots import (
     read_snapshot,
     save_snapshot,
 )
-from tests.builders.keylogs import FLAT, NOW_S, RAW, ask, asked_naively, opened
+from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, ask, asked_naively, opened
 
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ WRITER = """
 import sys
 from streaming.keylog.records import KeyRequest
 from state.columns.paths import KeyPath
-from tests.builders.keylogs import NOW_S, RAW, opened
+from tests.builders.keylog.key_logs import NOW_S, RAW, opened
 
 me, batches = sys.argv[2], int(sys.argv[3])
 with opened(sys.argv[1]) as log:
@@ -83,7 +83,7 @@ with opened(sys.argv[1]) as log:
 
 MINER = """
 import sys
-from tests.builders.keylogs import ask, opened
+from tests.builders.keylog.key_logs import ask, opened
 
 with opened(sys.argv[1]) as log:
     for number in range(int(log.position("s") or 0) + 1, int(sys.argv[2]) + 1):

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
-from tests.builders.flat_feeds import DirectoryFeed
-from tests.builders.flat_readers import Row, check_rows, identity, read_letters, read_table
+from tests.builders.flat.feeds import DirectoryFeed
+from tests.builders.flat.naive_reader import Row, check_rows, identity, read_letters, read_table
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tests.builders.flat_feeds import Feed
+    from tests.builders.flat.feeds import Feed
 
 
 HOUR_S = 3_600

@@ -15,7 +15,7 @@ from handlers.decoding.encoder import encode
 from handlers.metastore.client import Metastore
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines, iterate_timelines
-from tests.builders.tideline_process import kafka_settings
+from tests.builders.daemon.tideline_process import kafka_settings
 
 
 if TYPE_CHECKING:

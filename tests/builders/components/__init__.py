@@ -1,0 +1,1 @@
+"""Real components that tests of several areas start or require."""

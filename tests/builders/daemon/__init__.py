@@ -1,0 +1,1 @@
+"""The daemon: loops and statuses, the process, and an HTTP client."""

@@ -1,0 +1,1 @@
+"""Structs with random content, and a metastore that gives scripted answers."""

@@ -1,0 +1,1 @@
+"""Replicas without a topic in between, their sources and targets, and replays that are killed."""

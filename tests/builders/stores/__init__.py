@@ -1,0 +1,1 @@
+"""What every ordered store has to do, and HBase in memory."""
