@@ -84,6 +84,12 @@ class PartitionColumn:
     pattern: str
 
 
+DEFAULT_PARTITION_COLUMNS: Final = (
+    PartitionColumn("yyyy_mm_dd", "string", "%Y-%m-%d"),
+    PartitionColumn("hh", "int", "%H"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class EventTime:
     """Which hour an event belongs to. A row without a readable time is quarantined, a malformed one goes by its arrival."""
@@ -156,10 +162,7 @@ class FlatSettings:
     raw_column: str = "value"
     raw_location: str = ""
     """Directory of files of JSON lines that backfills read instead of ``raw_table``."""
-    partition_columns: tuple[PartitionColumn, ...] = (
-        PartitionColumn("yyyy_mm_dd", "string", "%Y-%m-%d"),
-        PartitionColumn("hh", "int", "%H"),
-    )
+    partition_columns: tuple[PartitionColumn, ...] = DEFAULT_PARTITION_COLUMNS
     dead_letters: str = ""
     """Directory for rows that no hour takes; empty means ``.dead-letters`` in the table's directory."""
     publishing: Publishing | None = None

@@ -1,7 +1,11 @@
-"""What a flat table asks of a metastore: few calls, with Hive's objects.
+"""The metastore calls that a flat table needs, and their implementation on a Hive 4 metastore.
 
-A Hive 4 metastore (``hive``) and the one inside Spark (``spark``) differ in how a call travels and how compare-and-set is done; all
-else is one implementation (``stored``).
+``MetastoreTable`` is the only implementation of a flat table. A Hive 4 metastore and the metastore inside Spark (``spark_catalog``)
+differ only in how a call travels and how compare-and-set works; this protocol covers that difference.
+
+On Hive 4, compare-and-set is the metastore's own: fields 10 and 11 of ``alter_table_req``. Only the error message reveals that a race
+was lost ("The table has been modified", reference: flat-tables-hive4.md §6). The server does not count statistics
+(``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore, so a count would soon be wrong.
 """
 
 from __future__ import annotations
@@ -21,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class Catalog(Protocol):
-    """What a flat table asks of a metastore; names and errors are those of ``handlers.metastore.Metastore``."""
+    """The calls; names and errors are those of ``handlers.metastore.Metastore``."""
 
     def get_table(self, db: str, name: str) -> Table:
-        """Return the table; NotFound."""
+        """Return the table. Raises NotFound."""
 
     def create_table(self, table: Table) -> None:
-        """Create it; AlreadyExists, NotFound."""
+        """Create a table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
     def replace_table(self, table: Table, *, key: str, expected: str) -> None:
-        """Store ``table`` if the stored one's parameter ``key`` is ``expected``, else raise Conflict."""
+        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise Conflict."""
 
     def partition_names(self, db: str, table: str) -> list[str]:
         """Return the names of all partitions."""
@@ -38,23 +42,24 @@ class Catalog(Protocol):
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return those that exist."""
+        """Return the partitions that exist."""
 
     def add_partition(self, partition: Partition) -> None:
-        """Add it, without counting its files; one that exists stays as it is."""
+        """Add a partition without counting its files; an existing one stays unchanged."""
 
     def replace_partition(self, partition: Partition) -> None:
-        """Replace the partition with its values, without counting its files."""
+        """Replace the partition that has the same values, without counting its files."""
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete the column statistics of a partition, whose name is ``name``; none there is no error."""
+        """Delete the column statistics of the partition called ``name``, if there are any."""
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
-        """Drop those that exist, not their files."""
+        """Drop the partitions that exist; keep their files."""
 
 
 _UNCOUNTED: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _FEW: Final = 4
+"""Up to so many partitions are requested one by one."""
 _MODIFIED: Final = "The table has been modified"
 
 
@@ -69,11 +74,11 @@ class HiveCatalog:
         return self._metastore.get_table(db, name)
 
     def create_table(self, table: Table) -> None:
-        """Create it."""
+        """Create a table."""
         self._metastore.create_table(table, environment=_UNCOUNTED)
 
     def replace_table(self, table: Table, *, key: str, expected: str) -> None:
-        """Store ``table`` if nobody else did meanwhile. No CASCADE: partitions keep their own columns."""
+        """Store ``table`` by compare-and-set. No CASCADE: partitions keep their own columns."""
         try:
             self._metastore.alter_table(
                 table.dbName, table.tableName, table, environment=_UNCOUNTED, expected=(key, expected)
@@ -82,7 +87,7 @@ class HiveCatalog:
             if _MODIFIED not in str(error.context.get("reason")):
                 raise
             raise Conflict(
-                "somebody else changed the table",
+                "another writer changed the table",
                 table=f"{table.dbName}.{table.tableName}",
                 expected=expected,
             ) from error
@@ -94,7 +99,7 @@ class HiveCatalog:
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return those that exist; a few are asked for one by one, which 4.2 answers eight times faster for a wide table."""
+        """Return the partitions that exist. A few are requested one by one, which Hive 4.2 answers eight times faster for wide tables."""
         if len(names) > _FEW:
             return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
         found = []
@@ -105,19 +110,19 @@ class HiveCatalog:
         return found
 
     def add_partition(self, partition: Partition) -> None:
-        """Add it where it is missing."""
+        """Add the partition if it is missing."""
         self._metastore.add_partitions(
             partition.dbName, partition.tableName, [partition], environment=_UNCOUNTED
         )
 
     def replace_partition(self, partition: Partition) -> None:
-        """Replace it."""
+        """Replace the partition."""
         self._metastore.alter_partitions(
             partition.dbName, partition.tableName, [partition], environment=_UNCOUNTED
         )
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete them one by one: the metastore keeps them over an alteration, and has no call for all."""
+        """Delete statistics column by column: altering a partition keeps them, and there is no call for all columns."""
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]
         found = self._metastore.partition_statistics(db, table, [name], columns)
@@ -126,5 +131,5 @@ class HiveCatalog:
                 self._metastore.delete_partition_statistics(db, table, name, each.colName)
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
-        """Drop those that exist."""
+        """Drop the partitions that exist."""
         self._metastore.drop_partitions(db, table, names, delete_data=False, if_exists=True)

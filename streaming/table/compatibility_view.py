@@ -1,18 +1,18 @@
-"""The compatibility view: yesterday's column names on today's table.
+"""The compatibility view: former column names on the current table.
 
-A key that was collapsed into its parent gets no values any more: its column is empty from then on, and one day another key's.
-Queries that name the old column would find less and less. The view has all columns of the table, and gives every old name the
-values wherever they are::
+A key that was collapsed into its parent gets no more values. Its column is empty from then on, and its slot may later hold another
+key, so queries that name the old column would find less and less. The view has all columns of the table and additionally maps every
+old name to the place where the values are now::
 
-    SELECT …, `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, …
+    SELECT ..., `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, ...
     FROM `db`.`events_flat`
 
-While the old column still stands, older hours have the values there; when its slot is another key's, only the second half is
-left. Two types that differ meet as text.
+While the old column exists, older hours have their values there; when its slot holds another key, only the second half remains. Two
+types that differ are combined as text.
 
-It is written by the metastore's own calls in the words that Hive's and Spark's SQL share, so both read it. It does not widen by
-itself: ``refresh`` after each change of the table writes it anew where it has to, and ``tideline.schema_version`` says since when it is so.
-What the old names mean is kept in the view, one parameter for each.
+The view is written through metastore calls, in the SQL that Hive and Spark have in common, so both can read it. It does not follow
+the table on its own: ``refresh`` rewrites it after each change of the table if necessary, and ``tideline.schema_version`` records for
+which version. The meaning of the old names is stored in the view, one parameter per name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 OLD_NAME: Final = "tideline.old."
-"""Begins the parameter of an old name; its value is ``OldName.text``."""
+"""Prefix of an old name's parameter; its value is ``OldName.text``."""
 OLD_NAMES_MAX: Final = 1_500
 _VIEW: Final = "VIRTUAL_VIEW"
 _INPUT: Final = "org.apache.hadoop.mapred.TextInputFormat"
@@ -57,38 +57,38 @@ class CompatibilityView:
         self._name = name
 
     def old_names(self) -> dict[str, OldName]:
-        """Return what the stored view maps; nothing where there is none. InvalidRequest where something else has its name."""
+        """Return the mapping of the stored view, empty without a view. Raises InvalidRequest if another table has its name."""
         stored = self._stored()
         if stored is None:
             return {}
         parameters = stored.parameters or {}
         return {
-            key.removeprefix(OLD_NAME): OldName.read(text)
+            key.removeprefix(OLD_NAME): OldName.parse(text)
             for key, text in parameters.items()
             if key.startswith(OLD_NAME)
         }
 
     def refresh(self, state: TableState) -> bool:
-        """Make the view show ``state`` with the old names that it has and those that ``state`` tells of; tell whether it changed."""
+        """Update the view to ``state``, with its own old names and those that follow from ``state``; return whether it changed."""
         return self.write(state, {**self.old_names(), **find_collapsed_names(state.layout)})
 
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
-        """Make the view show ``state`` and ``old_names``, which replace those it had; tell whether anything changed.
+        """Write the view for ``state`` and ``old_names``, which replace its previous old names; return whether it changed.
 
-        Old names that hold a key again are left out, and those whose column is gone.
+        Old names that hold a key again, and those whose column no longer exists, are left out.
         """
         kept = select_usable_names(state.layout, old_names)
-        wanted = self._view(state, kept)
+        new_view = self._view(state, kept)
         stored = self._stored()
         if stored is None:
-            self._catalog.create_table(wanted)
+            self._catalog.create_table(new_view)
             return True
         before = select_own(stored.parameters)
-        same = {**before, VERSION: str(state.version)} == wanted.parameters
-        if same and stored.viewExpandedText == wanted.viewExpandedText:
+        same = {**before, VERSION: str(state.version)} == new_view.parameters
+        if same and stored.viewExpandedText == new_view.viewExpandedText:
             return False
-        wanted.owner, wanted.createTime = stored.owner, stored.createTime
-        self._catalog.replace_table(wanted, key=VERSION, expected=before[VERSION])
+        new_view.owner, new_view.createTime = stored.owner, stored.createTime
+        self._catalog.replace_table(new_view, key=VERSION, expected=before[VERSION])
         return True
 
     def _stored(self) -> Table | None:
@@ -97,14 +97,16 @@ class CompatibilityView:
         except NotFound:
             return None
         if found.tableType != _VIEW or VERSION not in (found.parameters or {}):
-            raise InvalidRequest("something else has the view's name", table=f"{self._database}.{self._name}")
+            raise InvalidRequest("another table has the view's name", table=f"{self._database}.{self._name}")
         return found
 
     def _view(self, state: TableState, old_names: Mapping[str, OldName]) -> Table:
         query = build_query(self._database, self._table, state, old_names)
         parameters = {OLD_NAME + name: where.text for name, where in old_names.items()}
         if any(len(key) > KEY_CHARS_MAX for key in parameters) or len(parameters) > OLD_NAMES_MAX:
-            raise LimitExceeded("a view has too many or too long old names", names=len(parameters), hint="")
+            raise LimitExceeded(
+                "the view has too many old names, or one that is too long", names=len(parameters), hint=""
+            )
         columns = [FieldSchema(name=each.name, type=each.type) for each in build_columns(state, old_names)]
         return Table(
             dbName=self._database,
@@ -133,7 +135,7 @@ def _storage(columns: list[FieldSchema]) -> StorageDescriptor:
 
 
 _MEMBER: Final = re.compile(r"[A-Za-z0-9_\-: ]+")
-"""Hive knows no quoted members, and of others it takes the part in front of the first other character (UDFJson.patternKey)."""
+"""Hive does not support quoted members and cuts a member at the first other character (UDFJson.patternKey)."""
 _TEXT: Final = "string"
 
 
@@ -143,33 +145,33 @@ class OldName:
 
     column: str
     path: KeyPath | None = None
-    """The value's place in the column's JSON text; None where the column itself holds it."""
+    """The path of the value within the column's JSON text; None if the column itself holds the value."""
 
     def __post_init__(self) -> None:
         if self.path is not None and not all(map(_MEMBER.fullmatch, self.path.members)):
             raise BadInput("Hive's get_json_object cannot read this path", key=self.path.text)
 
     @classmethod
-    def read(cls, text: str) -> OldName:
-        """Read a parameter's value; TableAltered where it is none."""
+    def parse(cls, text: str) -> OldName:
+        """Return the content of a parameter. Raises TableAltered if it is invalid."""
         try:
             found: Any = json.loads(text)
             path = found.get("p")
             return cls(str(found["c"]), None if path is None else KeyPath.of_json_path(path))
         except (ValueError, KeyError, AttributeError, TypeError, BadInput) as error:
-            raise TableAltered("a compatibility view's old name cannot be read", value=text[:200]) from error
+            raise TableAltered("invalid old name in a compatibility view", value=text[:200]) from error
 
     @property
     def text(self) -> str:
-        """The parameter's value: JSON, ``{"c": column, "p": path inside it or absent}``."""
+        """The value of the parameter: JSON, ``{"c": column, "p": path inside it or absent}``."""
         path = {} if self.path is None else {"p": self.path.text}
         return json.dumps({"c": self.column, **path})
 
 
 def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
-    """Return where ``child`` is found after it was collapsed into ``parent``, which lives in ``column``.
+    """Return where to find ``child`` after it was collapsed into ``parent``, whose column is ``column``.
 
-    Raises BadInput where Hive cannot read the rest of its path: that old name cannot be kept.
+    Raises BadInput if Hive cannot read the rest of the path; such an old name cannot be kept.
     """
     assert child.is_within(parent), (child, parent)
     assert child != parent, child
@@ -177,7 +179,7 @@ def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
 
 
 def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
-    """Return the old names that ``layout`` itself tells of: empty slots whose key lies within a live slot's."""
+    """Return the old names that follow from ``layout``: empty slots whose key lies within the key of a live slot."""
     live = layout.by_key
     found = {}
     for slot in layout.slots:
@@ -191,7 +193,7 @@ def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
 
 
 def build_query(database: str, table: str, state: TableState, old_names: Mapping[str, OldName]) -> str:
-    """Return the view's SELECT; BadInput for an old name that no column may have."""
+    """Return the view's SELECT. Raises BadInput for an old name that is not a valid column name."""
     shown = ", ".join(
         each.expression
         if each.expression == _quoted(each.name)
@@ -211,7 +213,7 @@ class ViewColumn:
 
 
 def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dict[str, OldName]:
-    """Return those of ``old_names`` that can be shown: their column is there, and the name holds no key again."""
+    """Return the old names whose column still exists and whose name holds no key again."""
     columns = {slot.name for slot in layout.slots}
     in_use = {fold_case(slot.name) for slot in layout.slots if slot.state is not SlotState.EMPTY}
     return {
@@ -222,32 +224,32 @@ def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dic
 
 
 def build_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[ViewColumn]:
-    """Return the view's columns: the table's in their order, its partition columns, then old names that are no columns any more.
+    """Return the view's columns: the table's columns, its partition columns, then old names that are no longer columns.
 
-    Raises BadInput for an old name that no column may have.
+    Raises BadInput for an old name that is not a valid column name.
     """
     types = {slot.name: slot.type.hive for slot in state.layout.slots}
-    moved = {name: _moved(name, where, types[where.column]) for name, where in old_names.items()}
+    moved = {name: _locate(name, where, types[where.column]) for name, where in old_names.items()}
     shown = []
     for slot in state.layout.slots:
         own = ViewColumn(slot.name, slot.type.hive, _quoted(slot.name))
         now = moved.pop(slot.name, None)
-        shown.append(own if now is None else _either(own, now))
+        shown.append(own if now is None else _combine(own, now))
     shown += [ViewColumn(column.name, column.type, _quoted(column.name)) for column in state.columns.columns]
     for name in moved:
         check_name(name, state.columns.names)
     return [*shown, *moved.values()]
 
 
-def _moved(name: str, where: OldName, kind: str) -> ViewColumn:
+def _locate(name: str, where: OldName, kind: str) -> ViewColumn:
     if where.path is None:
         return ViewColumn(name, kind, _quoted(where.column))
     path = "".join(f".{member}" for member in where.path.members)
     return ViewColumn(name, _TEXT, f"get_json_object({_quoted(where.column)}, '${path}')")
 
 
-def _either(one: ViewColumn, other: ViewColumn) -> ViewColumn:
-    """Return a column with the values of both, which never have one each in the same row."""
+def _combine(one: ViewColumn, other: ViewColumn) -> ViewColumn:
+    """Return a column with the values of both; no row has a value in each."""
     if one.type == other.type:
         return ViewColumn(one.name, one.type, f"coalesce({one.expression}, {other.expression})")
     return ViewColumn(one.name, _TEXT, f"coalesce({_as_text(one)}, {_as_text(other)})")

@@ -1,8 +1,9 @@
-"""What the rest of ``streaming`` asks of a flat table, wherever its metastore is.
+"""A flat table as ``streaming`` sees it: its state, its hours and the operations on them, and how the metastore stores both.
 
-Two kinds of change, because a metastore offers two kinds of safety. The table (columns, parameters) is changed by
-compare-and-set on its version: of two writers one gets ``Conflict`` and has to look again. Partitions have no such thing in any
-Hive, so whoever changes them holds the writer's lease (``lease``), a parameter of the table that is itself taken by compare-and-set.
+A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns, parameters) changes by
+compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has to read the table again. No Hive version has
+compare-and-set for partitions. Whoever changes partitions therefore holds the writer's lease (``lease``), a parameter of the table that
+is itself acquired by compare-and-set.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it was read."""
+    """The table at the moment it was read."""
 
     layout: Layout
     parameters: Mapping[str, str]
@@ -42,15 +43,15 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class HourPartition:
-    """A partition: one hour of the table."""
+    """One hour of the table."""
 
     hour: int
-    """Seconds since 1970 at its start."""
+    """Start of the hour in seconds since 1970."""
     values: tuple[str, ...]
     location: Location
     parameters: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[tuple[str, str], ...] = ()
-    """Names and types when its files were last switched, or when it was added. Documentation: no reader of ORC looks at them."""
+    """Names and types when the partition was added or last switched. Informational: ORC readers do not use them."""
 
     @property
     def is_sealed(self) -> bool:
@@ -59,14 +60,17 @@ class HourPartition:
 
 
 class FlatTable(Protocol):
-    """One flat table. Not thread-safe. All methods raise Transient where the metastore is away, NotFound without the table."""
+    """One flat table. Not thread-safe.
+
+    All methods raise Transient if the metastore is unavailable, and NotFound if the table does not exist.
+    """
 
     @property
     def title(self) -> str:
         """``database.table``."""
 
     def read(self) -> TableState:
-        """Return the table as it stands; NotFound, or InvalidRequest where it is no flat table of Tideline's."""
+        """Return the current state. Raises InvalidRequest if the table is not a flat table written by Tideline."""
 
     def create(
         self,
@@ -76,7 +80,7 @@ class FlatTable(Protocol):
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create the table, external, in ORC; AlreadyExists, or NotFound without its database."""
+        """Create the table as an external ORC table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
     def alter(
         self,
@@ -86,69 +90,69 @@ class FlatTable(Protocol):
         parameters: Mapping[str, str | None] | None = None,
         proven: Collection[int] = (),
     ) -> TableState:
-        """Change the table if it still is at ``old.version``; raise Conflict where it is not, and change nothing.
+        """Change the table if it is still at ``old.version``; otherwise raise Conflict and change nothing.
 
-        ``layout`` has a higher version; None keeps the slots under the next one. ``parameters`` are changes (None removes), all
-        ``tideline.``. ``proven`` names the slots whose retained files were looked at: only those may get another key (no
-        file holds a value) or turn into STRING (the files were rewritten); InvalidRequest for any other change that readers
-        would see wrong values after.
+        ``layout`` must have a higher version; None keeps the slots and raises the version by one. ``parameters`` are changes
+        to parameters that begin with ``tideline.``; None removes one. ``proven`` lists the slots whose retained files were
+        inspected: only these may get another key (no file holds a value) or become STRING (the files were rewritten).
+        Raises InvalidRequest for any other change after which readers would return wrong values.
         """
 
     def hours(self) -> Sequence[int]:
-        """Return the hours that have a partition, in order. Cheap: only names travel."""
+        """Return the hours that have a partition, in order. Cheap: only partition names are transferred."""
 
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return the partitions of ``hours`` (None: all) that exist, in order; Inconsistent where two share a location.
+        """Return the existing partitions of ``hours`` (None: all) in order. Raises Inconsistent if two share a location.
 
-        Their columns may be missing unless asked for: 100 partitions of 1,500 columns take a second with them.
+        Columns may be missing unless ``with_columns`` is set: with them, 100 partitions of 1,500 columns take a second.
         """
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
-        """Return the hour's partition, added where it is missing: directory ``v<version>``, the table's columns of now.
+        """Return the hour's partition; add it with directory ``v<version>`` and the table's current columns if it is missing.
 
-        The metastore counts what lies there at that moment; ``set_hour_parameters`` after the files came removes the count.
+        The metastore counts the files that are there at that moment. ``set_hour_parameters`` removes that count later.
         """
 
     def switch_hour(
         self, hour: int, location: Location, parameters: Mapping[str, str | None]
     ) -> HourPartition:
-        """Point the hour to another directory, change parameters and remove statistics, in one call of the metastore.
+        """Point the hour to another directory, change parameters and remove statistics in one metastore call.
 
-        (Statistics of columns, should somebody have computed them, go in a call before: without them nobody is misled.)
+        Column statistics, if somebody computed any, are deleted in a call before: missing statistics mislead no planner.
 
-        The directory is another version below the hour's own and holds files directly, else InvalidRequest (Hive reads a
-        missing directory, and one whose files lie deeper, as 0 rows without an error).
+        The directory must be another version below the hour's own directory and must contain the files directly. Otherwise
+        InvalidRequest is raised, because Hive silently reads a missing or nested directory as 0 rows.
         """
 
     def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
-        """Change parameters of a partition (None removes), and remove its statistics; NotFound."""
+        """Change parameters of a partition (None removes one) and remove its statistics."""
 
     def drop_hours(self, hours: Sequence[int]) -> None:
-        """Drop partitions; their files stay. Those that do not exist are no error."""
+        """Drop partitions that exist; keep their files."""
 
 
 _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 
 def parse_table(table: Table) -> TableState:
-    """Read a table; TableAltered or InvalidRequest where it is no flat table as Tideline writes it."""
+    """Return the state that a metastore table stores. Raises TableAltered or InvalidRequest if Tideline did not write it so."""
     parameters = table.parameters or {}
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
     columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
     return TableState(
         layout=parse_layout(columns, parameters),
         parameters=parameters,
-        columns=HourColumns.of_table(keys, parameters.get(PATTERNS, "")),
+        columns=HourColumns.from_table(keys, parameters.get(PATTERNS, "")),
         location=parse(table.sd.location or ""),
     )
 
 
 def parse_partition(state: TableState, partition: Partition) -> HourPartition:
-    """Read a partition of the table that is at ``state``; BadPartitionValue where it is no hour."""
+    """Return the hour that a metastore partition stores. Raises BadPartitionValue if its values do not name an hour."""
     return HourPartition(
         hour=state.columns.hour(partition.values),
         values=tuple(partition.values),
@@ -159,14 +163,14 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
 
 
 def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
-    """Return the columns of ``layout``; BadInput or LimitExceeded for a name or comment that may not be."""
+    """Return the metastore columns of ``layout``. Raises BadInput or LimitExceeded for an invalid name or comment."""
     listed = encode_columns(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
     return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]
 
 
 def build_storage(columns: list[FieldSchema], location: Location) -> StorageDescriptor:
-    """Return how and where the table's files lie."""
+    """Return the storage descriptor of ORC files at ``location``."""
     return StorageDescriptor(
         cols=columns,
         location=str(location),
@@ -182,7 +186,7 @@ def build_storage(columns: list[FieldSchema], location: Location) -> StorageDesc
 
 
 def relocate(storage: StorageDescriptor, location: Location) -> StorageDescriptor:
-    """Return the same columns and format at another place."""
+    """Return a copy of ``storage`` with another location."""
     copy = storage.copy()
     copy.location = str(location)
     return copy

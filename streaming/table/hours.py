@@ -1,10 +1,10 @@
-"""Which partition an hour is: partition columns with a pattern each, and the directories that belong to an hour.
+"""Hours as partitions: partition columns with one pattern each, and the directories of an hour.
 
-An hour is the number of seconds since 1970 at its start, UTC, a multiple of 3,600. A partition column is the hour in a
-``strftime`` pattern, as text or as a number without leading zeros (as Hive writes an INT in a partition's name).
+An hour is its start in seconds since 1970 (UTC), a multiple of 3,600. A partition column holds the hour in a ``strftime`` pattern, as
+text or as a number without leading zeros (as Hive writes an INT into a partition's name).
 
-Every partition lies in a directory of its own, ``<table>/<column>=<value>/…/v<N>``: that two partitions never share a location
-(Hive then reads one of them and drops the other's rows silently, reference: flat-tables-hive4.md §3.2) follows from the name.
+Every partition has its own directory ``<table>/<column>=<value>/.../v<N>``, which follows from its name. So two partitions never
+share a location; Hive would read one of them and silently drop the rows of the other (reference: flat-tables-hive4.md §3.2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from state.errors import BadPartitionValue, InvalidRequest
-from streaming.settings import PartitionColumn
+from streaming.settings import DEFAULT_PARTITION_COLUMNS, PartitionColumn
 
 
 if TYPE_CHECKING:
@@ -29,26 +29,22 @@ if TYPE_CHECKING:
 HOUR_S: Final = 3_600
 _VERSION: Final = re.compile(r"v([1-9]\d{0,8})", re.ASCII)
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-"""What Hive escapes in the name of a partition's directory (FileUtils.charToEscape)."""
-_DEFAULT: Final = (
-    PartitionColumn("yyyy_mm_dd", "string", "%Y-%m-%d"),
-    PartitionColumn("hh", "int", "%H"),
-)
+"""Characters that Hive escapes in the name of a partition's directory (FileUtils.charToEscape)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HourColumns:
     """The partition columns of a table."""
 
-    columns: tuple[PartitionColumn, ...] = _DEFAULT
+    columns: tuple[PartitionColumn, ...] = DEFAULT_PARTITION_COLUMNS
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names in order."""
+        """The names of the columns in order."""
         return tuple(column.name for column in self.columns)
 
     def values(self, hour: int) -> tuple[str, ...]:
-        """Return the partition's values."""
+        """Return the values of the hour's partition."""
         assert hour % HOUR_S == 0, hour
         moment = datetime.fromtimestamp(hour, UTC)
         texts = (moment.strftime(column.pattern) for column in self.columns)
@@ -58,56 +54,54 @@ class HourColumns:
         )
 
     def hour(self, values: Sequence[str]) -> int:
-        """Return the hour with these values; raise BadPartitionValue where no hour has them."""
+        """Return the hour with these values. Raises BadPartitionValue if they do not name an hour."""
         patterns = "\0".join(column.pattern for column in self.columns)
         try:
             moment = datetime.strptime("\0".join(values), patterns).replace(tzinfo=UTC)  # noqa: DTZ007 - the zone is set right here
         except ValueError as error:
-            raise _no_hour(values, self.names) from error
+            raise _not_an_hour(values, self.names) from error
         hour = int(moment.timestamp())
         if hour % HOUR_S or self.values(hour) != tuple(values):
-            raise _no_hour(values, self.names)
+            raise _not_an_hour(values, self.names)
         return hour
 
     def partition_name(self, hour: int) -> str:
         """Return the metastore's name of the partition, which is also its relative directory: ``yyyy_mm_dd=2016-04-18/hh=21``."""
         pairs = zip(self.names, self.values(hour), strict=True)
-        return "/".join(f"{name}={_UNSAFE.sub(_escaped, value)}" for name, value in pairs)
+        return "/".join(f"{name}={_UNSAFE.sub(_escape, value)}" for name, value in pairs)
 
-    def hour_of_name(self, name: str) -> int:
-        """Read a partition's name; raise BadPartitionValue."""
+    def parse_name(self, name: str) -> int:
+        """Return the hour of a partition's name. Raises BadPartitionValue if it does not name an hour."""
         pairs = [part.partition("=") for part in name.split("/")]
         if tuple(unquote(key) for key, _, _ in pairs) != self.names:
-            raise _no_hour([name], self.names)
+            raise _not_an_hour([name], self.names)
         return self.hour([unquote(value) for _, _, value in pairs])
 
     def directory(self, table: Location, hour: int) -> Location:
-        """Return the directory that holds all versions of an hour."""
+        """Return the directory of an hour, which holds all its versions."""
         return table.join(self.partition_name(hour))
 
     @property
     def patterns_text(self) -> str:
-        """The patterns as a table parameter."""
+        """The patterns as the text of a table parameter."""
         return json.dumps([column.pattern for column in self.columns])
 
     @classmethod
-    def of_table(cls, keys: Sequence[tuple[str, str]], patterns: str) -> HourColumns:
-        """Read the columns of a stored table: its keys (name and type) and its parameter; raise InvalidRequest."""
+    def from_table(cls, keys: Sequence[tuple[str, str]], patterns: str) -> HourColumns:
+        """Return the columns of a stored table from its keys (name and type) and its parameter. Raises InvalidRequest."""
         try:
             listed = json.loads(patterns)
         except ValueError:
             listed = None
         if not isinstance(listed, list) or len(listed) != len(keys) or not all(map(_is_text, listed)):
-            raise InvalidRequest(
-                "the patterns of the partition columns cannot be read", patterns=patterns[:200]
-            )
+            raise InvalidRequest("invalid patterns of the partition columns", patterns=patterns[:200])
         return cls(
             tuple(PartitionColumn(name, kind, text) for (name, kind), text in zip(keys, listed, strict=True))
         )
 
 
 def parse_version(place: Location) -> int | None:
-    """Return N for a directory ``v<N>``; None for any other."""
+    """Return N for a directory ``v<N>``, None for any other."""
     match = _VERSION.fullmatch(place.name)
     return int(match[1]) if match else None
 
@@ -121,14 +115,14 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"
 
 
-def _no_hour(values: Sequence[str], columns: Sequence[str]) -> BadPartitionValue:
+def _not_an_hour(values: Sequence[str], columns: Sequence[str]) -> BadPartitionValue:
     return BadPartitionValue(
-        "a partition of the flat table is no hour",
+        "a partition of the flat table does not name an hour",
         values=list(values)[:8],
         columns=list(columns),
-        hint="Somebody added it by hand: drop the partition, its data stays.",
+        hint="The partition was added by hand. Drop it; its data stays.",
     )

@@ -1,14 +1,14 @@
-"""Which layouts may follow which.
+"""Rules for changing a layout: which layout may replace which.
 
-The metastore checks types by position and otherwise accepts changes after which readers return wrong values: swapped columns of
-one type, a dropped last column (reference: flat-tables-hive4.md §2, §3). So the rules stand here:
+The metastore compares types by position and otherwise accepts changes after which readers return wrong values, for example two
+swapped columns of the same type or a dropped last column (reference: flat-tables-hive4.md §2, §3). These rules prevent that:
 
-* slots are only ever appended; none moves, none goes;
-* a slot takes another key only where no retained file holds a value in it, since Hive gives the old key's values under
-  the new name;
-* a type grows by itself among numbers; into STRING only once the retained files are rewritten, since Spark's reader fails on
-  pushed filters; never back, and never out of BOOLEAN, which the metastore refuses. A slot that is proven empty
-  still takes only what the metastore lets its type become.
+* Slots are only appended. A slot never moves and is never removed.
+* A slot may take another key only if no retained file holds a value in it; otherwise Hive returns the old key's values under the
+  new name.
+* Numeric types widen freely. A type becomes STRING only after the retained files are rewritten, because Spark's reader fails on
+  pushed-down filters. A type never narrows, and a BOOLEAN never changes, because the metastore refuses both. This also holds for a
+  slot that is proven empty.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 def check_successor(old: Layout, new: Layout, proven: Collection[int]) -> None:
     """Raise InvalidRequest unless ``new`` may replace ``old``.
 
-    ``proven`` holds the indexes of slots whose retained files were looked at: they hold no value there, or were rewritten in
-    the new type.
+    ``proven`` holds the indexes of slots whose retained files were inspected: these files hold no value in the slot, or were
+    rewritten with the new type.
     """
     new.check()
     if new.version <= old.version:
-        raise InvalidRequest("a changed layout needs a higher version", old=old.version, new=new.version)
+        raise InvalidRequest("a changed layout must have a higher version", old=old.version, new=new.version)
     if len(new.slots) < len(old.slots):
-        raise InvalidRequest("slots are never dropped", old=len(old.slots), new=len(new.slots))
+        raise InvalidRequest("slots must not be dropped", old=len(old.slots), new=len(new.slots))
     for before, after in zip(old.slots, new.slots, strict=False):
         _check_slot(before, after, proven=before.index in proven)
 
 
 def _check_slot(before: Slot, after: Slot, *, proven: bool) -> None:
     if not metastore_accepts(before.type, after.type):
-        _refuse("the metastore does not let a column's type change so", before, after)
+        _refuse("the metastore does not allow this change of a column's type", before, after)
     if not proven and not readers_accept(before.type, after.type):
-        _refuse("a type may become STRING only when the retained files are rewritten", before, after)
+        _refuse("a type may become STRING only after the retained files are rewritten", before, after)
     if not proven and (before.key, before.name) != (after.key, after.name):
-        _refuse("a slot may take another key only when no retained file holds a value in it", before, after)
+        _refuse("a slot may take another key only if no retained file holds a value in it", before, after)
 
 
 def _refuse(reason: str, before: Slot, after: Slot) -> None:

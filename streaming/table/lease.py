@@ -1,12 +1,12 @@
 """The writer's lease: who may change a table's partitions, and until when.
 
-Compare-and-set protects the table, but no Hive has it for partitions (reference: flat-tables-hive4.md §6). So the one writer
-says in a table parameter that it is the one; the parameter is set by compare-and-set, so two cannot take it at once. A writer
-that died holds it until it expires.
+Compare-and-set protects the table, but no Hive version offers it for partitions (reference: flat-tables-hive4.md §6). So the one
+writer records itself in a table parameter, which is set by compare-and-set; two writers cannot acquire it at once. A writer that died
+holds the lease until it expires.
 
-It is as good as the clocks: expiry is compared with the clock of whoever wants the lease. Hence the holder stops trusting it
-``SKEW_S`` before its end, and another takes it ``SKEW_S`` after: clocks may differ by that much on either side. Every taking or
-renewing is a change of the table and raises its version; renewing at half time keeps that to a few an hour.
+The lease depends on clocks: whoever wants it compares its end with their own clock. Therefore the holder stops using the lease
+``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after its end; each clock may be off by that much. Every acquisition or
+renewal is a change of the table and raises its version. Renewing at half of the duration limits this to a few times per hour.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _HOLDER_CHARS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What the parameter says."""
+    """The content of the lease parameter."""
 
     holder: str
     until_s: float
-    """Seconds since 1970."""
+    """End of the lease in seconds since 1970."""
 
     @property
     def text(self) -> str:
-        """The parameter's value."""
+        """The value of the parameter."""
         return json.dumps({"holder": self.holder, "until": round(self.until_s)})
 
     @classmethod
-    def read(cls, text: str | None) -> LeaseRecord | None:
-        """Read the parameter; None where it is absent or unreadable, which protects nobody."""
+    def parse(cls, text: str | None) -> LeaseRecord | None:
+        """Return the content; None for an absent or unreadable parameter, which counts as no lease."""
         try:
             found = json.loads(text or "")
             return cls(str(found["holder"]), float(found["until"]))
@@ -55,7 +55,7 @@ class LeaseRecord:
 
 
 class WriterLease:
-    """The lease of one table for ``holder``, a name that no other process has (host, process, start)."""
+    """The lease of one table for ``holder``, a name that is unique to the process (host, process, start)."""
 
     def __init__(
         self,
@@ -73,20 +73,20 @@ class WriterLease:
         self._clock = clock
 
     def hold(self) -> TableState:
-        """Take the lease, or renew it when half of it is gone, and return the table as it then is.
+        """Acquire the lease, or renew it after half of its duration, and return the state of the table.
 
-        Call it before changing partitions, and again before every long step. Raises StateLocked while another has it, Conflict
-        where another took it at this very moment.
+        Call it before changing partitions and again before every long step. Raises StateLocked while another writer holds the
+        lease, and Conflict if another writer acquires it at the same moment.
         """
         state = self._table.read()
-        held, now_s = LeaseRecord.read(state.parameters.get(WRITER)), self._clock()
+        held, now_s = LeaseRecord.parse(state.parameters.get(WRITER)), self._clock()
         if held is not None and held.holder != self._holder and now_s < held.until_s + SKEW_S:
             raise StateLocked(
-                "another writer has the table",
+                "another writer holds the table's lease",
                 table=self._table.title,
                 holder=held.holder,
                 seconds_left=round(held.until_s + SKEW_S - now_s),
-                hint="Stop it, or wait: a writer that died keeps the table until its lease expires.",
+                hint="Stop the other writer, or wait: the lease of a writer that died expires on its own.",
             )
         mine = held is not None and held.holder == self._holder
         if mine and held is not None and held.until_s - now_s > self._duration_s / 2:
@@ -95,14 +95,14 @@ class WriterLease:
         return self._table.alter(state, parameters={WRITER: new.text})
 
     def check(self, state: TableState) -> None:
-        """Raise StateLocked unless ``state`` says that the lease is ours for ``SKEW_S`` at least."""
-        held = LeaseRecord.read(state.parameters.get(WRITER))
+        """Raise StateLocked unless this writer holds the lease in ``state`` for at least another ``SKEW_S``."""
+        held = LeaseRecord.parse(state.parameters.get(WRITER))
         if held is None or held.holder != self._holder or self._clock() > held.until_s - SKEW_S:
-            raise StateLocked("the writer's lease is lost", table=self._table.title, holder=self._holder)
+            raise StateLocked("the writer lost its lease", table=self._table.title, holder=self._holder)
 
     def release(self) -> None:
-        """Give it back, if it is still ours."""
+        """Release the lease if this writer still holds it."""
         state = self._table.read()
-        held = LeaseRecord.read(state.parameters.get(WRITER))
+        held = LeaseRecord.parse(state.parameters.get(WRITER))
         if held is not None and held.holder == self._holder:
             self._table.alter(state, parameters={WRITER: None})

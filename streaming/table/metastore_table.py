@@ -1,4 +1,7 @@
-"""The flat table on any metastore that speaks Hive's objects."""
+"""The flat table on any metastore that speaks Hive's objects: the one implementation of ``FlatTable``.
+
+It checks every change before the metastore sees it, stores the table by compare-and-set, and switches an hour in one call.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,14 @@ _FIXED: Final = {
     "external.table.purge": "false",
     "discover.partitions": "false",
 }
-"""Nobody but Tideline adds partitions for directories that it finds, or deletes files with a partition."""
+"""No other process adds partitions for directories that it finds, and dropping a partition deletes no files."""
 
 
 class MetastoreTable:
-    """A ``FlatTable`` on a ``Catalog``; ``storage`` is where its hours lie.
+    """A ``FlatTable`` on a ``Catalog``; its hours are directories in ``storage``.
 
-    Directories are made here before the metastore hears of them: it makes those that are missing itself, as its own user, and
-    who writes the files could then not write them.
+    Directories are created here before they are sent to the metastore. The metastore would create missing ones as its own user,
+    and the writer could not write into them.
     """
 
     def __init__(self, catalog: Catalog, database: str, name: str, storage: Storage) -> None:
@@ -59,7 +62,7 @@ class MetastoreTable:
         return f"{self.database}.{self.name}"
 
     def read(self) -> TableState:
-        """Return the table as it stands."""
+        """Return the current state."""
         return parse_table(self._catalog.get_table(self.database, self.name))
 
     def create(
@@ -70,7 +73,7 @@ class MetastoreTable:
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create it with its version, which compare-and-set needs to be there from the beginning."""
+        """Create the table with its version, which compare-and-set needs from the beginning."""
         layout.check()
         check_parameters(parameters or {})
         table = Table(
@@ -98,39 +101,39 @@ class MetastoreTable:
         parameters: Mapping[str, str | None] | None = None,
         proven: Collection[int] = (),
     ) -> TableState:
-        """Read, change and store it, if nobody has changed it since ``old``."""
+        """Change the table if it is still at ``old.version``."""
         changes = dict(parameters or {})
         check_parameters(changes)
         new = layout or replace(old.layout, version=old.version + 1)
         check_successor(old.layout, new, proven)
         stored = self._catalog.get_table(self.database, self.name)
         if parse_table(stored).version != old.version:
-            raise Conflict("the table has another version", table=self.title, expected=old.version)
+            raise Conflict("the table changed in the meantime", table=self.title, expected=old.version)
         stored.sd.cols = build_columns(new, old.columns)
         stored.parameters = merge_parameters(replace_parameters(stored.parameters or {}, new), changes)
         self._store(stored, old.version)
         return parse_table(stored)
 
     def hours(self) -> Sequence[int]:
-        """Return the hours by the names of partitions."""
-        return self._hours(self.read().columns)
+        """Return the hours that have a partition."""
+        return self._list_hours(self.read().columns)
 
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return partitions, in order."""
+        """Return partitions in order."""
         state = self.read()
         if hours is None:
-            hours = self._hours(state.columns)
-        return self._found(state, hours, with_columns=with_columns)
+            hours = self._list_hours(state.columns)
+        return self._read_partitions(state, hours, with_columns=with_columns)
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
-        """Add the hour where it is missing, and return it."""
+        """Add the hour if it is missing, and return its partition."""
         check_parameters(parameters or {})
-        state, stored = self._both()
-        if found := self._found(state, [hour]):
+        state, stored = self._read_both()
+        if found := self._read_partitions(state, [hour]):
             return found[0]
         place = version_directory(state.columns.directory(state.location, hour), version)
         self._storage.make(str(place))
@@ -143,16 +146,16 @@ class MetastoreTable:
                 parameters={LAYOUT_VERSION: str(state.version), **(parameters or {})},
             )
         )
-        return self._found(state, [hour])[0]
+        return self._read_partitions(state, [hour])[0]
 
     def switch_hour(
         self, hour: int, location: Location, parameters: Mapping[str, str | None]
     ) -> HourPartition:
-        """Point the hour to ``location``."""
+        """Point the hour to ``location`` in one call."""
         check_parameters(parameters)
-        state, stored = self._both()
-        self._check_place(state, hour, location)
-        partition = self._partition(state, hour)
+        state, stored = self._read_both()
+        self._check_location(state, hour, location)
+        partition = self._read_partition(state, hour)
         partition.sd = relocate(stored.sd, location)
         partition.parameters = merge_parameters(
             partition.parameters or {}, {LAYOUT_VERSION: str(state.version), **parameters}
@@ -165,7 +168,7 @@ class MetastoreTable:
         """Change parameters of an hour."""
         check_parameters(parameters)
         state = self.read()
-        partition = self._partition(state, hour)
+        partition = self._read_partition(state, hour)
         partition.parameters = merge_parameters(partition.parameters or {}, parameters)
         self._catalog.replace_partition(partition)
         return parse_partition(state, partition)
@@ -178,7 +181,7 @@ class MetastoreTable:
         self._catalog.drop_partitions(self.database, self.name, names)
 
     def _store(self, table: Table, expected: int) -> None:
-        """Replace the table; where the answer got lost, look whether it was done."""
+        """Replace the table. If the answer is lost, read the table to find out whether it was replaced."""
         try:
             self._catalog.replace_table(table, key=VERSION, expected=str(expected))
         except AmbiguousCall:
@@ -186,61 +189,63 @@ class MetastoreTable:
             if (found.sd.cols, select_own(found.parameters)) != (table.sd.cols, select_own(table.parameters)):
                 raise
 
-    def _hours(self, columns: HourColumns) -> list[int]:
+    def _list_hours(self, columns: HourColumns) -> list[int]:
         names = self._catalog.partition_names(self.database, self.name)
-        return sorted(columns.hour_of_name(name) for name in names)
+        return sorted(columns.parse_name(name) for name in names)
 
-    def _found(
+    def _read_partitions(
         self, state: TableState, hours: Sequence[int], *, with_columns: bool = False
     ) -> list[HourPartition]:
         names = [state.columns.partition_name(hour) for hour in sorted(set(hours))]
         found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
         listed = sorted((parse_partition(state, each) for each in found), key=lambda each: each.hour)
-        _check_apart(listed)
+        _check_locations_differ(listed)
         return listed
 
-    def _both(self) -> tuple[TableState, Table]:
+    def _read_both(self) -> tuple[TableState, Table]:
         stored = self._catalog.get_table(self.database, self.name)
         return parse_table(stored), stored
 
-    def _partition(self, state: TableState, hour: int) -> Partition:
+    def _read_partition(self, state: TableState, hour: int) -> Partition:
         name = state.columns.partition_name(hour)
         found = self._catalog.get_partitions(self.database, self.name, [name])
         if not found:
-            raise NotFound("the flat table has no such hour", table=self.title, partition=name)
+            raise NotFound("the flat table has no partition of this hour", table=self.title, partition=name)
         return found[0]
 
-    def _check_place(self, state: TableState, hour: int, place: Location) -> None:
+    def _check_location(self, state: TableState, hour: int, place: Location) -> None:
         own = state.columns.directory(state.location, hour)
         if place.parent != own or parse_version(place) is None:
             raise InvalidRequest(
-                "an hour lies in a version of its own directory", location=str(place), directory=str(own)
+                "an hour's location must be a version directory below the hour's own directory",
+                location=str(place),
+                directory=str(own),
             )
         entries = self._storage.list(str(place))
         files = [entry for entry in entries if not entry.is_directory and not _is_hidden(entry.name)]
         deeper = [entry.name for entry in entries if entry.is_directory and not _is_hidden(entry.name)]
         if not files or deeper:
             raise InvalidRequest(
-                "an hour's directory holds its files directly",
+                "an hour's directory must contain its files directly",
                 location=str(place),
                 files=len(files),
                 directories=deeper[:8],
             )
 
 
-def _check_apart(partitions: Sequence[HourPartition]) -> None:
+def _check_locations_differ(partitions: Sequence[HourPartition]) -> None:
     places: dict[Location, HourPartition] = {}
     for each in partitions:
         other = places.setdefault(each.location, each)
         if other is not each:
             raise Inconsistent(
-                "two partitions of a flat table have one location",
+                "two partitions of a flat table share a location",
                 location=str(each.location),
                 partitions=[list(other.values), list(each.values)],
-                hint="Hive reads such a directory once and loses rows: drop the partition that was added by hand.",
+                hint="Hive reads such a directory once and loses rows. Drop the partition that was added by hand.",
             )
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether readers pass over the name."""
+    """Whether readers skip the name."""
     return name.startswith(("_", "."))

@@ -1,7 +1,7 @@
-"""Parameters that Tideline keeps on a flat table and on its partitions, and the limits of names and texts in a metastore.
+"""Parameters that Tideline keeps on a flat table and its partitions, and the limits of names and texts in a metastore.
 
-Limits are checked here, in the client: a metastore takes 20 seconds of retries to refuse a text that its database has no room
-for, and some texts it accepts although no reader can use them (reference: flat-tables-hive4.md §0.8, §1, §7).
+The limits are checked in the client. A metastore needs 20 seconds of retries to refuse a text that exceeds a column of its database,
+and it accepts some texts that no reader can use (reference: flat-tables-hive4.md §0.8, §1, §7).
 """
 
 from __future__ import annotations
@@ -17,19 +17,38 @@ if TYPE_CHECKING:
 
 
 PREFIX: Final = "tideline."
+
 VERSION: Final = "tideline.schema_version"
-"""Of a table: present since its creation, higher after every change; what compare-and-set compares."""
+"""Table: set at creation and raised by every change; compare-and-set compares it."""
 WRITER: Final = "tideline.writer"
-"""Of a table: who may change its partitions, and until when."""
+"""Table: who may change its partitions, and until when."""
 PATTERNS: Final = "tideline.partition_patterns"
-"""Of a table: a JSON list of strftime patterns, one per partition column."""
+"""Table: a JSON list of strftime patterns, one per partition column."""
+PROMOTION: Final = "tideline.hardening"
+"""Table: the slots under promotion to STRING, and the version that began it: ``{"slots": [3], "version": 17}``."""
+LAST_PROMOTION: Final = "tideline.hardened"
+"""Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit since then."""
+
 LAYOUT_VERSION: Final = "tideline.layout_version"
-"""Of a partition: the table's version when its files were last written."""
+"""Partition: the table's version when its files were last written."""
 ROWS: Final = "tideline.rows"
+"""Partition: number of rows."""
+VALUES: Final = "tideline.values"
+"""Partition: values of each slot, added up by the batches (``value_counts``)."""
 NONNULL: Final = "tideline.nonnull"
-"""Of a partition: how many values each slot has, with a mark of the files that this is about."""
-SEALED: Final = "tideline.sealed"
+"""Partition: values of each slot, with a digest of the files that were counted (``value_counts``)."""
+RAW_BYTES: Final = "tideline.raw_bytes"
+"""Partition: bytes of the JSON of its rows."""
+FLAT_BYTES: Final = "tideline.flat_bytes"
+"""Sealed partition: bytes of its files."""
 BATCHES: Final = "tideline.batches"
+"""Partition: the last batch that was added to its counts."""
+TOUCHED: Final = "tideline.touched"
+"""Partition: the watermark when rows last arrived. The hour is sealed at the earliest when the lateness has passed since."""
+SEALED: Final = "tideline.sealed"
+"""Partition: ``true`` after compaction, removed when rows arrive later."""
+REPLACED: Final = "tideline.replaced"
+"""Partition: the directory that it was switched away from, until that directory is noted for deletion."""
 
 STATISTICS: Final = frozenset(
     {
@@ -41,9 +60,9 @@ STATISTICS: Final = frozenset(
         "COLUMN_STATS_ACCURATE",
     }
 )
-"""What a planner believes about a partition's files: false after a switch, and the metastore does not correct it (§5)."""
+"""Statistics of a partition's files. They are wrong after a switch, and the metastore does not correct them (§5)."""
 STALE_PREFIX: Final = "spark.sql."
-"""Spark's own copy of the schema; where it disagrees with the columns Spark has to guess which is right."""
+"""Spark's own copy of the schema; if it differs from the columns, Spark has to guess which of the two is right."""
 
 KEY_CHARS_MAX: Final = 256
 VALUE_CHARS_MAX: Final = 4_000
@@ -51,10 +70,10 @@ COMMENT_CHARS_MAX: Final = 256
 
 
 def check_parameters(parameters: Mapping[str, str | None]) -> None:
-    """Raise InvalidRequest for a key that is not Tideline's, LimitExceeded for a key or value that is too long."""
+    """Raise InvalidRequest for a key without Tideline's prefix, LimitExceeded for a key or value that is too long."""
     for key, value in parameters.items():
         if not key.startswith(PREFIX):
-            raise InvalidRequest("a parameter is not Tideline's to change", key=key[:200])
+            raise InvalidRequest("a table parameter must begin with 'tideline.'", key=key[:200])
         if len(key) > KEY_CHARS_MAX or len(value or "") > VALUE_CHARS_MAX:
             raise LimitExceeded(
                 "a table parameter is too long",
@@ -67,16 +86,16 @@ def check_parameters(parameters: Mapping[str, str | None]) -> None:
 
 
 def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collection[str]) -> None:
-    """Check names and comments; raise BadInput for a name, LimitExceeded for a comment.
+    """Check names and comments of columns. Raises BadInput for a name, LimitExceeded for a comment.
 
-    What a name may be and why is ``state.columns.names``; a partition column's name is accepted by the metastore and then
-    ambiguous in every query (§1).
+    ``state.columns.names`` defines valid names. The metastore accepts the name of a partition column for a data column, which is
+    then ambiguous in every query (§1).
     """
     seen: set[str] = set()
     for name, comment in columns:
         check_name(name, partition_columns)
         if fold_case(name) in seen:
-            raise BadInput("two columns have one name", column=name)
+            raise BadInput("two columns have the same name", column=name)
         seen.add(fold_case(name))
         if len(comment) > COMMENT_CHARS_MAX:
             raise LimitExceeded(
@@ -89,7 +108,7 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
 
 
 def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return ``old`` with ``changes`` (None removes), without statistics and without Spark's copy of the schema."""
+    """Return ``old`` with ``changes`` (None removes one), without statistics and without Spark's copy of the schema."""
     kept = {
         key: value
         for key, value in old.items()
@@ -99,21 +118,5 @@ def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def select_own(parameters: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the parameters that are Tideline's."""
+    """Return the parameters that Tideline keeps."""
     return {key: value for key, value in (parameters or {}).items() if key.startswith(PREFIX)}
-
-
-TOUCHED: Final = "tideline.touched"
-"""Of a partition: the watermark when rows last came to it; it is sealed no sooner than the lateness after that."""
-VALUES: Final = "tideline.values"
-"""Of a partition: how many values each slot has (``streaming.table.value_counts``), as the batches told it."""
-RAW_BYTES: Final = "tideline.raw_bytes"
-"""Of a partition: bytes of the JSON that its rows were."""
-FLAT_BYTES: Final = "tideline.flat_bytes"
-"""Of a sealed partition: bytes of its files."""
-PROMOTION: Final = "tideline.hardening"
-"""Of the table: the slots on their way to STRING, and since which version: ``{"slots": [3], "version": 17}``."""
-PROMOTED: Final = "tideline.hardened"
-"""Of the table: the version since which retained rows in ``_rescued`` may find their column wide enough."""
-REPLACED: Final = "tideline.replaced"
-"""Of a partition: the directory that it was switched away from, until that is noted for deletion."""

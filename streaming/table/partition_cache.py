@@ -1,9 +1,8 @@
-"""The table as its writer remembers it: partitions are asked for once, not before every step.
+"""A flat table that caches its partitions for the writer.
 
-The writer's lease says that nobody else changes partitions, and every change of our own comes through here; so what was read
-stays true. A metastore that is busy with others takes a second for what memory gives at once, and a batch has a dozen such
-questions. Whenever the table turns out to have another version than we left it in, everything is forgotten: somebody else had
-the lease in between.
+The writer holds the lease, so nobody else changes partitions, and all changes of the writer go through this class. What was read
+once therefore stays valid. A busy metastore needs a second for a call, and a batch needs a dozen of them. If the table's version
+differs from the version that the writer left, another writer held the lease in between, and the cache is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CachedTable:
-    """A ``FlatTable`` over another one, with a memory of its partitions."""
+    """A ``FlatTable`` that wraps another one and caches its partitions."""
 
     def __init__(self, inner: FlatTable) -> None:
         self._inner = inner
@@ -34,7 +33,7 @@ class CachedTable:
         return self._inner.title
 
     def read(self) -> TableState:
-        """Read the table; forget its partitions if somebody else changed it."""
+        """Return the current state; drop the cache if another writer changed the table."""
         state = self._inner.read()
         if state.version != self._version:
             self._known = None
@@ -49,7 +48,7 @@ class CachedTable:
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create it."""
+        """Create the table."""
         return self._inner.create(layout, location=location, columns=columns, parameters=parameters)
 
     def alter(
@@ -60,7 +59,7 @@ class CachedTable:
         parameters: Mapping[str, str | None] | None = None,
         proven: Collection[int] = (),
     ) -> TableState:
-        """Change it."""
+        """Change the table."""
         altered = self._inner.alter(old, layout, parameters=parameters, proven=proven)
         if old.version != self._version:
             self._known = None
@@ -68,13 +67,13 @@ class CachedTable:
         return altered
 
     def hours(self) -> Sequence[int]:
-        """Return the hours, from memory."""
+        """Return the hours from the cache."""
         return sorted(self._partitions())
 
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return partitions, from memory; their columns are left out there."""
+        """Return partitions from the cache, which has no columns; ``with_columns`` asks the metastore."""
         if with_columns:
             return self._inner.partitions(hours)
         known = self._partitions()
@@ -84,17 +83,17 @@ class CachedTable:
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
         """Add an hour."""
-        return self._note(self._inner.add_hour(hour, version=version, parameters=parameters))
+        return self._remember(self._inner.add_hour(hour, version=version, parameters=parameters))
 
     def switch_hour(
         self, hour: int, location: Location, parameters: Mapping[str, str | None]
     ) -> HourPartition:
         """Switch an hour."""
-        return self._note(self._inner.switch_hour(hour, location, parameters))
+        return self._remember(self._inner.switch_hour(hour, location, parameters))
 
     def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
         """Change an hour's parameters."""
-        return self._note(self._inner.set_hour_parameters(hour, parameters))
+        return self._remember(self._inner.set_hour_parameters(hour, parameters))
 
     def drop_hours(self, hours: Sequence[int]) -> None:
         """Drop hours."""
@@ -102,7 +101,7 @@ class CachedTable:
         self._inner.drop_hours(hours)
 
     def forget(self) -> None:
-        """Ask the metastore anew when partitions are asked for next."""
+        """Drop the cache: the next call asks the metastore."""
         self._known = None
 
     def _partitions(self) -> dict[int, HourPartition]:
@@ -110,7 +109,7 @@ class CachedTable:
             self._known = {each.hour: each for each in self._inner.partitions(with_columns=False)}
         return self._known
 
-    def _note(self, partition: HourPartition) -> HourPartition:
+    def _remember(self, partition: HourPartition) -> HourPartition:
         if self._known is not None:
             self._known[partition.hour] = partition
         return partition

@@ -1,11 +1,18 @@
-"""Which hours are old enough to be dropped.
+"""Old hours: which are dropped, and how directories are deleted later.
 
-Dropping the wrong partition cannot be undone, so the decision is a plain function of what is known, and cautious:
+Dropping the wrong partition cannot be undone. So the decision is a pure function of known facts, and cautious:
 
-* "old" is measured from the newest *sealed* hour, hence from events, not from a clock: a stopped stream drops nothing more;
-* one wild event time must not make the whole table old, nor a wrong clock: nothing is dropped while the newest sealed hour and this
-  machine's clock are further apart than ``distance_max_s``, on either side; both would have to be wrong by the same amount;
-* a run drops at most ``hours_max``, the oldest first, and the newest hour never.
+* Age is measured from the newest *sealed* hour, that is from events, not from a clock. A stopped stream drops nothing more.
+* Neither one wrong event time nor a wrong clock may make the whole table old. Nothing is dropped while the newest sealed hour and this
+  machine's clock differ by more than ``distance_max_s`` in either direction.
+* One run drops at most ``hours_max`` hours, the oldest first, and never the newest hour.
+
+A query that started before an hour was switched or dropped still reads the old directory. So directories are not deleted at once but
+noted in the table's own directory, in ``.tideline/deletions/``, one small file per directory. Noting a directory twice has no effect,
+two writers cannot lose each other's notes, and any later writer finds them.
+
+A note is a request, not an order. Before deleting, all partitions are read from the metastore. A directory is kept if a partition
+points to it, above it or below it, or if it is not a version directory of an hour of this table.
 """
 
 from __future__ import annotations
@@ -38,25 +45,25 @@ class RetentionRules:
     """How long hours are kept."""
 
     keep_s: int
-    """By event time, behind the newest sealed hour; 0 keeps everything."""
+    """In event time, behind the newest sealed hour; 0 keeps everything."""
     hours_max: int = HOURS_MAX
     distance_max_s: int = DISTANCE_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What a run would drop. ``refused`` says why nothing is dropped although there might be something to."""
+    """The hours that a run drops. ``refused`` gives the reason if nothing may be dropped."""
 
     hours: tuple[int, ...] = ()
     left: int = 0
-    """Hours that are old enough too, for the next runs."""
+    """Further hours that are old enough, for the next runs."""
     refused: str = ""
 
 
 def find_expired(
     hours: Iterable[int], sealed: Collection[int], now_s: float, rules: RetentionRules
 ) -> Expiry:
-    """Return which of ``hours`` are to be dropped; ``sealed`` are those whose files are complete, ``now_s`` this machine's clock."""
+    """Return which of ``hours`` to drop; ``sealed`` are the hours whose files are complete, ``now_s`` is this machine's clock."""
     if rules.keep_s <= 0:
         return Expiry()
     if not sealed:
@@ -73,10 +80,10 @@ def find_expired(
 def drop_hours(
     table: FlatTable, partitions: Iterable[HourPartition], deletions: Deletions, due_s: float
 ) -> list[int]:
-    """Drop ``partitions`` and have their directories deleted when ``due_s`` (seconds since 1970) has passed.
+    """Drop ``partitions`` and note their directories for deletion after ``due_s`` (seconds since 1970).
 
-    The directories are noted first: a crash in between leaves notes that the deletion ignores, since partitions still
-    point there, and never files that nobody remembers.
+    The directories are noted first. A crash in between leaves notes that the deletion ignores while partitions point there; it
+    never leaves files that nothing refers to.
     """
     listed = list(partitions)
     for partition in listed:
@@ -86,32 +93,32 @@ def drop_hours(
 
 
 DIRECTORIES_MAX: Final = 200
-"""Directories deleted in one pass."""
+"""Directories deleted in one pass at most."""
 _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionNote:
-    """One directory to be deleted."""
+    """A directory to delete."""
 
     location: Location
     due_s: float
-    """Seconds since 1970: not before."""
+    """Earliest time of deletion in seconds since 1970."""
     reason: str
 
 
 @dataclass(slots=True)
 class SweepResult:
-    """What a pass did."""
+    """The outcome of a pass."""
 
     deleted: list[Location] = field(default_factory=list)
     kept: list[Location] = field(default_factory=list)
-    """Due, but a partition points there; or no directory of an hour."""
+    """Due, but a partition points there, or not a directory of an hour."""
     waiting: int = 0
 
 
 class Deletions:
-    """The notes of the table whose directory is ``root``."""
+    """The deletion notes of the table in directory ``root``."""
 
     def __init__(self, root: Location, storage: Storage) -> None:
         self._root = root
@@ -119,36 +126,38 @@ class Deletions:
         self._storage = storage
 
     def note(self, location: Location, due_s: float, reason: str) -> None:
-        """Note a directory; the first note of a directory counts. UnsafePath where it is not below the table."""
+        """Note a directory; the first note of a directory counts. Raises UnsafePath if it is not below the table."""
         if location == self._root or not self._root.contains(location):
             raise UnsafePath(
-                "only directories of the table are deleted", path=str(location), table=str(self._root)
+                "only directories below the table's directory may be deleted",
+                path=str(location),
+                table=str(self._root),
             )
         content = json.dumps({"location": str(location), "due": due_s, "reason": reason})
         self._storage.create(str(self._file(location)), content)
 
     def notes(self) -> Sequence[DeletionNote]:
-        """Return all notes, those due first."""
+        """Return all notes in the order in which they are due."""
         entries = self._storage.list(str(self._place))
         names = [entry.name for entry in entries if _FILE.fullmatch(entry.name)]
         found = [note for name in names if (note := self._read(self._place.child(name))) is not None]
         return sorted(found, key=lambda note: (note.due_s, note.location))
 
     def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
-        """Delete what is due and unused; the rest stays noted. Safe to repeat, and to be killed in."""
+        """Delete directories that are due and unused; the others stay noted. Safe to repeat and to interrupt."""
         notes = self.notes()
         due = [note for note in notes if note.due_s <= now_s][:DIRECTORIES_MAX]
         done = SweepResult(waiting=len(notes) - len(due))
         used = [partition.location for partition in table.partitions()] if due else []
         for note in due:
-            if self._may_go(note.location, used):
+            if self._is_unused(note.location, used):
                 self._delete(note)
                 done.deleted.append(note.location)
             else:
                 done.kept.append(note.location)
         return done
 
-    def _may_go(self, place: Location, used: Sequence[Location]) -> bool:
+    def _is_unused(self, place: Location, used: Sequence[Location]) -> bool:
         if (
             parse_version(place) is None
             or not self._root.contains(place.parent)
@@ -169,7 +178,7 @@ class Deletions:
         return self._place.child(hashlib.sha256(str(location).encode()).hexdigest()[:32] + ".json")
 
     def _read(self, place: Location) -> DeletionNote | None:
-        """Read a note; None for one that is no note, which then stays where it is."""
+        """Return a note; None for a file that is not a note, which is left alone."""
         try:
             found = json.loads(self._storage.read(str(place)) or "")
             return DeletionNote(parse(found["location"]), float(found["due"]), str(found["reason"]))

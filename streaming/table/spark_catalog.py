@@ -1,11 +1,11 @@
-"""Spark's own metastore as the catalog of flat tables: for a first try on one machine, without a Hive.
+"""Spark's own metastore as the catalog of flat tables, for a first try on one machine without Hive.
 
-A Spark session with ``spark.sql.catalogImplementation=hive`` and no address of a metastore runs Hive 2.3's inside its JVM. Spark's
-SQL cannot change a column's type or a partition's parameters, so the calls go past it, by py4j, to that metastore's own client.
-Objects travel as Thrift's JSON, which both sides read and write, instead of a py4j call for every field.
+A Spark session with ``spark.sql.catalogImplementation=hive`` and no metastore address runs the metastore of Hive 2.3 inside its JVM.
+Spark SQL cannot change a column's type or a partition's parameters. So the calls bypass it and use that metastore's own client through
+py4j. Objects travel as Thrift JSON, which both sides read and write, instead of one py4j call per field.
 
-That metastore has no compare-and-set. It has one process, though (its database is Derby), so a lock around reading, comparing
-and writing does the same for all sessions of this process; it is *not* safe to point two processes at one metastore this way.
+That metastore has no compare-and-set. It runs in one process (its database is Derby), so a lock around reading, comparing and writing
+gives the same guarantee for all sessions of this process. Two processes must not use one such metastore.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from state.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, Serv
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyspark.sql import SparkSession
+
 
 _API: Final = "org.apache.hadoop.hive.metastore.api"
 _LOCK: Final = threading.RLock()
@@ -39,12 +41,13 @@ S = TypeVar("S", bound=Struct)
 
 
 class SparkCatalog:
-    """The calls of ``Catalog`` on the metastore in a Spark session's JVM."""
+    """The ``Catalog`` on the metastore inside a Spark session's JVM."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._jvm = session._jvm  # noqa: SLF001 - py4j's way into the JVM; there is no public one
-        configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
+        opened: Any = session
+        self._jvm = opened._jvm  # noqa: SLF001 - py4j's way into the JVM; there is no public one
+        configuration = opened._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
         hive = self._jvm.org.apache.hadoop.hive
         with _errors("connect"):
             self._client = hive.metastore.HiveMetaStoreClient(
@@ -57,7 +60,7 @@ class SparkCatalog:
         self._uncounted = self._java(EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"}))
 
     def close(self) -> None:
-        """Release the client."""
+        """Close the client."""
         self._client.close()
 
     def get_table(self, db: str, name: str) -> Table:
@@ -66,18 +69,18 @@ class SparkCatalog:
             return self._python(Table, self._client.getTable(db, name))
 
     def create_table(self, table: Table) -> None:
-        """Create it."""
+        """Create a table."""
         with _LOCK, _errors("createTable"):
             self._client.createTable(self._java(table))
 
     def replace_table(self, table: Table, *, key: str, expected: str) -> None:
-        """Compare and store under the process's lock, and have Spark forget what it knew of the table."""
+        """Compare and store under the process's lock, then drop the table from Spark's cache."""
         with _LOCK, _errors("alter_table"):
             current = self.get_table(table.dbName, table.tableName)
             found = (current.parameters or {}).get(key)
             if found != expected:
                 raise Conflict(
-                    "somebody else changed the table",
+                    "another writer changed the table",
                     table=f"{table.dbName}.{table.tableName}",
                     expected=expected,
                     found=found,
@@ -86,27 +89,27 @@ class SparkCatalog:
             self._refresh(table.dbName, table.tableName)
 
     def partition_names(self, db: str, table: str) -> list[str]:
-        """Return the names of all partitions (of 32,767 at most, which is four years of hours)."""
+        """Return the names of all partitions, at most 32,767, which is almost four years of hours."""
         with _LOCK, _errors("listPartitionNames"):
             return list(self._client.listPartitionNames(db, table, _ALL))
 
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return those that exist, always with their columns."""
+        """Return the partitions that exist, always with their columns."""
         del with_columns
         with _LOCK, _errors("getPartitionsByNames"):
             found = self._client.getPartitionsByNames(db, table, self._list(names))
             return [self._python(Partition, each) for each in found]
 
     def add_partition(self, partition: Partition) -> None:
-        """Add it where it is missing."""
+        """Add the partition if it is missing."""
         with _LOCK, _errors("add_partition"):
             self._client.add_partitions(self._list([self._java(partition)]), True, False)  # noqa: FBT003 - Java's: if not exists, need results
             self._refresh(partition.dbName, partition.tableName)
 
     def replace_partition(self, partition: Partition) -> None:
-        """Replace it."""
+        """Replace the partition."""
         with _LOCK, _errors("alter_partition"):
             self._client.alter_partition(
                 partition.dbName, partition.tableName, self._java(partition), self._uncounted
@@ -114,12 +117,12 @@ class SparkCatalog:
             self._refresh(partition.dbName, partition.tableName)
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete them."""
+        """Delete the statistics of all columns."""
         with _LOCK, suppress(NotFound), _errors("deletePartitionColumnStatistics"):
             self._client.deletePartitionColumnStatistics(partition.dbName, partition.tableName, name, None)
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
-        """Drop those that exist."""
+        """Drop the partitions that exist."""
         for partition in self.get_partitions(db, table, names):
             with _LOCK, _errors("dropPartition"):
                 self._client.dropPartition(db, table, self._list(partition.values), False)  # noqa: FBT003 - Java's: delete data
@@ -145,7 +148,7 @@ class SparkCatalog:
 
 @contextmanager
 def _errors(call: str) -> Iterator[None]:
-    """Turn what the JVM throws into Tideline's errors."""
+    """Raise Tideline's errors for exceptions of the JVM."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -156,12 +159,12 @@ def _errors(call: str) -> Iterator[None]:
         name = str(thrown.getClass().getSimpleName())
         kind = _KINDS.get(name, ServerFault)
         raise kind(
-            "Spark's metastore refuses the request.",
+            "Spark's metastore refused the request",
             call=call,
             hive=name,
             reason=str(thrown.getMessage())[:2000],
         ) from error
     except PySparkException as error:
-        raise InvalidRequest("Spark refuses the request.", call=call, reason=str(error)[:2000]) from error
+        raise InvalidRequest("Spark refused the request", call=call, reason=str(error)[:2000]) from error
     except Py4JError as error:
-        raise ServerFault("Spark's JVM does not answer.", call=call, reason=str(error)[:2000]) from error
+        raise ServerFault("Spark's JVM does not answer", call=call, reason=str(error)[:2000]) from error

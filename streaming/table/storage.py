@@ -1,14 +1,14 @@
-"""Files as the stream needs them: listed, moved, and small records written whole or not at all.
+"""File operations of the stream: list, move, and write small records atomically.
 
-Tables and checkpoints lie wherever Spark can write, so the implementation is Hadoop's, in Spark's own JVM, with Spark's own
-settings: what Spark wrote can always be moved. (``handlers.files`` copies between clusters without any JVM; it has no moves.)
+Tables and checkpoints may be anywhere Spark can write. So the implementation uses Hadoop's file systems in Spark's own JVM with Spark's
+own settings; everything that Spark wrote can be moved. (``handlers.files`` copies between clusters without a JVM and has no moves.)
 
-A move is idempotent, because after a crash it is repeated: the source gone and the target there means that it was done. On a
-file system with renames it is one rename. On an object store a rename is a copy on the server and a removal, and a crash between
-them leaves both; the copy is whole then (an object appears when it is complete), so the source alone is removed.
+Moves are idempotent because they are repeated after a crash: if the source is gone and the target exists, the move was done before. On
+a file system with renames, a move is one rename. On an object store, a rename is a copy on the server followed by a removal, and a
+crash in between leaves both. The copy is complete then (an object appears only when it is complete), so only the source is removed.
 
-Whether a small record is written beside and renamed over, or at once, goes by its own place: a checkpoint may lie on HDFS while its
-table lies in an object store.
+Whether a small record is written to a temporary name and renamed, or written in place, depends on its own location: a checkpoint may
+be on HDFS while its table is in an object store.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from streaming.settings import has_renames
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyspark.sql import SparkSession
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """One child of a directory."""
+    """A child of a directory."""
 
     name: str
     is_directory: bool
@@ -36,44 +38,45 @@ class Entry:
 
 
 class Storage(Protocol):
-    """Paths are texts: absolute, or URIs. Errors: FilesUnavailable for what may pass, FileLost where a file has vanished."""
+    """Paths are absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if a file has vanished."""
 
     def list(self, directory: str) -> Sequence[Entry]:
-        """Return the children sorted by name, checksum files left out; none where there is no such directory."""
+        """Return the children sorted by name, without checksum files; none if the directory does not exist."""
 
     def read(self, path: str) -> str | None:
-        """Return a small text; None where there is no such file."""
+        """Return a small text; None if the file does not exist."""
 
     def write(self, path: str, text: str) -> None:
-        """Write a small text under ``path``, which appears whole or keeps what it had."""
+        """Write a small text to ``path`` atomically."""
 
     def create(self, path: str, text: str) -> bool:
-        """Write a small text under a name that nobody has; False where somebody has it."""
+        """Write a small text to a new file; return False if the file exists."""
 
     def make(self, directory: str) -> None:
-        """Make a directory and those above it, where directories are things; no error where it is there."""
+        """Create a directory and its parents, on file systems that have directories."""
 
     def move(self, source: str, target: str) -> None:
-        """Give the file ``source`` the name ``target``; no error where that was done before. FileLost where neither is."""
+        """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if neither exists."""
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it; absent is no error."""
+        """Remove a file, or a directory with its contents, if it exists."""
 
 
 class HadoopStorage:
-    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session; ``renames`` tells whether moves are one step."""
+    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session; ``renames`` states whether a move is one step."""
 
-    def __init__(self, spark: Any, *, renames: bool = True) -> None:
-        self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
-        self._gateway = spark.sparkContext._gateway  # noqa: SLF001 - likewise
-        self._conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
+    def __init__(self, spark: SparkSession, *, renames: bool = True) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
+        self._gateway = context._gateway  # noqa: SLF001 - likewise
+        self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
         self._renames = renames
 
     def list(self, directory: str) -> Sequence[Entry]:
-        """Return the children, in one question: each costs an object store's time."""
+        """Return the children in one call, because each call to an object store takes time."""
         try:
-            with _errors(directory, told_absent=True):
-                path, files = self._at(directory)
+            with _errors(directory, report_missing=True):
+                path, files = self._open(directory)
                 return sorted(
                     Entry(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
                     for each in files.listStatus(path)
@@ -85,8 +88,8 @@ class HadoopStorage:
     def read(self, path: str) -> str | None:
         """Return a small text."""
         try:
-            with _errors(path, told_absent=True):
-                place, files = self._at(path)
+            with _errors(path, report_missing=True):
+                place, files = self._open(path)
                 stream = files.open(place)
                 try:
                     return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
@@ -96,7 +99,7 @@ class HadoopStorage:
             return None
 
     def write(self, path: str, text: str) -> None:
-        """Write beside and rename over; on an object store write at once, which is as whole."""
+        """Write to a temporary name and rename; on an object store write in place, which is atomic there."""
         if not has_renames(path):
             self._put(path, text, overwrite=True)
             return
@@ -107,7 +110,7 @@ class HadoopStorage:
             self._rename(hidden, path, overwrite=True)
 
     def create(self, path: str, text: str) -> bool:
-        """Create without overwriting: one step on HDFS and on a local disk."""
+        """Create without overwriting, which is one step on HDFS and on a local disk."""
         try:
             self._put(path, text, overwrite=False)
         except AlreadyExists:
@@ -115,20 +118,22 @@ class HadoopStorage:
         return True
 
     def make(self, directory: str) -> None:
-        """Make it as who writes the files; an object store has no directories that belong to somebody."""
+        """Create the directory as the user who writes the files; object stores have no directories."""
         if self._renames:
             with _errors(directory):
-                path, files = self._at(directory)
+                path, files = self._open(directory)
                 files.mkdirs(path)
 
     def move(self, source: str, target: str) -> None:
-        """Rename; on an object store, whose server copies, only where the copy is not there yet."""
+        """Rename; on an object store, where the server copies, only if the copy does not exist yet."""
         with _errors(source):
-            (old, files), (new, _) = self._at(source), self._at(target)
+            (old, files), (new, _) = self._open(source), self._open(target)
             if not files.exists(old):
                 if not files.exists(new):
                     raise FileLost(
-                        "a staged file is neither in its place nor published", source=source, target=target
+                        "a staged file is neither in the staging directory nor published",
+                        source=source,
+                        target=target,
                     )
                 return
             if not self._renames and files.exists(new):
@@ -143,16 +148,16 @@ class HadoopStorage:
     def remove(self, path: str) -> None:
         """Delete recursively."""
         with _errors(path):
-            place, files = self._at(path)
+            place, files = self._open(path)
             files.delete(place, True)
 
-    def _at(self, path: str) -> tuple[Any, Any]:
+    def _open(self, path: str) -> tuple[Any, Any]:
         place = self._jvm.org.apache.hadoop.fs.Path(path)
         return place, place.getFileSystem(self._conf)
 
     def _put(self, path: str, text: str, *, overwrite: bool) -> None:
         with _errors(path):
-            place, files = self._at(path)
+            place, files = self._open(path)
             stream = files.create(place, overwrite)
             try:
                 stream.write(bytearray(text.encode()))
@@ -161,7 +166,7 @@ class HadoopStorage:
                 stream.close()
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Rename by FileContext, whose answer is an error; FileSystem's is a false that says nothing."""
+        """Rename by FileContext, which raises an error; FileSystem returns false without a reason."""
         hadoop = self._jvm.org.apache.hadoop.fs
         option = getattr(hadoop, "Options$Rename")
         how = self._gateway.new_array(option, 1)
@@ -172,7 +177,7 @@ class HadoopStorage:
 
 
 @contextmanager
-def _errors(path: str, *, told_absent: bool = False) -> Iterator[None]:
+def _errors(path: str, *, report_missing: bool = False) -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
@@ -180,11 +185,11 @@ def _errors(path: str, *, told_absent: bool = False) -> Iterator[None]:
     except Py4JJavaError as error:
         kind = error.java_exception.getClass().getName()
         if kind.endswith("FileAlreadyExistsException"):
-            raise AlreadyExists("the file is there already", path=path) from error
-        if told_absent and kind.endswith("FileNotFoundException"):
-            raise NotFound("there is no such file", path=path) from error
+            raise AlreadyExists("the file already exists", path=path) from error
+        if report_missing and kind.endswith("FileNotFoundException"):
+            raise NotFound("the file does not exist", path=path) from error
         raise FilesUnavailable(
             "the file system failed", path=path, reason=str(error.java_exception)[:500]
         ) from error
     except Py4JError as error:
-        raise FilesUnavailable("Spark's JVM did not answer", path=path, reason=str(error)[:500]) from error
+        raise FilesUnavailable("Spark's JVM does not answer", path=path, reason=str(error)[:500]) from error

@@ -1,18 +1,23 @@
-"""How many values each slot has in the files that are retained: the truth by which a slot may be given to another key.
+"""How many values each slot of an hour has: two counts in partition parameters, for two purposes.
 
-A slot with one forgotten value, given to another key, shows that value under the wrong name in Hive. So the truth is in the files, in
-their ORC footers. Reading thousands of footers is slow, hence a partition that was written anew carries what was counted then, in
-``tideline.nonnull``::
+**Sum of batches** (``tideline.values``): each batch adds its counts to an open hour without listing the hour's files. Every decision
+reads the sum to see which slots may be empty and which hours have rows in ``_rescued``. ``3,0,2s`` means that slot 0 has 3 values,
+slot 1 none and slot 2 has 100 (base 36); trailing zeros are left out. A metastore stores 4,000 characters per parameter. Longer
+counts are stored as ``#`` and a hexadecimal number whose bit n is set if slot n has any value; such a count reads as 1.
 
-    <layout version>.<mark of the files>.<one character per slot>
+**Count of files** (``tideline.nonnull``): the proof that a slot is empty. If a slot with one forgotten value is given to another key,
+Hive shows that value under the wrong name. Only the ORC footers of the files can rule this out, and reading thousands of them is
+slow. So a rewritten partition stores what its footers said::
 
-The character is the number of bits of the count (``0`` none, ``1`` one, ``2`` two or three, ``3`` four to seven, …): exact where it
-matters, and 1,500 slots fit into the 4,000 characters that a parameter has. The mark is a digest of the files' names and sizes. A
-partition whose layout version or files are not those that were counted is not believed, and its footers are read: files that
-somebody added, a crash between publishing and counting, a count of an older layout.
+    <layout version>.<digest of the files>.<one character per slot>
 
-The counts that batches add up (``tideline.values``) are not enough here: they are a sum that does not say of which files, so a file
-that nobody counted leaves them as they are. They say where to look for an empty slot; this says whether it is one.
+The character is the bit length of the count (``0``: none, ``1``: one, ``2``: two or three, ``3``: four to seven, and so on). This is
+exact where it matters and fits 1,500 slots into one parameter. The digest covers names and sizes of the files. If the layout version
+or the files differ from those that were counted (a file was added, a crash occurred between publishing and counting, the layout
+changed), the stored count is ignored and the footers are read.
+
+Neither count can replace the other. A sum does not show files that nobody counted. A count of files would require every batch to list
+the directory, and counts rounded to powers of two cannot be added up.
 """
 
 from __future__ import annotations
@@ -34,28 +39,55 @@ if TYPE_CHECKING:
     from streaming.table.storage import Entry, Storage
 
 
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-"
+_BASE36_DIGITS: Final = string.digits + string.ascii_lowercase
+_BIT_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-"
 _FORM: Final = re.compile(r"(\d{1,18})\.([0-9a-f]{16})\.([0-9a-zA-Z+-]*)", re.ASCII)
 
 
+def format_counts(counts: Sequence[int]) -> str:
+    """Return counts as the text of a parameter."""
+    text = ",".join(map(_to_base36, _trim(counts)))
+    if len(text) <= VALUE_CHARS_MAX:
+        return text
+    return f"#{sum(1 << slot for slot, count in enumerate(counts) if count):x}"
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Return the counts that ``format_counts`` wrote. Raises BadInput for any other text."""
+    try:
+        if text.startswith("#"):
+            bits = int(text[1:], 16)
+            return tuple(bits >> slot & 1 for slot in range(bits.bit_length()))
+        return tuple(int(each, 36) for each in text.split(",")) if text else ()
+    except ValueError as error:
+        raise BadInput("invalid value counts of an hour", text=text[:200]) from error
+
+
+def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
+    """Return the sums, slot by slot."""
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
+
+
 def format_nonnull(layout_version: int, counts: Sequence[int], files: Iterable[Entry]) -> dict[str, str]:
-    """Return the parameters that say: ``files`` hold ``counts`` values per slot, under this version of the layout."""
-    digits = "".join(_DIGITS[min(count.bit_length(), len(_DIGITS) - 1)] for count in counts)
+    """Return the partition parameters that state: ``files`` hold ``counts`` values per slot, at this version of the layout."""
+    digits = "".join(_BIT_DIGITS[min(count.bit_length(), len(_BIT_DIGITS) - 1)] for count in counts)
     text = f"{layout_version}.{digest_files(files)}.{digits}"
     if len(text) > VALUE_CHARS_MAX:
-        raise LimitExceeded("a table has too many slots to be counted", slots=len(counts), hint="")
+        raise LimitExceeded(
+            "too many slots: their counts do not fit into a table parameter", slots=len(counts), hint=""
+        )
     return {LAYOUT_VERSION: str(layout_version), NONNULL: text}
 
 
 def parse_nonnull(parameters: Mapping[str, str], files: Iterable[Entry]) -> tuple[int, ...] | None:
-    """Return the least count per slot (0, 1, 2, 4, 8, …) that a partition's parameters tell; None where they tell of others.
+    """Return the lower bound per slot (0, 1, 2, 4, 8 and so on) that a partition's parameters state.
 
-    ``files`` are those that lie in the partition's directory now.
+    ``files`` are the files now in the partition's directory. Returns None if the parameters describe other files.
     """
     match = _FORM.fullmatch(parameters.get(NONNULL, ""))
     if match is None or match[1] != parameters.get(LAYOUT_VERSION) or match[2] != digest_files(files):
         return None
-    return tuple(_least(_DIGITS.index(digit)) for digit in match[3])
+    return tuple(_least(_BIT_DIGITS.index(digit)) for digit in match[3])
 
 
 def count_retained_values(
@@ -63,10 +95,10 @@ def count_retained_values(
     storage: Storage,
     footers: Callable[[Sequence[str]], Sequence[int]],
 ) -> tuple[int, ...]:
-    """Return at least how many values each slot has in all ``partitions``; a 0 is certain.
+    """Return a lower bound of the values of each slot in all ``partitions``; 0 is exact.
 
-    ``footers`` counts the values per slot of ORC files by their footers; it is asked for the files of partitions that are
-    not believed. Slots behind the last that any file has are not in the answer: they have none.
+    ``footers`` counts values per slot from the footers of ORC files. It is called for the files of partitions without a valid
+    stored count. The result ends with the last slot that any file has; later slots have no values.
     """
     totals: list[int] = []
     unknown: list[str] = []
@@ -90,9 +122,23 @@ def list_data_files(storage: Storage, directory: str) -> list[Entry]:
 
 
 def digest_files(files: Iterable[Entry]) -> str:
-    """Return 16 hexadecimal digits that stand for the files' names and sizes."""
+    """Return a digest of the files' names and sizes, 16 hexadecimal digits."""
     lines = "".join(f"{file.size_bytes} {file.name}\n" for file in sorted(files))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _trim(counts: Sequence[int]) -> Sequence[int]:
+    last = max((slot for slot, count in enumerate(counts) if count), default=-1)
+    return counts[: last + 1]
+
+
+def _to_base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, digit = divmod(number, 36)
+        digits = _BASE36_DIGITS[digit] + digits
+        if not number:
+            return digits
 
 
 def _least(bits: int) -> int:
@@ -103,45 +149,3 @@ def _add(totals: list[int], counts: Sequence[int]) -> None:
     totals += [0] * (len(counts) - len(totals))
     for slot, count in enumerate(counts):
         totals[slot] += count
-
-
-CHARS_MAX: Final = 4_000
-_BASE36_DIGITS: Final = string.digits + string.ascii_lowercase
-
-
-def format_counts(counts: Sequence[int]) -> str:
-    """Return the counts as a parameter."""
-    text = ",".join(map(_base36, _trimmed(counts)))
-    if len(text) <= CHARS_MAX:
-        return text
-    return f"#{sum(1 << slot for slot, count in enumerate(counts) if count):x}"
-
-
-def parse_counts(text: str) -> tuple[int, ...]:
-    """Read what ``format_counts`` wrote; BadInput for anything else."""
-    try:
-        if text.startswith("#"):
-            bits = int(text[1:], 16)
-            return tuple(bits >> slot & 1 for slot in range(bits.bit_length()))
-        return tuple(int(each, 36) for each in text.split(",")) if text else ()
-    except ValueError as error:
-        raise BadInput("the counts of an hour's values cannot be read", text=text[:200]) from error
-
-
-def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    """Return both together, slot by slot."""
-    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
-
-
-def _trimmed(counts: Sequence[int]) -> Sequence[int]:
-    last = max((slot for slot, count in enumerate(counts) if count), default=-1)
-    return counts[: last + 1]
-
-
-def _base36(number: int) -> str:
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
-        digits = _BASE36_DIGITS[digit] + digits
-        if not number:
-            return digits

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from handlers.failpoints import failpoint
 from state.columns.evolution import promote_to_string
 from streaming.split.file_columns import textual_slots
-from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, PROMOTION
+from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, PROMOTION
 
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _flip(table: FlatTable, state: TableState) -> TableState:
     for slot in sorted(slots):
         layout = promote_to_string(layout, slot)
     failpoint("flat.flip")
-    changes = {PROMOTION: None, PROMOTED: str(layout.version)}
+    changes = {PROMOTION: None, LAST_PROMOTION: str(layout.version)}
     altered = table.alter(state, layout, parameters=changes, proven=slots)
     failpoint("flat.flipped")
     return altered

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S
-from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, TOUCHED, VALUES
+from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, TOUCHED, VALUES
 from streaming.table.retention import Expiry, RetentionRules, drop_hours, find_expired
 from streaming.table.value_counts import parse_counts
 
@@ -35,7 +35,7 @@ def find_due(
 
 def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
     """Return the sealed hours with rows in ``_rescued`` that may fit by now: a column became STRING since they were written."""
-    since = int(state.parameters.get(PROMOTED, 0))
+    since = int(state.parameters.get(LAST_PROMOTION, 0))
     return [
         each
         for each in partitions

@@ -34,7 +34,7 @@ COLUMNS = st.sampled_from(
 @given(columns=COLUMNS, hour=HOURS)
 def test_an_hour_is_read_back_from_its_values_and_from_its_name(columns: HourColumns, hour: int) -> None:
     assert columns.hour(columns.values(hour)) == hour
-    assert columns.hour_of_name(columns.partition_name(hour)) == hour
+    assert columns.parse_name(columns.partition_name(hour)) == hour
 
 
 def test_values_are_written_as_hive_writes_them() -> None:
@@ -56,7 +56,7 @@ def test_values_are_written_as_hive_writes_them() -> None:
         ("", ""),
     ],
 )
-def test_values_that_are_no_hour_are_refused(values: tuple[str, ...]) -> None:
+def test_values_that_are_not_an_hour_are_refused(values: tuple[str, ...]) -> None:
     with pytest.raises(BadPartitionValue):
         HourColumns().hour(values)
 
@@ -64,19 +64,19 @@ def test_values_that_are_no_hour_are_refused(values: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("name", ["hh=5/yyyy_mm_dd=2016-04-18", "yyyy_mm_dd=2016-04-18", "x", ""])
 def test_names_of_other_columns_are_refused(name: str) -> None:
     with pytest.raises(BadPartitionValue):
-        HourColumns().hour_of_name(name)
+        HourColumns().parse_name(name)
 
 
 @given(columns=COLUMNS)
 def test_the_columns_are_read_back_from_the_table(columns: HourColumns) -> None:
     keys = [(column.name, column.type) for column in columns.columns]
-    assert HourColumns.of_table(keys, columns.patterns_text) == columns
+    assert HourColumns.from_table(keys, columns.patterns_text) == columns
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1,2]", '["%Y"]', "null"])
 def test_patterns_that_do_not_fit_the_columns_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
-        HourColumns.of_table([("d", "string"), ("h", "int")], text)
+        HourColumns.from_table([("d", "string"), ("h", "int")], text)
 
 
 def test_versions_are_directories_of_the_hour() -> None:

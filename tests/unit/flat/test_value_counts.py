@@ -5,7 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from streaming.table.value_counts import CHARS_MAX, add_counts, format_counts, parse_counts
+from streaming.table.parameters import VALUE_CHARS_MAX
+from streaming.table.value_counts import add_counts, format_counts, parse_counts
 
 
 COUNTS = st.lists(st.integers(0, 10**12), max_size=60)
@@ -21,7 +22,7 @@ def test_counts_come_back(counts: list[int]) -> None:
 def test_what_does_not_fit_says_only_which_slots_have_any() -> None:
     counts = [10**12 if slot % 3 else 0 for slot in range(1_500)]
     text = format_counts(counts)
-    assert len(text) <= CHARS_MAX
+    assert len(text) <= VALUE_CHARS_MAX
     back = parse_counts(text)
     assert [bool(count) for count in back] == [bool(count) for count in counts][: len(back)]
 

@@ -10,7 +10,7 @@ from streaming.batch.publishing import Publisher
 from streaming.batch.records import HourDelta, Move, StagedBatch
 from streaming.batch.schema_evolution import begin_promotion
 from streaming.batch.watermark import Watermark
-from streaming.table.parameters import LAYOUT_VERSION, PROMOTED, SEALED, TOUCHED, VALUES
+from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
 from streaming.table.partition_cache import CachedTable
 from streaming.table.value_counts import parse_counts
 from streaming.upkeep.promotion import find_pending
@@ -102,7 +102,7 @@ def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
-    state = table.alter(table.read(), parameters={PROMOTED: "9"})
+    state = table.alter(table.read(), parameters={LAST_PROMOTION: "9"})
     table.set_hour_parameters(HOUR, {SEALED: "true", VALUES: "2,1"})
     assert [each.hour for each in find_outgrown(table.partitions(), state)] == [HOUR]
     table.set_hour_parameters(HOUR, {VALUES: "0,3"})
