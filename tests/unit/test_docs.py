@@ -1,0 +1,78 @@
+"""What the documentation refers to exists: paths, other pages and their headings, and the imports of its examples."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DESIGNS: Final = [
+    page
+    for name in ("state", "handlers", "streaming", "daemon", "dev")
+    for page in (ROOT / name).rglob("*.md")
+]
+TOP: Final = r"(?:state|handlers|streaming|daemon|dev|bench|tests|helm|docs)"
+
+
+def of_page(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def paths(text: str) -> Iterator[str]:
+    """Yield the paths of the repository that a page names in code spans, without patterns of names."""
+    for span in re.findall(r"`([^`\n]+)`", text):
+        if re.fullmatch(rf"{TOP}/[\w./*-]*", span):
+            yield span
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page as GitHub writes them."""
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text())
+    return {
+        re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        for title in re.findall(r"(?m)^#+ (.*)$", text)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of_page)
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
+    missing = [path for path in paths(page.read_text()) if not any(ROOT.glob(path.rstrip("/")))]
+    assert not missing, missing
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DESIGNS, ROOT / "helm/tideline/README.md"], ids=of_page)
+def test_links_lead_to_existing_pages_and_headings(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not re.match(r"\w+://", link):
+            file, _, anchor = link.partition("#")
+            target = (page.parent / file).resolve() if file else page
+            assert target.exists(), link
+            assert not anchor or anchor in headings(target), link
+
+
+def imports() -> list[tuple[str, str, str]]:
+    """Return (page, module, name) of every import in the examples."""
+    return [
+        (of_page(page), node.module or "", alias.name)
+        for page in PAGES
+        for block in re.findall(r"(?ms)^```python\n(.*?)^```", page.read_text())
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+
+
+@pytest.mark.parametrize(("page", "module", "name"), imports())
+def test_examples_import_what_exists(page: str, module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name), page
