@@ -1,9 +1,9 @@
-"""What a metastore call is: its name, what it takes and returns, since when it exists, and whether it changes anything.
+"""Declarations of metastore calls: name, arguments, answer, the Hive versions that have the call, and whether it changes anything.
 
-The last decides what a broken connection means: a call that only reads is repeated, one that changes is reported as
-ambiguous. Two kinds perform themselves differently: a ``Call`` has its own structs, because its Hive 2 form lacks fields
-or does not exist; a ``PlainCall`` is ``hmsclient``'s generated one, which is right where names and flags go in and
-texts come out, as in every generation.
+``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes something is
+reported as ambiguous. There are two kinds of calls. A ``Call`` uses the structs of ``handlers.structs``, because its form in
+Hive 2 lacks fields or does not exist. A ``PlainCall`` uses the generated method of ``hmsclient``, which is correct in every
+Hive version for calls that take names and flags and return strings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, Type
 from thrift.Thrift import TApplicationException, TMessageType
 
 from handlers.metastore.hive_version import V2_3, HiveVersion
-from handlers.structs.struct import Struct, resolve
+from handlers.structs.struct import Struct, declare, resolve
 
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class AnyCall(Protocol[R_co]):
-    """What a connection performs."""
+    """A call that a connection can perform."""
 
     @property
     def name(self) -> str:
@@ -36,32 +36,32 @@ class AnyCall(Protocol[R_co]):
 
     @property
     def changes(self) -> bool:
-        """Whether it changes anything, so that it must not be repeated blindly."""
+        """Whether the call changes anything, so that it must not be repeated blindly."""
 
-    def exists_in(self, generation: HiveVersion) -> bool:
-        """Whether servers of ``generation`` have it."""
+    def exists_in(self, version: HiveVersion) -> bool:
+        """Whether servers of ``version`` have the call."""
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
-        """Send it over ``hmsclient``'s client and return the answer; raises what thrift raises."""
+        """Send the call over ``hmsclient``'s client and return the answer; raises what Thrift raises."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """What both kinds have: a name, whether they change anything, and the generations that have them."""
+class _VersionedCall:
+    """The fields of both kinds of calls. ``until`` is inclusive."""
 
     name: str
     changes: bool = field(kw_only=True)
     since: HiveVersion = field(default=V2_3, kw_only=True)
     until: HiveVersion | None = field(default=None, kw_only=True)
 
-    def exists_in(self, generation: HiveVersion) -> bool:
-        """Whether servers of ``generation`` have it."""
-        return self.since <= generation and (self.until is None or generation <= self.until)
+    def exists_in(self, version: HiveVersion) -> bool:
+        """Whether servers of ``version`` have the call."""
+        return self.since <= version and (self.until is None or version <= self.until)
 
 
 @dataclass(frozen=True, slots=True)
-class PlainCall(_Named, Generic[R_co]):
-    """A call as ``hmsclient`` has it."""
+class PlainCall(_VersionedCall, Generic[R_co]):
+    """A call that ``hmsclient`` performs."""
 
     returns: type[R_co]
 
@@ -69,16 +69,16 @@ class PlainCall(_Named, Generic[R_co]):
         DECLARED.setdefault(self.name, self)
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
-        """Send it and return the answer."""
+        """Send the call and return the answer."""
         answer: R_co = getattr(client, self.name)(*arguments)
         return answer
 
 
 @dataclass(frozen=True, slots=True)
-class Call(_Named, Generic[R_co]):
-    """A call with structs of ours. ``takes`` maps argument names to types, numbered from 1; so are ``raises``.
+class Call(_VersionedCall, Generic[R_co]):
+    """A call with Tideline's own structs. ``takes`` maps argument names to types; arguments and exceptions are numbered from 1.
 
-    ``returns`` is ``NoneType`` where nothing comes back but the end of the call.
+    ``returns`` is ``NoneType`` for a call without a result.
     """
 
     takes: Mapping[str, Any]
@@ -88,23 +88,27 @@ class Call(_Named, Generic[R_co]):
     answer_struct: type[Struct] = field(init=False)
 
     def __post_init__(self) -> None:
-        arguments = {name: (number, kind) for number, (name, kind) in enumerate(self.takes.items(), 1)}
-        answer: dict[str, Any] = {f"o{number}": (number, kind) for number, kind in enumerate(self.raises, 1)}
+        arguments = {
+            name: Annotated[kind | None, number] for number, (name, kind) in enumerate(self.takes.items(), 1)
+        }
+        answer: dict[str, Any] = {
+            f"o{number}": Annotated[kind | None, number] for number, kind in enumerate(self.raises, 1)
+        }
         if self.returns is not NoneType:
-            answer["success"] = (0, self.returns)
-        object.__setattr__(self, "arguments_struct", _struct(f"{self.name}_args", arguments))
-        object.__setattr__(self, "answer_struct", _struct(f"{self.name}_result", answer))
+            answer["success"] = Annotated[self.returns | None, 0]
+        object.__setattr__(self, "arguments_struct", declare(__name__, f"{self.name}_args", arguments))
+        object.__setattr__(self, "answer_struct", declare(__name__, f"{self.name}_result", answer))
         resolve()
         DECLARED.setdefault(self.name, self)
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
-        """Send it and return the answer."""
-        self._send(client._oprot, arguments)  # noqa: SLF001 - generated clients have no other way to their protocol
+        """Send the call and return the answer."""
+        self._send(client._oprot, arguments)  # noqa: SLF001 - generated clients offer no other way to their protocol
         answer = self._receive(client._iprot)  # noqa: SLF001 - likewise
         for number in range(1, len(self.raises) + 1):
-            refusal = getattr(answer, f"o{number}")
-            if refusal is not None:
-                raise refusal
+            exception = getattr(answer, f"o{number}")
+            if exception is not None:
+                raise exception
         result: Any = getattr(answer, "success", None)
         if result is None and self.returns is not NoneType:
             raise TApplicationException(TApplicationException.MISSING_RESULT, f"{self.name} returned nothing")
@@ -131,12 +135,4 @@ class Call(_Named, Generic[R_co]):
 
 
 DECLARED: Final[dict[str, AnyCall[object]]] = {}
-"""Every call that the client knows, by name; the first declaration where one has a second form for Hive 2."""
-
-
-def _struct(name: str, fields: Mapping[str, tuple[int, Any]]) -> type[Struct]:
-    annotations = {
-        field_name: Annotated[kind | None, number] for field_name, (number, kind) in fields.items()
-    }
-    unset = dict.fromkeys(fields)
-    return type(name, (Struct,), {"__annotations__": annotations, "__module__": __name__, **unset})
+"""Every call that the client knows, by name; the first declaration if several calls share a name."""

@@ -1,152 +1,92 @@
-"""Constraints: keys, unique, not null, defaults and checks.
+"""Constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
-Hive adds a constraint whole (all columns in one call) and drops any kind by its name. Reading takes one call per kind, since
-the call for all kinds exists in Hive 4 only.
+Hive adds a constraint as a whole, all columns in one call, and drops constraints of any kind by name. Reading takes one call
+for each kind, because the call for all kinds exists in Hive 4 only. All calls are derived from
+``handlers.structs.constraints.CONSTRAINT_KINDS``.
 """
 
 from __future__ import annotations
 
+import re
 from types import NoneType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from handlers.metastore.calls import Call
-from handlers.metastore.hive_version import V3_1
+from handlers.metastore.hive_version import V2_3, V3_1
 from handlers.metastore.session import CATALOG, Session
 from handlers.structs.constraints import (
-    AddCheckConstraintRequest,
-    AddDefaultConstraintRequest,
-    AddForeignKeyRequest,
-    AddNotNullConstraintRequest,
-    AddPrimaryKeyRequest,
-    AddUniqueConstraintRequest,
-    CheckConstraintsRequest,
-    CheckConstraintsResponse,
-    DefaultConstraintsRequest,
-    DefaultConstraintsResponse,
+    CONSTRAINT_KINDS,
+    FOREIGN_KEY,
+    PRIMARY_KEY,
+    ConstraintKind,
     DropConstraintRequest,
-    ForeignKeysRequest,
-    ForeignKeysResponse,
-    NotNullConstraintsRequest,
-    NotNullConstraintsResponse,
-    PrimaryKeysRequest,
-    PrimaryKeysResponse,
-    SQLCheckConstraint,
-    SQLDefaultConstraint,
-    SQLForeignKey,
-    SQLNotNullConstraint,
-    SQLPrimaryKey,
-    SQLUniqueConstraint,
-    UniqueConstraintsRequest,
-    UniqueConstraintsResponse,
 )
 from handlers.structs.exceptions import MetaException, NoSuchObjectException
+from handlers.structs.struct import Struct
 from state.errors import NotFound, ServerFault
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
-_ADDING: Final = (NoSuchObjectException, MetaException)
-_READING: Final = (MetaException, NoSuchObjectException)
+C = TypeVar("C", bound=Struct)
 
-_ADD_PRIMARY: Final = Call("add_primary_key", {"req": AddPrimaryKeyRequest}, NoneType, _ADDING, changes=True)
-_ADD_FOREIGN: Final = Call("add_foreign_key", {"req": AddForeignKeyRequest}, NoneType, _ADDING, changes=True)
-_ADD_UNIQUE: Final = Call(
-    "add_unique_constraint", {"req": AddUniqueConstraintRequest}, NoneType, _ADDING, changes=True, since=V3_1
-)
-_ADD_NOT_NULL: Final = Call(
-    "add_not_null_constraint",
-    {"req": AddNotNullConstraintRequest},
+_SINCE_HIVE_2: Final = (PRIMARY_KEY, FOREIGN_KEY)
+
+
+def _call_name(kind: ConstraintKind[Any]) -> str:
+    """Return the end of the call's name, such as ``primary_key``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.hive_name).lower()
+
+
+_ADD: Final[Mapping[ConstraintKind[Any], Call[None]]] = {
+    kind: Call(
+        f"add_{_call_name(kind)}",
+        {"req": kind.add_request},
+        NoneType,
+        (NoSuchObjectException, MetaException),
+        changes=True,
+        since=V2_3 if kind in _SINCE_HIVE_2 else V3_1,
+    )
+    for kind in CONSTRAINT_KINDS
+}
+_LIST: Final[Mapping[ConstraintKind[Any], Call[Struct]]] = {
+    kind: Call(
+        f"get_{_call_name(kind)}s",
+        {"request": kind.list_request},
+        kind.list_response,
+        (MetaException, NoSuchObjectException),
+        changes=False,
+        since=V2_3 if kind in _SINCE_HIVE_2 else V3_1,
+    )
+    for kind in CONSTRAINT_KINDS
+}
+_DROP: Final = Call(
+    "drop_constraint",
+    {"req": DropConstraintRequest},
     NoneType,
-    _ADDING,
+    (NoSuchObjectException, MetaException),
     changes=True,
-    since=V3_1,
-)
-_ADD_DEFAULT: Final = Call(
-    "add_default_constraint",
-    {"req": AddDefaultConstraintRequest},
-    NoneType,
-    _ADDING,
-    changes=True,
-    since=V3_1,
-)
-_ADD_CHECK: Final = Call(
-    "add_check_constraint", {"req": AddCheckConstraintRequest}, NoneType, _ADDING, changes=True, since=V3_1
-)
-_DROP: Final = Call("drop_constraint", {"req": DropConstraintRequest}, NoneType, _ADDING, changes=True)
-_PRIMARY: Final = Call(
-    "get_primary_keys", {"request": PrimaryKeysRequest}, PrimaryKeysResponse, _READING, changes=False
-)
-_FOREIGN: Final = Call(
-    "get_foreign_keys", {"request": ForeignKeysRequest}, ForeignKeysResponse, _READING, changes=False
-)
-_UNIQUE: Final = Call(
-    "get_unique_constraints",
-    {"request": UniqueConstraintsRequest},
-    UniqueConstraintsResponse,
-    _READING,
-    changes=False,
-    since=V3_1,
-)
-_NOT_NULL: Final = Call(
-    "get_not_null_constraints",
-    {"request": NotNullConstraintsRequest},
-    NotNullConstraintsResponse,
-    _READING,
-    changes=False,
-    since=V3_1,
-)
-_DEFAULT: Final = Call(
-    "get_default_constraints",
-    {"request": DefaultConstraintsRequest},
-    DefaultConstraintsResponse,
-    _READING,
-    changes=False,
-    since=V3_1,
-)
-_CHECK: Final = Call(
-    "get_check_constraints",
-    {"request": CheckConstraintsRequest},
-    CheckConstraintsResponse,
-    _READING,
-    changes=False,
-    since=V3_1,
 )
 
 
 class ConstraintCalls(Session):
-    """What concerns constraints. Adding raises NotFound for a missing table, InvalidRequest for a name that is taken."""
+    """Calls about constraints. Hive 2.3 has primary and foreign keys only."""
 
-    def add_primary_key(self, columns: Sequence[SQLPrimaryKey]) -> None:
-        """Add a primary key."""
-        self._invoke(_ADD_PRIMARY, AddPrimaryKeyRequest(primaryKeyCols=list(columns)))
+    def add_constraint(self, kind: ConstraintKind[C], columns: Sequence[C]) -> None:
+        """Add one constraint, or several of one column each.
 
-    def add_foreign_key(self, columns: Sequence[SQLForeignKey]) -> None:
-        """Add a foreign key; the referred table has to have the primary key."""
-        self._invoke(_ADD_FOREIGN, AddForeignKeyRequest(foreignKeyCols=list(columns)))
-
-    def add_unique_constraint(self, columns: Sequence[SQLUniqueConstraint]) -> None:
-        """Add a unique constraint (since Hive 3.1, like those below)."""
-        self._invoke(_ADD_UNIQUE, AddUniqueConstraintRequest(uniqueConstraintCols=list(columns)))
-
-    def add_not_null_constraint(self, columns: Sequence[SQLNotNullConstraint]) -> None:
-        """Add not-null constraints."""
-        self._invoke(_ADD_NOT_NULL, AddNotNullConstraintRequest(notNullConstraintCols=list(columns)))
-
-    def add_default_constraint(self, columns: Sequence[SQLDefaultConstraint]) -> None:
-        """Add defaults."""
-        self._invoke(_ADD_DEFAULT, AddDefaultConstraintRequest(defaultConstraintCols=list(columns)))
-
-    def add_check_constraint(self, columns: Sequence[SQLCheckConstraint]) -> None:
-        """Add checks."""
-        self._invoke(_ADD_CHECK, AddCheckConstraintRequest(checkConstraintCols=list(columns)))
+        Raises NotFound if the table is missing and InvalidRequest if the name is taken. The table that a foreign key refers
+        to must have the primary key.
+        """
+        self._invoke(_ADD[kind], kind.add_request(**{kind.add_field: list(columns)}))
 
     def drop_constraint(self, db: str, table: str, name: str) -> None:
-        """Drop a constraint of any kind by its name; raise NotFound.
+        """Drop a constraint of any kind by its name; raise NotFound if it does not exist.
 
-        The server answers a missing one with an internal error (it throws what the call does not declare), so then the
-        constraints are looked at.
+        The server answers a missing constraint with an internal error, because it throws an exception that the call does not
+        declare. The constraints are then listed to tell the two cases apart.
         """
         try:
             self._invoke(_DROP, DropConstraintRequest(dbname=db, tablename=table, constraintname=name))
@@ -157,43 +97,22 @@ class ConstraintCalls(Session):
                 "The metastore does not have the constraint.", table=f"{db}.{table}", constraint=name
             ) from None
 
-    def primary_key(self, db: str, table: str) -> list[SQLPrimaryKey]:
-        """Return the columns of the primary key; empty where there is none."""
-        return self._invoke(_PRIMARY, PrimaryKeysRequest(db_name=db, tbl_name=table)).primaryKeys
-
-    def foreign_keys(self, db: str, table: str) -> list[SQLForeignKey]:
-        """Return the columns of all foreign keys that ``db.table`` has (not of those that refer to it)."""
-        request = ForeignKeysRequest(foreign_db_name=db, foreign_tbl_name=table)
-        return self._invoke(_FOREIGN, request).foreignKeys
-
-    def unique_constraints(self, db: str, table: str) -> list[SQLUniqueConstraint]:
-        """Return the columns of all unique constraints."""
-        request = UniqueConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
-        return self._invoke(_UNIQUE, request).uniqueConstraints
-
-    def not_null_constraints(self, db: str, table: str) -> list[SQLNotNullConstraint]:
-        """Return all not-null constraints."""
-        request = NotNullConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
-        return self._invoke(_NOT_NULL, request).notNullConstraints
-
-    def default_constraints(self, db: str, table: str) -> list[SQLDefaultConstraint]:
-        """Return all defaults."""
-        request = DefaultConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
-        return self._invoke(_DEFAULT, request).defaultConstraints
-
-    def check_constraints(self, db: str, table: str) -> list[SQLCheckConstraint]:
-        """Return the columns of all checks."""
-        request = CheckConstraintsRequest(catName=CATALOG, db_name=db, tbl_name=table)
-        return self._invoke(_CHECK, request).checkConstraints
+    def constraints(self, kind: ConstraintKind[C], db: str, table: str) -> list[C]:
+        """Return the columns of all constraints of one kind; for foreign keys, those of the referring table."""
+        answer = self._invoke(_LIST[kind], _list_request(kind, db, table))
+        columns: list[C] = getattr(answer, kind.list_field)
+        return columns
 
     def constraint_names(self, db: str, table: str) -> set[str]:
-        """Return the names of all constraints of a table; on Hive 2.3 those of keys, since there are no others."""
-        names = {c.pk_name for c in self.primary_key(db, table)} | {
-            c.fk_name for c in self.foreign_keys(db, table)
-        }
-        if self.hive_version >= V3_1:
-            names |= {c.uk_name for c in self.unique_constraints(db, table)}
-            names |= {c.nn_name for c in self.not_null_constraints(db, table)}
-            names |= {c.dc_name for c in self.default_constraints(db, table)}
-            names |= {c.dc_name for c in self.check_constraints(db, table)}
+        """Return the names of all constraints of a table."""
+        kinds = [kind for kind in CONSTRAINT_KINDS if _LIST[kind].exists_in(self.hive_version)]
+        names = {kind.name_of(column) for kind in kinds for column in self.constraints(kind, db, table)}
         return {name for name in names if name is not None}
+
+
+def _list_request(kind: ConstraintKind[Any], db: str, table: str) -> Struct:
+    if kind is FOREIGN_KEY:
+        return kind.list_request(foreign_db_name=db, foreign_tbl_name=table)
+    if kind is PRIMARY_KEY:
+        return kind.list_request(db_name=db, tbl_name=table)
+    return kind.list_request(catName=CATALOG, db_name=db, tbl_name=table)

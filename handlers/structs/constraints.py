@@ -1,11 +1,16 @@
-"""Primary and foreign keys, unique, not-null, default and check constraints."""
+"""Constraints: the structs of the six kinds, and one table with everything that Hive names after a kind.
+
+Hive has four structs and two calls for each kind of constraint, which differ only in their names. ``CONSTRAINT_KINDS`` lists
+the kinds; requests and responses are derived from the name of the kind.
+"""
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from handlers.structs.struct import Struct, i32, i64, resolve
+from handlers.structs.struct import Struct, declare, i32, i64, resolve
 
 
 class SQLPrimaryKey(Struct):
@@ -57,7 +62,7 @@ class SQLUniqueConstraint(Struct):
 
 
 class SQLNotNullConstraint(Struct):
-    """A column that must not be null."""
+    """A not-null constraint on one column."""
 
     catName: Annotated[str | None, 1] = None
     table_db: Annotated[str | None, 2] = None
@@ -70,7 +75,7 @@ class SQLNotNullConstraint(Struct):
 
 
 class SQLDefaultConstraint(Struct):
-    """A column's default."""
+    """The default value of one column."""
 
     catName: Annotated[str | None, 1] = None
     table_db: Annotated[str | None, 2] = None
@@ -84,7 +89,7 @@ class SQLDefaultConstraint(Struct):
 
 
 class SQLCheckConstraint(Struct):
-    """A check over one or more columns."""
+    """One column of a check constraint."""
 
     catName: Annotated[str | None, 1] = None
     table_db: Annotated[str | None, 2] = None
@@ -97,44 +102,8 @@ class SQLCheckConstraint(Struct):
     rely_cstr: Annotated[bool | None, 9] = None
 
 
-class AddPrimaryKeyRequest(Struct):
-    """All columns of one key."""
-
-    primaryKeyCols: Annotated[list[SQLPrimaryKey], 1]
-
-
-class AddForeignKeyRequest(Struct):
-    """All columns of one key."""
-
-    foreignKeyCols: Annotated[list[SQLForeignKey], 1]
-
-
-class AddUniqueConstraintRequest(Struct):
-    """All columns of one constraint."""
-
-    uniqueConstraintCols: Annotated[list[SQLUniqueConstraint], 1]
-
-
-class AddNotNullConstraintRequest(Struct):
-    """One or more constraints."""
-
-    notNullConstraintCols: Annotated[list[SQLNotNullConstraint], 1]
-
-
-class AddDefaultConstraintRequest(Struct):
-    """One or more defaults."""
-
-    defaultConstraintCols: Annotated[list[SQLDefaultConstraint], 1]
-
-
-class AddCheckConstraintRequest(Struct):
-    """One or more checks."""
-
-    checkConstraintCols: Annotated[list[SQLCheckConstraint], 1]
-
-
 class DropConstraintRequest(Struct):
-    """Drops a constraint of any kind by name."""
+    """Drops the constraint of that name, whatever its kind."""
 
     dbname: Annotated[str, 1]
     tablename: Annotated[str, 2]
@@ -143,7 +112,7 @@ class DropConstraintRequest(Struct):
 
 
 class PrimaryKeysRequest(Struct):
-    """Asks for a table's primary key."""
+    """Requests the primary key of a table."""
 
     db_name: Annotated[str, 1]
     tbl_name: Annotated[str, 2]
@@ -152,14 +121,8 @@ class PrimaryKeysRequest(Struct):
     tableId: Annotated[i64 | None, 5] = None
 
 
-class PrimaryKeysResponse(Struct):
-    """Its columns."""
-
-    primaryKeys: Annotated[list[SQLPrimaryKey], 1]
-
-
 class ForeignKeysRequest(Struct):
-    """Asks by referring table, referred table, or both."""
+    """Requests foreign keys by referring table, referred table, or both."""
 
     parent_db_name: Annotated[str | None, 1] = None
     parent_tbl_name: Annotated[str | None, 2] = None
@@ -170,74 +133,100 @@ class ForeignKeysRequest(Struct):
     tableId: Annotated[i64 | None, 7] = None
 
 
-class ForeignKeysResponse(Struct):
-    """Columns of all keys."""
-
-    foreignKeys: Annotated[list[SQLForeignKey], 1]
+C = TypeVar("C", bound=Struct)
 
 
-class UniqueConstraintsRequest(Struct):
-    """Asks for a table's unique constraints."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstraintKind(Generic[C]):
+    """One kind of constraint. ``hive_name`` is the name that Hive's structs, fields and calls are derived from."""
 
-    catName: Annotated[str, 1]
-    db_name: Annotated[str, 2]
-    tbl_name: Annotated[str, 3]
-    validWriteIdList: Annotated[str | None, 4] = None
-    tableId: Annotated[i64 | None, 5] = None
+    hive_name: str
+    event_type: str
+    column: type[C]
+    """The struct of one constrained column."""
+    name_field: str
+    """The field of ``column`` that contains the constraint's name."""
+    list_request: type[Struct]
+    add_request: type[Struct] = field(init=False)
+    list_response: type[Struct] = field(init=False)
 
+    def __post_init__(self) -> None:
+        columns = Annotated[list[self.column], 1]  # type: ignore[name-defined]  # the type is known at run time only
+        add_request = declare(__name__, f"Add{self.hive_name}Request", {self.add_field: columns})
+        list_response = declare(__name__, f"{self.hive_name}sResponse", {self.list_field: columns})
+        object.__setattr__(self, "add_request", add_request)
+        object.__setattr__(self, "list_response", list_response)
 
-class UniqueConstraintsResponse(Struct):
-    """Their columns."""
+    @property
+    def add_field(self) -> str:
+        """The field of ``add_request``, such as ``primaryKeyCols``."""
+        return f"{self.hive_name[0].lower()}{self.hive_name[1:]}Cols"
 
-    uniqueConstraints: Annotated[list[SQLUniqueConstraint], 1]
+    @property
+    def list_field(self) -> str:
+        """The field of ``list_response``, such as ``primaryKeys``."""
+        return f"{self.hive_name[0].lower()}{self.hive_name[1:]}s"
 
-
-class NotNullConstraintsRequest(Struct):
-    """Asks for a table's not-null constraints."""
-
-    catName: Annotated[str, 1]
-    db_name: Annotated[str, 2]
-    tbl_name: Annotated[str, 3]
-    validWriteIdList: Annotated[str | None, 4] = None
-    tableId: Annotated[i64 | None, 5] = None
-
-
-class NotNullConstraintsResponse(Struct):
-    """One per column."""
-
-    notNullConstraints: Annotated[list[SQLNotNullConstraint], 1]
-
-
-class DefaultConstraintsRequest(Struct):
-    """Asks for a table's defaults."""
-
-    catName: Annotated[str, 1]
-    db_name: Annotated[str, 2]
-    tbl_name: Annotated[str, 3]
-    validWriteIdList: Annotated[str | None, 4] = None
-    tableId: Annotated[i64 | None, 5] = None
+    def name_of(self, column: C) -> str | None:
+        """Return the name of the constraint that ``column`` belongs to."""
+        name: str | None = getattr(column, self.name_field)
+        return name
 
 
-class DefaultConstraintsResponse(Struct):
-    """One per column."""
-
-    defaultConstraints: Annotated[list[SQLDefaultConstraint], 1]
-
-
-class CheckConstraintsRequest(Struct):
-    """Asks for a table's checks."""
-
-    catName: Annotated[str, 1]
-    db_name: Annotated[str, 2]
-    tbl_name: Annotated[str, 3]
-    validWriteIdList: Annotated[str | None, 4] = None
-    tableId: Annotated[i64 | None, 5] = None
+def _list_request(name: str) -> type[Struct]:
+    """Return the request struct of a kind that Hive has had since 3.1."""
+    fields: dict[str, Any] = {
+        "catName": Annotated[str, 1],
+        "db_name": Annotated[str, 2],
+        "tbl_name": Annotated[str, 3],
+        "validWriteIdList": Annotated[str | None, 4],
+        "tableId": Annotated[i64 | None, 5],
+    }
+    return declare(__name__, name, fields)
 
 
-class CheckConstraintsResponse(Struct):
-    """Their columns."""
-
-    checkConstraints: Annotated[list[SQLCheckConstraint], 1]
+PRIMARY_KEY: Final = ConstraintKind(
+    "PrimaryKey", "ADD_PRIMARYKEY", SQLPrimaryKey, "pk_name", PrimaryKeysRequest
+)
+FOREIGN_KEY: Final = ConstraintKind(
+    "ForeignKey", "ADD_FOREIGNKEY", SQLForeignKey, "fk_name", ForeignKeysRequest
+)
+UNIQUE: Final = ConstraintKind(
+    "UniqueConstraint",
+    "ADD_UNIQUECONSTRAINT",
+    SQLUniqueConstraint,
+    "uk_name",
+    _list_request("UniqueConstraintsRequest"),
+)
+NOT_NULL: Final = ConstraintKind(
+    "NotNullConstraint",
+    "ADD_NOTNULLCONSTRAINT",
+    SQLNotNullConstraint,
+    "nn_name",
+    _list_request("NotNullConstraintsRequest"),
+)
+DEFAULT: Final = ConstraintKind(
+    "DefaultConstraint",
+    "ADD_DEFAULTCONSTRAINT",
+    SQLDefaultConstraint,
+    "dc_name",
+    _list_request("DefaultConstraintsRequest"),
+)
+CHECK: Final = ConstraintKind(
+    "CheckConstraint",
+    "ADD_CHECKCONSTRAINT",
+    SQLCheckConstraint,
+    "dc_name",
+    _list_request("CheckConstraintsRequest"),
+)
+CONSTRAINT_KINDS: Final[tuple[ConstraintKind[Any], ...]] = (
+    PRIMARY_KEY,
+    FOREIGN_KEY,
+    UNIQUE,
+    NOT_NULL,
+    DEFAULT,
+    CHECK,
+)
 
 
 resolve()

@@ -1,9 +1,22 @@
-"""The types of Thrift fields: how an annotation such as ``list[FieldSchema] | None`` goes over the wire.
+"""What a Thrift struct is here: a class whose annotated fields are its wire format.
 
-Python has one ``int`` where Thrift has four, so a field says its width with the aliases of this module (``i32``, ``i64``);
-``str`` is UTF-8 text and ``bytes`` binary. A field may also name an enum, ``Annotated[i32 | None, 18, PrincipalType]``: the
-value stays a plain int on the wire and in Python (a newer server may send a constant that we do not know), and readers of
-JSON by field name know the constants' names.
+::
+
+    class FieldSchema(Struct):
+        name: Annotated[str | None, 1] = None
+        type: Annotated[str | None, 2] = None
+
+The generated classes of ``hmsclient`` know only the fields of Hive 2.x. Reading a Hive 4 table with them and writing it back
+would silently drop the write id, the owner's type and the capabilities. The structs here are the superset of all supported
+Hive versions: a server skips fields that it does not know, and a field without a value is not sent, so that the server's own
+default applies.
+
+Structs are read and written by Thrift's binary protocols, plain and accelerated. Two structs are equal when all their fields
+are equal, and ``copy()`` is deep. Field names are those of Hive's interface.
+
+Python has one ``int`` where Thrift has four, so annotations state the width with ``i8`` to ``i64``; ``str`` is UTF-8 text and
+``bytes`` is binary. A field may also name an enum, ``Annotated[i32 | None, 18, PrincipalType]``. Its value stays a plain int,
+because a newer server may send an unknown constant; the enum serves readers of JSON that contains the constants' names.
 """
 
 from __future__ import annotations
@@ -19,6 +32,7 @@ from thrift.TRecursive import fix_spec
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from enum import IntEnum
 
 
@@ -51,7 +65,7 @@ _NAMES: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WireType:
-    """One Thrift type. ``elements`` are those of a list or set (one), or of a map (key, value)."""
+    """One Thrift type. ``elements`` holds the element type of a list or set, or the key and value types of a map."""
 
     ttype: int
     python: Any
@@ -64,11 +78,11 @@ class WireType:
 
     @property
     def is_binary(self) -> bool:
-        """Whether this is ``binary`` and not text."""
+        """Whether this is ``binary``, not text."""
         return self.python is bytes
 
     def idl(self) -> str:
-        """Spell the type as Thrift's interface language does."""
+        """Return the type as Thrift's interface language spells it."""
         if self.elements:
             return f"{_NAMES[self.ttype]}<{','.join(element.idl() for element in self.elements)}>"
         if self.is_struct:
@@ -76,10 +90,10 @@ class WireType:
         return "binary" if self.is_binary else _NAMES[self.ttype]
 
     def thrift_arguments(self) -> Any:
-        """Return what thrift's ``thrift_spec`` wants as the type's arguments.
+        """Return the arguments of this type in Thrift's ``thrift_spec``.
 
-        A struct's own spec is left None here, since structs refer to each other in circles; ``fix_spec`` of the thrift
-        library fills it in once all are known.
+        The spec of a struct is None here, because structs refer to each other in cycles; ``fix_spec`` of the Thrift library
+        fills it in once all of them are known.
         """
         if self.is_struct:
             return [self.python, None]
@@ -89,7 +103,7 @@ class WireType:
             flat: list[Any] = []
             for element in self.elements:
                 flat += [element.ttype, element.thrift_arguments()]
-            return (*flat, self.python is tuple)  # the last item asks thrift for a hashable value
+            return (*flat, self.python is tuple)  # the last item requests a hashable value
         return None
 
 
@@ -104,31 +118,33 @@ class Field:
     enum: type[IntEnum] | None = None
 
 
-def wire_type(annotation: Any) -> WireType:
-    """Read the annotation of a value; raise TypeError for one that Thrift has no type for."""
+def parse_wire_type(annotation: Any) -> WireType:
+    """Return the Thrift type of an annotation; raise TypeError if there is none."""
     container = typing.get_origin(annotation)
     if container is Annotated:
         python, ttype = typing.get_args(annotation)
         return WireType(ttype, python)
     if container in _CONTAINERS:
-        elements = tuple(wire_type(part) for part in typing.get_args(annotation) if part is not Ellipsis)
+        elements = tuple(
+            parse_wire_type(part) for part in typing.get_args(annotation) if part is not Ellipsis
+        )
         return WireType(_CONTAINERS[container], container, elements)
     if annotation in _PLAIN:
         return WireType(_PLAIN[annotation], annotation)
     if isinstance(annotation, type) and hasattr(annotation, "thrift_spec"):
         return WireType(TType.STRUCT, annotation)
-    raise TypeError(f"{annotation!r} is no Thrift type")
+    raise TypeError(f"{annotation!r} has no Thrift type")
 
 
-def field_of(name: str, annotation: Any, *, required: bool) -> Field:
-    """Read ``Annotated[TYPE, NUMBER]`` or ``Annotated[TYPE | None, NUMBER, ENUM]``, the annotation of a struct's field."""
+def parse_field(name: str, annotation: Any, *, required: bool) -> Field:
+    """Parse a field's annotation: ``Annotated[TYPE, NUMBER]`` or ``Annotated[TYPE | None, NUMBER, ENUM]``."""
     declared, metadata = annotation.__origin__, annotation.__metadata__
     if declared is int:  # Annotated flattens: Annotated[i32, 4] is Annotated[int, TType.I32, 4]
         declared, metadata = Annotated[declared, metadata[0]], metadata[1:]
     elif typing.get_origin(declared) in {typing.Union, types.UnionType}:
         (declared,) = (part for part in typing.get_args(declared) if part is not types.NoneType)
     number, *enum = metadata
-    return Field(number, name, wire_type(declared), required, *enum)
+    return Field(number, name, parse_wire_type(declared), required, *enum)
 
 
 _unresolved: list[type[Struct]] = []
@@ -143,7 +159,7 @@ class Struct:  # noqa: PLW1641 - a struct can change, so it has no hash
     _names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        """Remember the class; ``resolve`` reads its annotations when all that they name exist."""
+        """Register the class; ``resolve`` reads its annotations once everything that they name exists."""
         _unresolved.append(cls)
 
     def __init__(self, **values: Any) -> None:
@@ -153,28 +169,28 @@ class Struct:  # noqa: PLW1641 - a struct can change, so it has no hash
         self.__dict__.update(values)
 
     def read(self, protocol: Any) -> None:
-        """Fill this struct from a Thrift protocol, in C where the protocol can."""
-        if protocol._fast_decode is not None and isinstance(protocol.trans, CReadableTransport):  # noqa: SLF001 - thrift's own convention between generated code and its protocols
+        """Fill this struct from a Thrift protocol, in C if the protocol supports it."""
+        if protocol._fast_decode is not None and isinstance(protocol.trans, CReadableTransport):  # noqa: SLF001 - Thrift's own convention between generated code and protocols
             protocol._fast_decode(self, protocol, [type(self), self.thrift_spec])  # noqa: SLF001 - likewise
         else:
             protocol.readStruct(self, self.thrift_spec)
 
     def write(self, protocol: Any) -> None:
-        """Write this struct to a Thrift protocol, in C where the protocol can."""
-        if protocol._fast_encode is not None:  # noqa: SLF001 - thrift's own convention between generated code and its protocols
+        """Write this struct to a Thrift protocol, in C if the protocol supports it."""
+        if protocol._fast_encode is not None:  # noqa: SLF001 - Thrift's own convention between generated code and protocols
             protocol.trans.write(protocol._fast_encode(self, [type(self), self.thrift_spec]))  # noqa: SLF001 - likewise
         else:
             protocol.writeStruct(self, self.thrift_spec)
 
     def set_fields(self) -> dict[str, Any]:
-        """Return the fields that have a value, in the order of their numbers."""
+        """Return the fields that have a value, ordered by number."""
         mine = self.__dict__
         return {f.name: mine[f.name] for f in self.fields if mine.get(f.name) is not None}
 
     def copy(self) -> Self:
         """Return a deep copy."""
         twin = type(self)()
-        twin.__dict__.update({name: _copied(value) for name, value in self.__dict__.items()})
+        twin.__dict__.update({name: _copy(value) for name, value in self.__dict__.items()})
         return twin
 
     def __eq__(self, other: object) -> bool:
@@ -186,23 +202,23 @@ class Struct:  # noqa: PLW1641 - a struct can change, so it has no hash
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.set_fields().items())})"
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, Struct):
         return value.copy()
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [_copy(item) for item in value]
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()}
     if isinstance(value, set):
         return set(value)
     return value
 
 
 def resolve() -> None:
-    """Read the annotations of every struct that was declared since the last call.
+    """Read the annotations of all structs declared since the last call; every module of structs ends with this call.
 
-    Done once per group and not per class, since structs refer to each other in circles (a materialized view's metadata
-    holds tables).
+    Structs of one module may refer to each other in cycles (a materialized view's metadata contains tables), so annotations
+    cannot be read class by class.
     """
     structs = _unresolved[:]
     _unresolved.clear()
@@ -211,10 +227,20 @@ def resolve() -> None:
     fix_spec(structs)
 
 
+def declare(module: str, name: str, fields: Mapping[str, Any]) -> type[Struct]:
+    """Return a new struct class for ``module``; ``fields`` maps names to the annotations of a declared struct."""
+    optional = {field: None for field, annotation in fields.items() if _is_optional(annotation)}
+    return type(name, (Struct,), {"__annotations__": dict(fields), "__module__": module, **optional})
+
+
+def _is_optional(annotation: Any) -> bool:
+    return types.NoneType in typing.get_args(annotation.__origin__)
+
+
 def _read_annotations(cls: type[Struct]) -> None:
     hints = typing.get_type_hints(cls, include_extras=True)
     annotated = {name: hint for name, hint in hints.items() if typing.get_origin(hint) is Annotated}
-    found = [field_of(name, hint, required=not hasattr(cls, name)) for name, hint in annotated.items()]
+    found = [parse_field(name, hint, required=not hasattr(cls, name)) for name, hint in annotated.items()]
     cls.fields = tuple(sorted(found, key=lambda f: f.number))
     cls._names = frozenset(annotated)
     for name in annotated:

@@ -13,7 +13,7 @@ from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statisti
 from dev.stack.hive.old_metastore import OldMetastore
 from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import HiveVersion
-from handlers.structs.constraints import SQLPrimaryKey, SQLUniqueConstraint
+from handlers.structs.constraints import PRIMARY_KEY, UNIQUE, SQLPrimaryKey, SQLUniqueConstraint
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
@@ -118,8 +118,8 @@ def test_statistics(client: Metastore, db: str) -> None:
 
 def test_constraints(client: Metastore, db: str) -> None:
     client.create_table(a_table(db, "t"))
-    client.add_primary_key(
-        [SQLPrimaryKey(table_db=db, table_name="t", column_name="id", key_seq=1, pk_name="pk")]
+    client.add_constraint(
+        PRIMARY_KEY, [SQLPrimaryKey(table_db=db, table_name="t", column_name="id", key_seq=1, pk_name="pk")]
     )
     assert client.constraint_names(db, "t") == {"pk"}
     client.drop_constraint(db, "t", "pk")
@@ -130,9 +130,9 @@ def test_constraints(client: Metastore, db: str) -> None:
     )
     if client.hive_version < V3_1:
         with pytest.raises(Unsupported):
-            client.add_unique_constraint([unique])
+            client.add_constraint(UNIQUE, [unique])
     else:
-        client.add_unique_constraint([unique])
+        client.add_constraint(UNIQUE, [unique])
         assert client.constraint_names(db, "t") == {"uk"}
 
 

@@ -9,6 +9,12 @@ import pytest
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table, whole_number_statistics
 from handlers.structs.constraints import (
+    CHECK,
+    DEFAULT,
+    FOREIGN_KEY,
+    NOT_NULL,
+    PRIMARY_KEY,
+    UNIQUE,
     SQLCheckConstraint,
     SQLDefaultConstraint,
     SQLForeignKey,
@@ -89,7 +95,8 @@ def test_constraints_of_every_kind_are_added_read_and_dropped(client: Metastore,
     client.create_table(a_table(db, "parent", columns=columns, external=True))
     client.create_table(a_table(db, "t", columns=columns, external=True))
     of: dict[str, Any] = {"catName": "hive", "table_db": db, "table_name": "t", "rely_cstr": True}
-    client.add_primary_key(
+    client.add_constraint(
+        PRIMARY_KEY,
         [
             SQLPrimaryKey(
                 table_db=db,
@@ -99,36 +106,35 @@ def test_constraints_of_every_kind_are_added_read_and_dropped(client: Metastore,
                 pk_name="pk_parent",
                 catName="hive",
             )
-        ]
+        ],
     )
-    client.add_foreign_key(
-        [
+    client.add_constraint(FOREIGN_KEY, [
             SQLForeignKey(
                 pktable_db=db, pktable_name="parent", pkcolumn_name="id", fktable_db=db, fktable_name="t",
                 fkcolumn_name="other", key_seq=1, fk_name="fk", pk_name="pk_parent", catName="hive",
             )
         ]
     )  # fmt: skip
-    client.add_unique_constraint([SQLUniqueConstraint(column_name="other", key_seq=1, uk_name="uk", **of)])
-    client.add_not_null_constraint([SQLNotNullConstraint(column_name="id", nn_name="nn", **of)])
-    client.add_default_constraint(
-        [SQLDefaultConstraint(column_name="other", default_value="1", dc_name="dc", **of)]
+    client.add_constraint(UNIQUE, [SQLUniqueConstraint(column_name="other", key_seq=1, uk_name="uk", **of)])
+    client.add_constraint(NOT_NULL, [SQLNotNullConstraint(column_name="id", nn_name="nn", **of)])
+    client.add_constraint(
+        DEFAULT, [SQLDefaultConstraint(column_name="other", default_value="1", dc_name="dc", **of)]
     )
-    client.add_check_constraint(
-        [SQLCheckConstraint(column_name="other", check_expression="other > 0", dc_name="cc", **of)]
+    client.add_constraint(
+        CHECK, [SQLCheckConstraint(column_name="other", check_expression="other > 0", dc_name="cc", **of)]
     )
     names = {
-        "pk_parent": [c.pk_name for c in client.primary_key(db, "parent")],
-        "fk": [c.fk_name for c in client.foreign_keys(db, "t")],
-        "uk": [c.uk_name for c in client.unique_constraints(db, "t")],
-        "nn": [c.nn_name for c in client.not_null_constraints(db, "t")],
-        "dc": [c.dc_name for c in client.default_constraints(db, "t")],
-        "cc": [c.dc_name for c in client.check_constraints(db, "t")],
+        "pk_parent": [c.pk_name for c in client.constraints(PRIMARY_KEY, db, "parent")],
+        "fk": [c.fk_name for c in client.constraints(FOREIGN_KEY, db, "t")],
+        "uk": [c.uk_name for c in client.constraints(UNIQUE, db, "t")],
+        "nn": [c.nn_name for c in client.constraints(NOT_NULL, db, "t")],
+        "dc": [c.dc_name for c in client.constraints(DEFAULT, db, "t")],
+        "cc": [c.dc_name for c in client.constraints(CHECK, db, "t")],
     }
     assert names == {name: [name] for name in names}
-    assert client.primary_key(db, "t") == []
+    assert client.constraints(PRIMARY_KEY, db, "t") == []
     for name in ("fk", "uk", "nn", "dc", "cc"):
         client.drop_constraint(db, "t", name)
-    assert client.foreign_keys(db, "t") == client.unique_constraints(db, "t") == []
+    assert client.constraints(FOREIGN_KEY, db, "t") == client.constraints(UNIQUE, db, "t") == []
     with pytest.raises(NotFound):
         client.drop_constraint(db, "t", "uk")

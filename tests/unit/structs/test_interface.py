@@ -37,9 +37,9 @@ CLASSES = {
     if isinstance(cls, type) and cls.__module__ == module.__name__
 }
 STRUCTS = {
-    name: cls
-    for name, cls in CLASSES.items()
-    if issubclass(cls, Struct) and cls not in {Struct, HiveException}
+    cls.__name__: cls
+    for cls in [*Struct.__subclasses__(), *HiveException.__subclasses__()]
+    if cls.__module__.startswith(declared.__name__) and cls is not HiveException
 }
 ENUMS = {name: cls for name, cls in CLASSES.items() if issubclass(cls, IntEnum)}
 
