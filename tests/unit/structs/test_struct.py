@@ -14,7 +14,7 @@ from dev.fixtures.hive_tables import a_table
 from handlers.structs.exceptions import MetaException
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
 from handlers.structs.statistics import ColumnStatistics
-from handlers.structs.struct import Struct, wire_type
+from handlers.structs.struct import Struct, parse_wire_type
 from tests.builders.metastore.any_structs import any_struct
 
 
@@ -96,4 +96,4 @@ def test_exceptions_can_be_raised_and_hashed_though_structs_cannot() -> None:
 
 def test_an_annotation_without_a_thrift_type_is_refused() -> None:
     with pytest.raises(TypeError, match="no Thrift type"):
-        wire_type(object)
+        parse_wire_type(object)
