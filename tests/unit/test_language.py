@@ -168,7 +168,14 @@ def other_texts() -> list[Path]:
         for path in sorted((ROOT / "helm").rglob("*"))
         if path.suffix in {".yaml", ".tpl", ".txt", ".json"}
     ]
-    return [ROOT / "Dockerfile", ROOT / "Makefile", ROOT / ".dockerignore", ROOT / ".ci/run", *chart]
+    return [
+        ROOT / "Dockerfile",
+        ROOT / "Makefile",
+        ROOT / ".dockerignore",
+        ROOT / "pyproject.toml",
+        ROOT / ".ci/run",
+        *chart,
+    ]
 
 
 def of_page(page: Path) -> Iterator[Text]:
