@@ -1,4 +1,13 @@
-"""Objects by field names, as the Apiary formats have them, made into the same lazily decoded structs as all others."""
+"""Decodes the formats of the Apiary listeners: Kafka (``ON_*`` types, whole objects by field name) and SNS (names and locations only).
+
+Source: ``KafkaMetaStoreEventListener`` and ``ApiarySnsListener`` of apiary-extensions (reference: peers §6.1, §6.2). Both publish
+after the metastore's commit. Their records have no event id in the order of the log, no time (except in the SNS envelope), no
+transactions, statistics or constraints. Consequently the position comes from the Kafka offset (``Arrival``), ACID tables cannot be
+replicated, and an insert does not say whether it replaced data (``replace`` is None).
+
+The SNS format lists columns and files but no schema. Its tables and partitions are built from names, location, parameters and
+partition keys; a projection that needs more must ask the metastore. Objects become the same lazily decoded structs as elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import orjson
 
-from handlers.decoding.fields import Fields, files_with_checksums
+from handlers.decoding.fields import Fields, pair_with_checksums
 from handlers.decoding.header import Arrival, EventHeader
 from handlers.decoding.messages import JsonObject, read_object, write
-from handlers.decoding.notifications import unhandled
+from handlers.decoding.notifications import build_unhandled
 from handlers.events import (
     Embedded,
     Event,
@@ -46,21 +55,21 @@ _TABLE: Final = partial(_from_names, Table)
 _PARTITION: Final = partial(_from_names, Partition)
 
 
-def embedded_table(record: Fields, name: str) -> Embedded[Table]:
-    """Return the table in field ``name``; raise MalformedEvent where there is no object."""
-    return Embedded(_text(record.raw.get(name), name), _TABLE)
+def read_table(record: Fields, name: str) -> Embedded[Table]:
+    """Return the table in field ``name``; raise MalformedEvent if it is not an object."""
+    return Embedded(_write_text(record.raw.get(name), name), _TABLE)
 
 
-def embedded_partition(value: object) -> Embedded[Partition]:
-    """Return the partition that ``value`` is; raise MalformedEvent where it is no object."""
-    return Embedded(_text(value, "partition"), _PARTITION)
+def read_partition(value: object) -> Embedded[Partition]:
+    """Return ``value`` as a partition; raise MalformedEvent if it is not an object."""
+    return Embedded(_write_text(value, "partition"), _PARTITION)
 
 
-def spec_of(record: Fields, value: object) -> dict[str, str]:
-    """Return the columns and values of a partition, by the partition keys of ``record``'s table."""
+def read_spec(record: Fields, value: object) -> dict[str, str]:
+    """Return the columns and values of a partition, using the partition keys of the table in ``record``."""
     table, partition = record.raw.get("table"), value
     if type(table) is not dict or type(partition) is not dict:
-        raise MalformedEvent("a dropped partition has no object or no table")
+        raise MalformedEvent("a dropped partition lacks its object or its table")
     columns = [
         Fields(key, record.limits).name("name") if type(key) is dict else None
         for key in Fields(table, record.limits).items("partitionKeys", "partitions")
@@ -73,8 +82,10 @@ def spec_of(record: Fields, value: object) -> dict[str, str]:
     return {str(column): text for column, text in zip(columns, values, strict=True)}
 
 
-def sns_table(common: dict[str, Any], record: Fields, *, location: str = "tableLocation") -> Embedded[Table]:
-    """Build a table from what the SNS format has: names, location, parameters, partition keys."""
+def build_sns_table(
+    common: dict[str, Any], record: Fields, *, location: str = "tableLocation"
+) -> Embedded[Table]:
+    """Build a table from the names, location, parameters and partition keys of an SNS message."""
     columns = (record.spec("partitionKeys") if record.raw.get("partitionKeys") else None) or {}
     fields: JsonObject = {
         "tableName": common["table"],
@@ -86,7 +97,9 @@ def sns_table(common: dict[str, Any], record: Fields, *, location: str = "tableL
     return Embedded(write(fields).decode(), _TABLE)
 
 
-def sns_partition(common: dict[str, Any], record: Fields, values: str, location: str) -> Embedded[Partition]:
+def build_sns_partition(
+    common: dict[str, Any], record: Fields, values: str, location: str
+) -> Embedded[Partition]:
     """Build a partition from its values and location."""
     fields: JsonObject = {
         "values": record.texts(values, "partitions"),
@@ -97,7 +110,7 @@ def sns_partition(common: dict[str, Any], record: Fields, values: str, location:
     return Embedded(write(fields).decode(), _PARTITION)
 
 
-def _text(value: object, name: str) -> str:
+def _write_text(value: object, name: str) -> str:
     if type(value) is not dict:
         raise MalformedEvent(f"the field {name} is not an object", value=repr(value)[:100])
     return write(value).decode()
@@ -106,30 +119,30 @@ def _text(value: object, name: str) -> str:
 _Builder: TypeAlias = "Callable[[dict[str, Any], Fields], Event]"
 
 
-def listener_event(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
-    """Decode a record of the Kafka listener; raise MalformedEvent where ``arrival`` does not place it."""
-    header = _header(record, limits, arrival, db="databaseName")
-    return _built(_LISTENER, header._replace(kind=header.kind.removeprefix("ON_")), record, limits)
+def decode_listener_record(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
+    """Decode a record of the Kafka listener; raise MalformedEvent if ``arrival`` is missing."""
+    header = _read_header(record, limits, arrival, db="databaseName")
+    return _build(_LISTENER, header._replace(kind=header.kind.removeprefix("ON_")), record, limits)
 
 
-def sns_event(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
-    """Decode an SNS message, bare or in its envelope; raise MalformedEvent where ``arrival`` does not place it."""
+def decode_sns_message(record: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
+    """Decode an SNS message, bare or in its envelope; raise MalformedEvent if ``arrival`` is missing."""
     if "eventType" in record:
-        return _built(_SNS, _header(record, limits, arrival, db="dbName"), record, limits)
-    placed = _header({}, limits, arrival, db="dbName")
+        return _build(_SNS, _read_header(record, limits, arrival, db="dbName"), record, limits)
+    placed = _read_header({}, limits, arrival, db="dbName")
     try:
         fields = Fields(record, limits)
         message = read_object(fields.required_text("Message").encode(errors="replace"), limits.json_depth)
-        time_s = _seconds(fields.text("Timestamp"))
+        time_s = _parse_seconds(fields.text("Timestamp"))
     except BadInput as error:
-        return placed.undecodable(error)
-    header = _header(message, limits, arrival, db="dbName")
-    return _built(_SNS, header if time_s is None else header._replace(time_s=time_s), message, limits)
+        return placed.to_undecodable(error)
+    header = _read_header(message, limits, arrival, db="dbName")
+    return _build(_SNS, header if time_s is None else header._replace(time_s=time_s), message, limits)
 
 
-def _header(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: str) -> EventHeader:
+def _read_header(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: str) -> EventHeader:
     if arrival is None:
-        raise MalformedEvent("the format has no event ids, and the record's offset was not given")
+        raise MalformedEvent("the format carries no event ids, and the record's offset is unknown")
     kind = record.get("eventType")
     fields = Fields(record, limits)
     try:
@@ -141,71 +154,71 @@ def _header(record: JsonObject, limits: Limits, arrival: Arrival | None, *, db: 
     )
 
 
-def _built(
+def _build(
     builders: Mapping[str, _Builder], header: EventHeader, record: JsonObject, limits: Limits
 ) -> Event:
     build = builders.get(header.kind)
     if build is None:
-        return unhandled(header)
+        return build_unhandled(header)
     try:
         if header.db is None or header.table is None:
-            raise MalformedEvent("the record does not name a database and a table that can be used")
+            raise MalformedEvent("the record does not name a valid database and table")
         return build(header.fields(), Fields(record, limits))
     except BadInput as error:
-        return header.undecodable(error)
+        return header.to_undecodable(error)
 
 
-def _seconds(timestamp: str | None) -> int | None:
-    """Read the SNS envelope's time (ISO 8601 with a zone); None where there is none."""
+def _parse_seconds(timestamp: str | None) -> int | None:
+    """Parse the time of the SNS envelope (ISO 8601 with a zone); None if it is absent."""
     if timestamp is None:
         return None
     try:
         moment = datetime.fromisoformat(timestamp)
         return max(0, int(moment.timestamp()))
     except (ValueError, OverflowError, OSError) as error:
-        raise MalformedEvent("the envelope's time is no ISO 8601 time", value=timestamp[:60]) from error
+        raise MalformedEvent("the time of the envelope is not ISO 8601", value=timestamp[:60]) from error
 
 
 # The Kafka listener
 
 
-def _table_created(common: dict[str, Any], record: Fields) -> Event:
-    return TableCreated(**common, after=embedded_table(record, "table"))
+def _build_table_created(common: dict[str, Any], record: Fields) -> Event:
+    return TableCreated(**common, after=read_table(record, "table"))
 
 
-def _table_altered(common: dict[str, Any], record: Fields) -> Event:
-    before, after = embedded_table(record, "oldTable"), embedded_table(record, "newTable")
+def _build_table_altered(common: dict[str, Any], record: Fields) -> Event:
+    before, after = read_table(record, "oldTable"), read_table(record, "newTable")
     return TableAltered(**common, before=before, after=after)
 
 
-def _table_dropped(common: dict[str, Any], record: Fields) -> Event:
-    return TableDropped(**common, before=embedded_table(record, "table"))
+def _build_table_dropped(common: dict[str, Any], record: Fields) -> Event:
+    return TableDropped(**common, before=read_table(record, "table"))
 
 
-def _partitions_added(common: dict[str, Any], record: Fields) -> Event:
+def _build_partitions_added(common: dict[str, Any], record: Fields) -> Event:
     objects = record.items("partitions", "partitions")
-    partitions = tuple(embedded_partition(value) for value in objects)
-    return PartitionsAdded(**common, owner=embedded_table(record, "table"), partitions=partitions)
+    partitions = tuple(read_partition(value) for value in objects)
+    return PartitionsAdded(**common, owner=read_table(record, "table"), partitions=partitions)
 
 
-def _partition_altered(common: dict[str, Any], record: Fields) -> Event:
+def _build_partition_altered(common: dict[str, Any], record: Fields) -> Event:
     return PartitionsAltered(
         **common,
-        owner=embedded_table(record, "table"),
-        after=(embedded_partition(record.raw.get("newPartition")),),
-        before=embedded_partition(record.raw.get("oldPartition")),
+        owner=read_table(record, "table"),
+        after=(read_partition(record.raw.get("newPartition")),),
+        before=read_partition(record.raw.get("oldPartition")),
     )
 
 
-def _partitions_dropped(common: dict[str, Any], record: Fields) -> Event:
-    owner = embedded_table(record, "table")
-    specs = tuple(spec_of(record, value) for value in record.items("partitions", "partitions"))
+def _build_partitions_dropped(common: dict[str, Any], record: Fields) -> Event:
+    owner = read_table(record, "table")
+    specs = tuple(read_spec(record, value) for value in record.items("partitions", "partitions"))
     return PartitionsDropped(**common, owner=owner, specs=specs)
 
 
-def _inserted(common: dict[str, Any], record: Fields) -> Event:
-    """Both formats write an insert alike."""
-    files = files_with_checksums(
+def _build_inserted(common: dict[str, Any], record: Fields) -> Event:
+    """Both formats describe an insert in the same way."""
+    files = pair_with_checksums(
         record.texts("files", "files"), record.texts("fileChecksums", "files"), record.limits
     )
     spec = record.spec("partitionKeyValues") if record.raw.get("partitionKeyValues") else None
@@ -213,48 +226,48 @@ def _inserted(common: dict[str, Any], record: Fields) -> Event:
 
 
 _LISTENER: Final[Mapping[str, _Builder]] = {
-    "CREATE_TABLE": _table_created,
-    "ALTER_TABLE": _table_altered,
-    "DROP_TABLE": _table_dropped,
-    "ADD_PARTITION": _partitions_added,
-    "ALTER_PARTITION": _partition_altered,
-    "DROP_PARTITION": _partitions_dropped,
-    "INSERT": _inserted,
+    "CREATE_TABLE": _build_table_created,
+    "ALTER_TABLE": _build_table_altered,
+    "DROP_TABLE": _build_table_dropped,
+    "ADD_PARTITION": _build_partitions_added,
+    "ALTER_PARTITION": _build_partition_altered,
+    "DROP_PARTITION": _build_partitions_dropped,
+    "INSERT": _build_inserted,
 }
 
 
 # SNS
 
 
-def _sns_table_created(common: dict[str, Any], record: Fields) -> Event:
-    return TableCreated(**common, after=sns_table(common, record))
+def _build_sns_table_created(common: dict[str, Any], record: Fields) -> Event:
+    return TableCreated(**common, after=build_sns_table(common, record))
 
 
-def _sns_table_altered(common: dict[str, Any], record: Fields) -> Event:
+def _build_sns_table_altered(common: dict[str, Any], record: Fields) -> Event:
     old_name = record.name("oldTableName") or common["table"]
-    before = sns_table(common | {"table": old_name}, record, location="oldTableLocation")
-    return TableAltered(**common, before=before, after=sns_table(common, record))
+    before = build_sns_table(common | {"table": old_name}, record, location="oldTableLocation")
+    return TableAltered(**common, before=before, after=build_sns_table(common, record))
 
 
-def _sns_table_dropped(common: dict[str, Any], record: Fields) -> Event:
-    return TableDropped(**common, before=sns_table(common, record))
+def _build_sns_table_dropped(common: dict[str, Any], record: Fields) -> Event:
+    return TableDropped(**common, before=build_sns_table(common, record))
 
 
-def _sns_partition_added(common: dict[str, Any], record: Fields) -> Event:
-    partition = sns_partition(common, record, "partitionValues", "partitionLocation")
-    return PartitionsAdded(**common, owner=sns_table(common, record), partitions=(partition,))
+def _build_sns_partition_added(common: dict[str, Any], record: Fields) -> Event:
+    partition = build_sns_partition(common, record, "partitionValues", "partitionLocation")
+    return PartitionsAdded(**common, owner=build_sns_table(common, record), partitions=(partition,))
 
 
-def _sns_partition_altered(common: dict[str, Any], record: Fields) -> Event:
+def _build_sns_partition_altered(common: dict[str, Any], record: Fields) -> Event:
     return PartitionsAltered(
         **common,
-        owner=sns_table(common, record),
-        after=(sns_partition(common, record, "partitionValues", "partitionLocation"),),
-        before=sns_partition(common, record, "oldPartitionValues", "oldPartitionLocation"),
+        owner=build_sns_table(common, record),
+        after=(build_sns_partition(common, record, "partitionValues", "partitionLocation"),),
+        before=build_sns_partition(common, record, "oldPartitionValues", "oldPartitionLocation"),
     )
 
 
-def _sns_partition_dropped(common: dict[str, Any], record: Fields) -> Event:
+def _build_sns_partition_dropped(common: dict[str, Any], record: Fields) -> Event:
     columns = list(record.spec("partitionKeys") or ())
     values = record.texts("partitionValues", "partitions")
     if len(columns) != len(values):
@@ -262,15 +275,15 @@ def _sns_partition_dropped(common: dict[str, Any], record: Fields) -> Event:
             "partition keys and values differ in number", keys=len(columns), values=len(values)
         )
     spec = dict(zip(columns, values, strict=True))
-    return PartitionsDropped(**common, owner=sns_table(common, record), specs=(spec,))
+    return PartitionsDropped(**common, owner=build_sns_table(common, record), specs=(spec,))
 
 
 _SNS: Final[Mapping[str, _Builder]] = {
-    "CREATE_TABLE": _sns_table_created,
-    "ALTER_TABLE": _sns_table_altered,
-    "DROP_TABLE": _sns_table_dropped,
-    "ADD_PARTITION": _sns_partition_added,
-    "ALTER_PARTITION": _sns_partition_altered,
-    "DROP_PARTITION": _sns_partition_dropped,
-    "INSERT": _inserted,
+    "CREATE_TABLE": _build_sns_table_created,
+    "ALTER_TABLE": _build_sns_table_altered,
+    "DROP_TABLE": _build_sns_table_dropped,
+    "ADD_PARTITION": _build_sns_partition_added,
+    "ALTER_PARTITION": _build_sns_partition_altered,
+    "DROP_PARTITION": _build_sns_partition_dropped,
+    "INSERT": _build_inserted,
 }

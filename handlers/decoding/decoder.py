@@ -1,7 +1,7 @@
-"""Wire formats: from Kafka records to events, and from notifications to Kafka records.
+"""Decodes Kafka records of four formats to events, and recognises the format where the record does not declare it.
 
-``decode`` reads four formats and recognises which; ``encode`` writes Tideline's own. See ``DESIGN.md`` for what is promised
-and ``docs/FORMATS.md`` for the formats themselves.
+An event whose header can be read but whose content cannot becomes ``Undecodable``: the log continues, and only the table that the
+event names is affected. A record without a position in the log raises MalformedEvent, because nothing can be said about its event.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Format = Literal["tideline-1", "hms", "apiary", "apiary-sns"]
 FORMATS: Final[tuple[Format, ...]] = ("tideline-1", "hms", "apiary", "apiary-sns")
 
 _DECODERS: Final[Mapping[Format, Callable[[JsonObject, Limits, Arrival | None], Event]]] = {
-    "tideline-1": notifications.tideline_event,
-    "hms": notifications.notification_event,
-    "apiary": apiary.listener_event,
-    "apiary-sns": apiary.sns_event,
+    "tideline-1": notifications.decode_tideline_record,
+    "hms": notifications.decode_notification,
+    "apiary": apiary.decode_listener_record,
+    "apiary-sns": apiary.decode_sns_message,
 }
 
 
@@ -37,19 +37,19 @@ def decode(
     value: bytes | None,
     headers: Iterable[tuple[str, bytes | None]] | None = (),
     *,
-    format: Format | Literal["auto"] = "auto",  # noqa: A002 -- the word of the configuration: source.format
+    format: Format | Literal["auto"] = "auto",  # noqa: A002 -- named as in the configuration: source.format
     limits: Limits = DEFAULT_LIMITS,
     arrival: Arrival | None = None,
 ) -> Event:
     """Return the event of one Kafka record.
 
-    ``arrival`` places records of formats without event ids or times; such a record without it is malformed.
-    A record whose position in the log is known but whose content is bad is an Undecodable event. Raises MalformedEvent, and
-    nothing else, for one without a position: what that means (dead letter, stop) is the caller's to decide.
+    ``arrival`` supplies the position and time for formats that carry none; without it, such a record is malformed.
+    A record whose position is known but whose content cannot be used becomes an Undecodable event. A record without a position
+    raises MalformedEvent, and nothing else; the caller decides what follows (a dead letter, or a stop).
     """
     if value is None:
         raise MalformedEvent("the record has no value")
-    declared = _declared(headers)
+    declared = _read_declared_format(headers)
     ours = declared or (format if format != "auto" else None)
     try:
         if len(value) > limits.record_bytes:
@@ -59,16 +59,16 @@ def decode(
         envelope = read_object(value, limits.json_depth + 1)  # the message and its envelope
     except BadInput as error:
         if ours == FORMAT:
-            return notifications.broken_tideline_event(value, error, arrival)
-        raise _as_malformed(error) from error
+            return notifications.decode_broken_record(value, error, arrival)
+        raise _to_malformed(error) from error
     try:
         return _DECODERS[ours or recognise(envelope)](envelope, limits, arrival)
     except BadInput as error:
-        raise _as_malformed(error) from error
+        raise _to_malformed(error) from error
 
 
 def recognise(envelope: JsonObject) -> Format:
-    """Tell the format of a record from its fields; raise MalformedEvent where it is none of ours (reference: peers §6.6)."""
+    """Return the format of a record, judged by its fields (reference: peers §6.6); raise MalformedEvent if none matches."""
     kind = envelope.get("eventType")
     if "part" in envelope and "parts" in envelope and "eventId" in envelope:
         return "tideline-1"
@@ -78,30 +78,30 @@ def recognise(envelope: JsonObject) -> Format:
         return "apiary"
     if type(kind) is str and ("message" in envelope or "messageFormat" in envelope):
         return "hms"
-    raise MalformedEvent("the record has none of the known formats", fields=sorted(envelope)[:20])
+    raise MalformedEvent("the record matches none of the supported formats", fields=sorted(envelope)[:20])
 
 
 def carries_transactions(format: Format) -> bool:  # noqa: A002 -- as in ``decode``
-    """Tell whether a format has the events without which ACID tables cannot be replicated."""
+    """Return whether a format carries transaction events, which replicating ACID tables requires."""
     return format in {"tideline-1", "hms"}
 
 
-def _declared(headers: Iterable[tuple[str, bytes | None]] | None) -> Format | None:
-    """Return the format that a header names; one that is newer than this program is refused rather than misread."""
+def _read_declared_format(headers: Iterable[tuple[str, bytes | None]] | None) -> Format | None:
+    """Return the format that a header declares; raise MalformedEvent for one that this version does not know."""
     for name, value in headers or ():
         if name != FORMAT_HEADER:
             continue
         if value == FORMAT.encode():
             return "tideline-1"
         raise MalformedEvent(
-            "the record has a format that this version cannot read",
-            hint="Upgrade this Tideline, or downgrade the relay.",
+            "the record format is not supported by this version",
+            hint="Upgrade this Tideline or downgrade the relay.",
             format=repr(value)[:60],
         )
     return None
 
 
-def _as_malformed(error: BadInput) -> MalformedEvent:
+def _to_malformed(error: BadInput) -> MalformedEvent:
     if isinstance(error, MalformedEvent):
         return error
     return MalformedEvent(error.message, hint=error.hint, **error.context)

@@ -1,15 +1,24 @@
-"""Tideline's own record, ``tideline-1``: one notification event, or one part of it, as strict JSON.
+"""Encodes notifications as Tideline's own records, ``tideline-1``: one event, or one part of an event, as strict JSON.
 
-The value is ``{"eventId", "part", "parts", "eventTime", "eventType", "catName", "dbName", "tableName", "message"}`` in this
-order, so that a reader who only wants to know where a record stands reads the first bytes (``peek_position``). ``message`` is the
-event's own JSON as an object. The key is the source's name; the header ``tideline.format`` names the format.
+The value is ``{"eventId", "part", "parts", "eventTime", "eventType", "catName", "dbName", "tableName", "message"}``, in this order,
+so that ``header.peek_position`` needs only the first bytes. ``message`` is the event's own JSON as an object. The record key is the
+name of the source; the header ``tideline.format`` names the format.
 
-A commit does not name its files in the notification log, so the relay hands its write events in, and they become records of
-the type ``WRITE`` in front of the commit, under the same event id; the commit's message then has ``"enriched": true``.
+In the notification log a commit does not name its files. The relay therefore passes the commit's write events, and they become
+records of type ``WRITE`` in front of the commit, under the same event id. The message of the commit then has ``"enriched": true``.
 
-Nothing is left out: what is too large for one record is cut into parts (``splitting``); what cannot be cut goes as a record
-with ``"message": null`` and ``"oversize"``, its size in bytes; a message that cannot be read goes with ``"message": null``,
-``"problem"`` and, where it fits, ``"raw"``. Both decode to Undecodable, so that the reader decides what to do about it.
+Nothing is left out:
+
+* A message that is too large for one record is split. A part is not a fragment of bytes but a valid event about some of the files or
+  partitions. Readers apply each part as it arrives and never hold the whole event in memory. Only lists are split, parallel lists at
+  the same index.
+* A message that cannot be split becomes a record with ``"message": null`` and ``"oversize"``, its size in bytes.
+* A message that cannot be read becomes a record with ``"message": null``, ``"problem"`` and, if there is room, ``"raw"``.
+
+Both of the latter decode to Undecodable, so the reader decides what follows.
+
+Readers of parts must know: the parts of one ADD_PARTITION may name a partition more than once if its files alone fill a record. All
+parts of a CREATE_TABLE create the table. Of an overwriting INSERT only the first part replaces; the others add.
 """
 
 from __future__ import annotations
@@ -33,12 +42,12 @@ if TYPE_CHECKING:
 WRITE_KIND: Final = "WRITE"
 _HEADERS: Final = ((FORMAT_HEADER, FORMAT.encode()),)
 _FILE_SEPARATOR: Final = re.compile(r"\s*\]\s*")
-_POSITION_DIGITS: Final = 16  # what the largest part and number of parts need beyond one digit each
+_POSITION_DIGITS: Final = 16  # digits of the largest part number and count, beyond one each
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What goes to Kafka."""
+    """A Kafka record."""
 
     key: bytes
     value: bytes
@@ -46,7 +55,7 @@ class Record:
 
 
 class _Piece(NamedTuple):
-    """One record to be: its type, what it is about, and its message."""
+    """The content of one record before it has a position: event type, names and message."""
 
     kind: str
     catalog: str | None
@@ -66,32 +75,32 @@ def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults
 ) -> list[Record]:
     """Return the records of one notification, in the order of their parts.
 
-    ``writes`` are the write events of a COMMIT_TXN, in the metastore's order; None where they were not fetched (then the
-    commit is not marked as enriched). Values are at most ``record_bytes_max`` long; one that cannot be cut further may be
-    up to ``hard_bytes_max`` (default: the same), which has to fit the topic's ``max.message.bytes``.
-    Raises MalformedEvent only for a notification without a position in the log; bad content becomes a record that says so.
+    ``writes`` are the write events of a COMMIT_TXN in the metastore's order; None means that they were not fetched, and the
+    commit is not marked as enriched. A value has at most ``record_bytes_max`` bytes. One that cannot be split further may have up
+    to ``hard_bytes_max`` (default: the same), which must fit the topic's ``max.message.bytes``.
+    Raises MalformedEvent only for a notification without a position in the log; unusable content becomes a record that reports it.
     """
     if type(notification.eventId) is not int or type(notification.eventTime) is not int:
-        raise MalformedEvent("the notification has no event id or no time")
+        raise MalformedEvent("the notification lacks an event id or a time")
     sizes = (record_bytes_max, max(record_bytes_max, hard_bytes_max or 0))
     key = source_name.encode()
     try:
         message = unpack(notification.message, notification.messageFormat, limits)
-        pieces = _pieces(notification, message, writes)
-        first = _value(notification, RecordPosition(notification.eventId, 0, 1), pieces[0])
+        pieces = _list_pieces(notification, message, writes)
+        first = _write_value(notification, RecordPosition(notification.eventId, 0, 1), pieces[0])
         if len(pieces) == 1 and len(first) <= record_bytes_max:
             return [Record(key, first)]
         pieces = [part for piece in pieces for part in _cut(notification, piece, sizes)]
     except BadInput as error:
-        return [Record(key, _problem_value(notification, error, sizes[1]))]
+        return [Record(key, _write_problem(notification, error, sizes[1]))]
     positions = (RecordPosition(notification.eventId, part, len(pieces)) for part in range(len(pieces)))
     return [
-        Record(key, _bounded_value(notification, position, piece, sizes[1]))
+        Record(key, _write_bounded_value(notification, position, piece, sizes[1]))
         for position, piece in zip(positions, pieces, strict=True)
     ]
 
 
-def _pieces(
+def _list_pieces(
     notification: NotificationEvent, message: JsonObject, writes: Sequence[WriteEventInfo] | None
 ) -> list[_Piece]:
     event = notification
@@ -99,11 +108,11 @@ def _pieces(
     if event.eventType != "COMMIT_TXN" or writes is None:
         return [whole]
     commit = whole._replace(message=message | {"enriched": True})
-    return [*(_write_piece(message.get("txnid"), write_event) for write_event in writes), commit]
+    return [*(_build_write_piece(message.get("txnid"), write_event) for write_event in writes), commit]
 
 
-def _write_piece(txn_id: object, event: WriteEventInfo) -> _Piece:
-    """Say what one write event says, in the words of ``ACID_WRITE_EVENT`` (reference: JSONAcidWriteMessage)."""
+def _build_write_piece(txn_id: object, event: WriteEventInfo) -> _Piece:
+    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: JSONAcidWriteMessage)."""
     message: JsonObject = {
         "txnid": txn_id,
         "writeId": event.writeId,
@@ -118,11 +127,11 @@ def _write_piece(txn_id: object, event: WriteEventInfo) -> _Piece:
 
 
 def _cut(notification: NotificationEvent, piece: _Piece, sizes: tuple[int, int]) -> list[_Piece]:
-    whole = _value(notification, RecordPosition(notification.eventId, 0, 1), piece)
+    whole = _write_value(notification, RecordPosition(notification.eventId, 0, 1), piece)
     if len(whole) + _POSITION_DIGITS <= sizes[0]:
         return [piece]
     envelope_bytes = len(whole) - len(write(piece.message)) + _POSITION_DIGITS
-    messages = split(piece.kind, piece.message, sizes[0] - envelope_bytes, sizes[1] - envelope_bytes)
+    messages = split_message(piece.kind, piece.message, sizes[0] - envelope_bytes, sizes[1] - envelope_bytes)
     return [piece._replace(message=message) for message in messages]
 
 
@@ -140,32 +149,32 @@ def _envelope(notification: NotificationEvent, position: RecordPosition, piece: 
     }
 
 
-def _value(notification: NotificationEvent, position: RecordPosition, piece: _Piece) -> bytes:
+def _write_value(notification: NotificationEvent, position: RecordPosition, piece: _Piece) -> bytes:
     return write(_envelope(notification, position, piece))
 
 
-def _bounded_value(
+def _write_bounded_value(
     notification: NotificationEvent, position: RecordPosition, piece: _Piece, bytes_max: int
 ) -> bytes:
-    value = _value(notification, position, piece)
+    value = _write_value(notification, position, piece)
     if len(value) <= bytes_max:
         return value
     return write(_envelope(notification, position, piece) | {"message": None, "oversize": len(value)})
 
 
-def _problem_value(notification: NotificationEvent, error: BadInput, bytes_max: int) -> bytes:
-    """Say why the message cannot be read, with its text where there is room; names that are no Unicode are repaired."""
+def _write_problem(notification: NotificationEvent, error: BadInput, bytes_max: int) -> bytes:
+    """Return the record of a message that cannot be read: the reason and, if there is room, its text in valid Unicode."""
     event = notification
-    kind, catalog = _printable(event.eventType) or "", _printable(event.catName)
-    piece = _Piece(kind, catalog, _printable(event.dbName), _printable(event.tableName), {})
-    problem: dict[str, Any] = {"message": None, "problem": _printable(f"[{error.code}] {error.message}")}
+    kind, catalog = _to_printable(event.eventType) or "", _to_printable(event.catName)
+    piece = _Piece(kind, catalog, _to_printable(event.dbName), _to_printable(event.tableName), {})
+    problem: dict[str, Any] = {"message": None, "problem": _to_printable(f"[{error.code}] {error.message}")}
     envelope = _envelope(event, RecordPosition(event.eventId, 0, 1), piece) | problem
-    raw = {"raw": _printable(event.message), "rawFormat": _printable(event.messageFormat)}
+    raw = {"raw": _to_printable(event.message), "rawFormat": _to_printable(event.messageFormat)}
     value = write(envelope | raw)
     return value if len(value) <= bytes_max else write(envelope)
 
 
-def _printable(text: str | None) -> str | None:
+def _to_printable(text: str | None) -> str | None:
     return None if text is None else str(text).encode(errors="replace").decode()
 
 
@@ -178,39 +187,39 @@ _LISTS: Final[dict[str, tuple[str, ...]]] = {
     "DROP_PARTITION": ("partitions",),
     "ALLOC_WRITE_ID_EVENT": ("txnIdList", "writeIdList"),
 }
-"""The lists of each kind that grow with its size; several lists of one kind are parallel."""
+"""The lists of each event type that grow with the event; several lists of one type are parallel."""
 
 _Row = dict[str, Any]
 
 
-def split(kind: str, message: JsonObject, part_bytes: int, part_bytes_hard: int) -> list[JsonObject]:
-    """Cut ``message`` into parts that are written in ``part_bytes`` or less, in the order of its lists.
+def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_hard: int) -> list[JsonObject]:
+    """Split ``message`` into parts of at most ``part_bytes`` each, in the order of its lists.
 
-    Where what all parts repeat (the table object) fills most of ``part_bytes``, ``part_bytes_hard`` is used. A part holds at
-    least one item, so one that cannot be cut may still be too long; a message without lists comes back as it is.
+    If what all parts repeat (the table object) fills most of ``part_bytes``, the limit is ``part_bytes_hard``. A part holds at least
+    one item and may therefore still be too long. A message without lists is returned unchanged.
     """
     columns = [name for name in _LISTS.get(kind, ()) if message.get(name)]
-    if not columns or not _parallel(message, columns):
+    if not columns or not _are_parallel(message, columns):
         return [message]
     shared_bytes = len(write({**message, **dict.fromkeys(columns, ())}))
     room = part_bytes - shared_bytes
     if room < shared_bytes:
         room = max(room, part_bytes_hard - shared_bytes)
-    rows = list(_rows(message, columns, room))
+    rows = list(_iterate_rows(message, columns, room))
     parts = [
         {**message, **{name: [row[name] for row in rows[run]] for name in columns}}
-        for run in _runs([_row_bytes(row) for row in rows], room)
+        for run in _cut_into_runs([_row_bytes(row) for row in rows], room)
     ]
-    return _only_the_first_replaces(parts) if kind == "INSERT" else parts
+    return _keep_first_replace(parts) if kind == "INSERT" else parts
 
 
-def _parallel(message: JsonObject, columns: Sequence[str]) -> bool:
+def _are_parallel(message: JsonObject, columns: Sequence[str]) -> bool:
     lists = [message[name] for name in columns]
     return all(isinstance(values, list) and len(values) == len(lists[0]) for values in lists)
 
 
-def _rows(message: JsonObject, columns: Sequence[str], room: int) -> Iterator[_Row]:
-    """Yield the items of the parallel lists; a partition whose files alone exceed ``room`` comes in several."""
+def _iterate_rows(message: JsonObject, columns: Sequence[str], room: int) -> Iterator[_Row]:
+    """Yield the items of the parallel lists; a partition whose files alone exceed ``room`` is yielded several times."""
     for values in zip(*(message[name] for name in columns), strict=True):
         row = dict(zip(columns, values, strict=True))
         files = _own_files(row)
@@ -219,24 +228,24 @@ def _rows(message: JsonObject, columns: Sequence[str], room: int) -> Iterator[_R
             continue
         owned = row["partitionFiles"]
         rest = room - _row_bytes({**row, "partitionFiles": {**owned, "files": ()}})
-        for run in _runs([len(write(entry)) + 1 for entry in files], rest):
+        for run in _cut_into_runs([len(write(entry)) + 1 for entry in files], rest):
             yield {**row, "partitionFiles": {**owned, "files": files[run]}}
 
 
 def _own_files(row: _Row) -> list[Any]:
-    """Return the files of a partition's row, [] where it has none."""
+    """Return the files of a partition's row; [] if it has none."""
     owned = row.get("partitionFiles")
     files = owned.get("files") if isinstance(owned, dict) else None
     return files if isinstance(files, list) else []
 
 
 def _row_bytes(row: _Row) -> int:
-    """The bytes that ``row`` adds to the lists, commas included."""
+    """Return the bytes that ``row`` adds to the lists, commas included."""
     return sum(len(write(value)) + 1 for value in row.values())
 
 
-def _runs(sizes: Sequence[int], room: int) -> Iterator[slice]:
-    """Cut into the longest runs whose sum is at most ``room``; a single item above it makes a run of its own."""
+def _cut_into_runs(sizes: Sequence[int], room: int) -> Iterator[slice]:
+    """Yield the longest runs whose sum is at most ``room``; a larger item is a run of its own."""
     start, used = 0, 0
     for index, size in enumerate(sizes):
         if index > start and used + size > room:
@@ -246,7 +255,7 @@ def _runs(sizes: Sequence[int], room: int) -> Iterator[slice]:
     yield slice(start, len(sizes))
 
 
-def _only_the_first_replaces(parts: list[JsonObject]) -> list[JsonObject]:
+def _keep_first_replace(parts: list[JsonObject]) -> list[JsonObject]:
     if parts[0].get("replace") is None:
         return parts
     return [parts[0], *(part | {"replace": "false"} for part in parts[1:])]

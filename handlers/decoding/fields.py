@@ -1,8 +1,14 @@
-"""Reading the fields of a message: each by its name and what it has to be, with one typed answer where it is not.
+"""Reads the fields of a message: each method names the field and its type, and raises one typed error if the value does not match.
 
-The formats agree in little: a field may be absent or null (both are None here), booleans and numbers come as JSON values or
-as strings, and what looks like a number may be a float that stands for an integer too large to read. So no builder of an
-event looks at raw values; it asks for ``number("txnid")`` or ``flag("isTruncateOp")``.
+The formats differ: a field may be absent or null (both are None here), and booleans and numbers may be JSON values or strings. What
+looks like a number may be a float that stands for an integer too large for the parser. Builders of events therefore never touch raw
+values; they call ``number("txnid")`` or ``flag("isTruncateOp")``.
+
+File entries have the form ``uri#checksum#cmroot#subdir``, written by the source's change manager (``ReplChangeManager.encodeFileUri``,
+Hive 3.1 and later). There are always three ``#``; checksum and change manager root are both present or both empty; ``subdir`` is the
+ACID directory below the table or partition. Hive 2.3 wrote ``uri`` or ``uri#checksum``. A path that contains ``#`` is ambiguous and is
+refused, because Hive cannot read it either. The suffix ``_v<txn>`` of compacted directories stays in ``subdir``: it is part of the
+location of the source file.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class Fields:
-    """The fields of one JSON object. Every method raises MalformedEvent or LimitExceeded with the field's name."""
+    """The fields of one JSON object. Every method raises MalformedEvent or LimitExceeded, which name the field."""
 
     __slots__ = ("limits", "raw")
 
@@ -44,27 +50,27 @@ class Fields:
         raise _wrong(name, value, "a string")
 
     def required_text(self, name: str) -> str:
-        """Return a string that has to be there."""
+        """Return a required string."""
         value = self.raw.get(name)
         if type(value) is str:
             return value
         raise _wrong(name, value, "a string")
 
     def name(self, *names: str) -> str | None:
-        """Return the first of several fields that is there, as the name of an object: lower case, bounded, printable."""
+        """Return the first field that is present, as an object name: lower case, bounded, without control characters."""
         for name in names:
             value = self.text(name)
             if value:
-                return checked_name(value, name, self.limits)
+                return check_name(value, name, self.limits)
         return None
 
     def number(self, name: str, least: int = 0) -> int | None:
-        """Return a 64-bit integer, also where it is written as a string."""
+        """Return a 64-bit integer, which may be written as a string."""
         value = self.raw.get(name)
         return None if value is None else _integer(name, value, least)
 
     def required_number(self, name: str, least: int = 0) -> int:
-        """Return a 64-bit integer that has to be there."""
+        """Return a required 64-bit integer."""
         return _integer(name, self.raw.get(name), least)
 
     def write_id(self, name: str = "writeId") -> int | None:
@@ -73,7 +79,7 @@ class Fields:
         return None if value == -1 else value
 
     def flag(self, name: str) -> bool | None:
-        """Return a boolean, also where it is written as a string in any case."""
+        """Return a boolean, which may be written as a string in any case."""
         value = self.raw.get(name)
         if value is None or type(value) is bool:
             return value
@@ -82,7 +88,7 @@ class Fields:
         raise _wrong(name, value, "true or false")
 
     def items(self, name: str, limit: str) -> list[Any]:
-        """Return a list of at most as many items as the limit of that name allows; [] where it is absent."""
+        """Return a list with at most as many items as the named limit allows; [] if it is absent."""
         value = self.raw.get(name)
         if value is None:
             return []
@@ -91,7 +97,7 @@ class Fields:
         most = getattr(self.limits, limit)
         if len(value) > most:
             raise LimitExceeded(
-                f"the list {name} is longer than its limit", limit=limit, limit_items=most, items=len(value)
+                f"the list {name} exceeds its limit", limit=limit, limit_items=most, items=len(value)
             )
         return value
 
@@ -104,15 +110,15 @@ class Fields:
         return tuple(values)
 
     def names(self, name: str, limit: str) -> tuple[str, ...]:
-        """Return a list of names of objects, in lower case."""
-        return tuple(checked_name(value, name, self.limits) for value in self.texts(name, limit))
+        """Return a list of object names in lower case."""
+        return tuple(check_name(value, name, self.limits) for value in self.texts(name, limit))
 
     def numbers(self, name: str, limit: str, least: int = 0) -> tuple[int, ...]:
         """Return a list of 64-bit integers."""
         return tuple(_integer(name, value, least) for value in self.items(name, limit))
 
     def spec(self, name: str) -> dict[str, str] | None:
-        """Return partition columns with their values, in the order of the text."""
+        """Return partition columns with their values, in the order of the message."""
         value = self.raw.get(name)
         return None if value is None else _spec(name, value, self.limits)
 
@@ -121,28 +127,28 @@ class Fields:
         return tuple(_spec(name, value, self.limits) for value in self.items(name, "partitions"))
 
 
-def checked_name(value: str, field: str, limits: Limits) -> str:
-    """Return the lower-case form of an object's name.
+def check_name(value: str, field: str, limits: Limits) -> str:
+    """Return an object name in lower case; raise MalformedEvent or LimitExceeded.
 
-    Control characters are refused here, since names go to logs, paths and metric labels; the metastore has none itself.
-    Quotes, slashes and backticks are legal in Hive 4: who builds a path or a statement from a name has to escape them.
+    Names with control characters are refused because names end up in logs, paths and metric labels; the metastore allows none.
+    Quotes, slashes and backticks are legal in Hive 4 and must be escaped by whoever builds a path or a statement.
     """
     if len(value) > limits.name_chars:
         raise LimitExceeded(
-            f"the name in {field} is longer than its limit",
+            f"the name in {field} exceeds its limit",
             limit="name_chars",
             limit_chars=limits.name_chars,
             chars=len(value),
         )
     if _CONTROL.search(value):
-        raise MalformedEvent(f"the name in {field} holds control characters", value=value)
+        raise MalformedEvent(f"the name in {field} contains control characters", value=value)
     return value.lower()
 
 
-def about(
+def fill_names(
     common: dict[str, Any], message: Fields, db_field: str, table_field: str | None = None
 ) -> dict[str, Any]:
-    """Fill in the names from the message where the notification itself does not have them."""
+    """Return ``common`` with names from the message where the notification has none."""
     if common["db"] is None:
         common = common | {"db": message.name(db_field)}
     if table_field is not None and common["table"] is None:
@@ -167,9 +173,9 @@ def _spec(name: str, value: object, limits: Limits) -> dict[str, str]:
             raise _wrong(name, text, "a partition value as a string")
         if len(text) > limits.path_chars:
             raise LimitExceeded(
-                f"a partition value in {name} is longer than its limit", limit="path_chars", chars=len(text)
+                f"a partition value in {name} exceeds its limit", limit="path_chars", chars=len(text)
             )
-        checked_name(column, name, limits)
+        check_name(column, name, limits)
     return value
 
 
@@ -179,51 +185,51 @@ def _wrong(name: str, value: object, expected: str) -> MalformedEvent:
     return MalformedEvent(f"the field {name} is not {expected}", value=repr(value)[:100])
 
 
-def source_files(entries: Iterable[str], limits: Limits) -> tuple[SourceFile, ...]:
-    """Read the entries of a file list; raise MalformedEvent and LimitExceeded."""
-    return tuple(source_file(entry, limits) for entry in entries)
+def parse_source_files(entries: Iterable[str], limits: Limits) -> tuple[SourceFile, ...]:
+    """Parse the entries of a file list; raise MalformedEvent or LimitExceeded."""
+    return tuple(parse_source_file(entry, limits) for entry in entries)
 
 
-def source_file(entry: str, limits: Limits) -> SourceFile:
-    """Read one entry of Hive 3.1 or later."""
+def parse_source_file(entry: str, limits: Limits) -> SourceFile:
+    """Parse one entry of Hive 3.1 or later."""
     pieces = entry.split("#")
     if len(pieces) != 4:
         raise MalformedEvent("a file entry is not uri#checksum#cmroot#subdir", entry=entry[:300])
     uri, checksum, cm_root, subdir = pieces
-    return _checked(SourceFile(uri, checksum or None, cm_root or None, subdir), limits)
+    return _check_file(SourceFile(uri, checksum or None, cm_root or None, subdir), limits)
 
 
-def plain_source_files(entries: Iterable[str], limits: Limits) -> tuple[SourceFile, ...]:
-    """Read the entries of Hive 2.3: ``uri`` or ``uri#checksum``."""
-    return tuple(_plain_source_file(entry, limits) for entry in entries)
+def parse_plain_source_files(entries: Iterable[str], limits: Limits) -> tuple[SourceFile, ...]:
+    """Parse the entries of Hive 2.3: ``uri`` or ``uri#checksum``."""
+    return tuple(_parse_plain_source_file(entry, limits) for entry in entries)
 
 
-def files_with_checksums(
+def pair_with_checksums(
     uris: tuple[str, ...], checksums: tuple[str, ...], limits: Limits
 ) -> tuple[SourceFile, ...]:
-    """Join the two parallel lists of an insert request; checksums may be missing altogether."""
+    """Join the two parallel lists of an insert request; the list of checksums may be empty."""
     if checksums and len(checksums) != len(uris):
         raise MalformedEvent(
-            "files and checksums differ in number", files=len(uris), checksums=len(checksums)
+            "the lists of files and checksums differ in length", files=len(uris), checksums=len(checksums)
         )
     pairs = zip(uris, checksums, strict=True) if checksums else ((uri, "") for uri in uris)
-    return tuple(_checked(SourceFile(uri, checksum or None), limits) for uri, checksum in pairs)
+    return tuple(_check_file(SourceFile(uri, checksum or None), limits) for uri, checksum in pairs)
 
 
-def _plain_source_file(entry: str, limits: Limits) -> SourceFile:
+def _parse_plain_source_file(entry: str, limits: Limits) -> SourceFile:
     pieces = entry.split("#")
     if len(pieces) > 2:
-        return source_file(entry, limits)
-    return _checked(SourceFile(pieces[0], (pieces[1] or None) if len(pieces) == 2 else None), limits)
+        return parse_source_file(entry, limits)
+    return _check_file(SourceFile(pieces[0], (pieces[1] or None) if len(pieces) == 2 else None), limits)
 
 
-def _checked(file: SourceFile, limits: Limits) -> SourceFile:
+def _check_file(file: SourceFile, limits: Limits) -> SourceFile:
     if not file.uri:
         raise MalformedEvent("a file entry has no path")
     longest = max(len(file.uri), len(file.cm_root or ""), len(file.subdir), len(file.checksum or ""))
     if longest > limits.path_chars:
         raise LimitExceeded(
-            "a file entry is longer than its limit",
+            "a file entry exceeds its limit",
             limit="path_chars",
             limit_chars=limits.path_chars,
             chars=longest,

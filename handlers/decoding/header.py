@@ -1,7 +1,7 @@
-"""Where an event comes from: its position in the log and what it is about, read before its content.
+"""The header of an event: its position in the log, its type, time and names. It is read before the content.
 
-Kept apart from the content because of what follows when the content is bad: an event whose place is known becomes
-Undecodable and the log goes on, one without a place cannot even be counted.
+The two are separate because they fail differently: an event with a header and unusable content becomes Undecodable and the log
+continues; without a position the event cannot even be counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POSITION: Final = re.compile(rb'\{"eventId":(\d{1,19}),"part":(\d{1,9}),"parts"
 
 
 class RecordPosition(NamedTuple):
-    """Where a record stands in the topic; part counts from 0."""
+    """The position of a record in the topic; ``part`` counts from 0."""
 
     event_id: int
     part: int
@@ -34,10 +34,9 @@ class RecordPosition(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What the consumer knows about a record that does not say it itself: formats without event ids or times.
+    """Event id and time of a record whose format carries neither, as the consumer derives them from Kafka.
 
-    ``event_id`` is made from the Kafka offset (offset + 1, since position 0 means "nothing applied"); ``time_s`` is the
-    record's timestamp in seconds.
+    ``event_id`` is the offset plus 1, because position 0 means "nothing applied"; ``time_s`` is the record's timestamp in seconds.
     """
 
     event_id: int
@@ -45,7 +44,7 @@ class Arrival(NamedTuple):
 
 
 class EventHeader(NamedTuple):
-    """The fields that every event has, in the words of ``handlers.events.Event``."""
+    """The fields that every event has, named as in ``handlers.events.Event``."""
 
     event_id: int
     part: int
@@ -60,15 +59,18 @@ class EventHeader(NamedTuple):
         """Return the keyword arguments of an event."""
         return self._asdict()
 
-    def undecodable(self, error: BadInput) -> Undecodable:
-        """Return the event that says that this one cannot be used, and why."""
+    def to_undecodable(self, error: BadInput) -> Undecodable:
+        """Return an Undecodable event with this header and the reason."""
         return Undecodable(**self.fields(), error=error)
 
 
 def read_header(
     position: RecordPosition, envelope: JsonObject, limits: Limits, *, time_s: int = 0
 ) -> EventHeader:
-    """Read type, time and names of a notification; fields that cannot be read stay out, ``checked`` then tells why."""
+    """Read type, time and names of a notification.
+
+    Fields that cannot be read are left out; ``check_header`` then raises the reason.
+    """
     fields = Fields(envelope, limits)
     kind = envelope.get("eventType")
     return EventHeader(
@@ -82,7 +84,7 @@ def read_header(
 
 
 def check_header(envelope: JsonObject, limits: Limits) -> None:
-    """Raise MalformedEvent or LimitExceeded where ``read_header`` had to leave something out."""
+    """Raise MalformedEvent or LimitExceeded if ``read_header`` had to leave out a field."""
     fields = Fields(envelope, limits)
     fields.required_text("eventType")
     fields.number("eventTime")
@@ -99,9 +101,9 @@ def _or(read: Any, name: str, default: Any) -> Any:
 
 
 def peek_position(value: bytes) -> RecordPosition:
-    """Return where a record stands, from its first bytes where Tideline wrote it; raise MalformedEvent.
+    """Return the position of a record, from its first bytes if Tideline wrote it; raise MalformedEvent.
 
-    Meant for bisection of a topic, so it does not look at the rest: a place is no promise that the record can be decoded.
+    The offset search uses this. The rest of the record is not read, so it may still be impossible to decode.
     """
     found = _POSITION.match(value)
     if found is not None:
@@ -110,13 +112,15 @@ def peek_position(value: bytes) -> RecordPosition:
 
 
 def read_position(envelope: JsonObject) -> RecordPosition:
-    """Return where the record of ``envelope`` stands; raise MalformedEvent."""
+    """Return the position of the record with this ``envelope``; raise MalformedEvent."""
     return _check_position(envelope.get("eventId"), envelope.get("part"), envelope.get("parts"))
 
 
 def _check_position(event_id: object, part: object, parts: object) -> RecordPosition:
     if type(event_id) is not int or type(part) is not int or type(parts) is not int:
-        raise MalformedEvent("the record names no event id, part and number of parts")
+        raise MalformedEvent("the record lacks an event id, a part or the number of parts")
     if not 0 <= event_id < 2**63 or not 0 <= part < parts:
-        raise MalformedEvent("the record's place is impossible", event_id=event_id, part=part, parts=parts)
+        raise MalformedEvent(
+            "the record's position is out of range", event_id=event_id, part=part, parts=parts
+        )
     return RecordPosition(event_id, part, parts)

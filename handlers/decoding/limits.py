@@ -1,7 +1,7 @@
-"""Limits on what a record may hold: whoever may write to the topic must not be able to fill memory or stop the daemon.
+"""Limits on the content of a record. Anyone who may write to the topic must not be able to exhaust memory or stop the daemon.
 
-The defaults are several times what a large installation has been seen to need, so that they only meet hostile or broken
-input. Every limit is answered by LimitExceeded, which names the value, the limit and what to do.
+The defaults are several times what large installations have been seen to need, so that only hostile or broken input meets them.
+Exceeding a limit raises LimitExceeded, which names the value, the limit and the remedy.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The largest input of each kind; bytes unless said otherwise."""
+    """The largest accepted input of each kind; bytes unless stated otherwise."""
 
     record_bytes: int = 16 * 1024 * 1024
     """One Kafka record. Kafka's own default is 1 MiB; topics that carry whole messages are often raised to 8 or 10 MiB."""
     message_bytes: int = 64 * 1024 * 1024
-    """One message after decompression. A gzip bomb grows a thousandfold, real messages five- to twentyfold."""
+    """One message after decompression. A gzip bomb grows by a factor of 1000, real messages by 5 to 20."""
     json_depth: int = 64
-    """Objects and lists inside each other. Messages have 4 levels; writing them back strictly ends at 254."""
+    """Nesting of objects and lists. Messages have 4 levels; the strict JSON writer supports 254."""
     name_chars: int = 256
     """Catalog, database, table, column and constraint names: the width of the metastore's own columns."""
     path_chars: int = 8_192
@@ -32,7 +32,7 @@ class Limits:
     """Transactions that one OPEN_TXN opens (Hive's ``hive.txn.max.open.batch`` is 1,000), and pairs of one allocation."""
 
     def __post_init__(self) -> None:
-        """Refuse values that would refuse every input, or that the JSON writer cannot honour."""
+        """Check that each limit admits some input and that the JSON writer supports the depth."""
         for name in self.__slots__:
             assert getattr(self, name) > 0, name
         assert self.json_depth <= 200, "orjson writes 254 levels at most"

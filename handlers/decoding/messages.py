@@ -1,12 +1,12 @@
 """The message of a notification: from the text that the metastore stored to a JSON object, and back to strict JSON.
 
-The metastore writes messages plainly (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the default of Hive 4), see
-``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters raw inside strings, which strict readers
-refuse, so reading is in two steps: strict and fast first, lenient where that fails. What comes out can always be written
-strictly again; what cannot (NaN, infinities, lone surrogates, integers beyond 64 bits, too deep) is malformed.
+The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the default of Hive 4), see
+``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters raw inside strings, which strict readers refuse.
+Reading therefore tries a fast strict parser first, and a lenient one if that fails. Every object that is returned can be written as
+strict JSON again; what cannot be written (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting) is malformed.
 
-Duplicate keys: the last one counts, as in the metastore's own reader. An integer beyond 64 bits that the fast reader turns
-into a float is caught where an id is read (``fields``), because a float is never an id.
+Of duplicate keys the last one counts, as in the metastore's own reader. The fast parser turns an integer beyond 64 bits into a
+float; ``fields`` refuses it, because an id is never a float.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GZIP_WINDOW: Final = 31  # 15 bits of window, and a gzip header is required
 def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """Return the message's JSON object.
 
-    ``message_format`` is NotificationEvent.messageFormat, compared without case; where it is absent the text itself tells.
+    ``message_format`` is NotificationEvent.messageFormat, compared without case; if it is absent, the text decides.
     Raises MalformedEvent and LimitExceeded.
     """
     form = (message_format or "").lower()
@@ -46,22 +46,22 @@ def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMIT
 
 
 def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> JsonObject:
-    """Read one JSON object, leniently, and promise that ``write`` can write it.
+    """Read one JSON object leniently; ``write`` can write the result.
 
-    ``depth_max`` counts the levels of objects and lists, this one included. Raises MalformedEvent and LimitExceeded.
+    ``depth_max`` counts the levels of objects and lists, including the outermost. Raises MalformedEvent and LimitExceeded.
     """
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         value = _read_leniently(text)
     if type(value) is not dict:
-        raise MalformedEvent("the text is JSON but no object", found=type(value).__name__)
+        raise MalformedEvent("the JSON text is not an object", found=type(value).__name__)
     _check_depth(value, depth_max)
     return value
 
 
 def write(value: object) -> bytes:
-    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for what JSON cannot say."""
+    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for what JSON cannot represent."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
@@ -74,17 +74,17 @@ def _encode(text: str, limits: Limits) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise MalformedEvent("the message is no valid Unicode", reason=error.reason) from error
+        raise MalformedEvent("the message is not valid Unicode", reason=error.reason) from error
 
 
 def _decompress(text: str, limits: Limits) -> bytes:
-    """Base64, then gzip, never holding more than the limit: a bomb is met while it is small."""
+    """Decode base64, then gzip, never holding more than the limit in memory, so that a gzip bomb does no harm."""
     try:
         packed = binascii.a2b_base64(text, strict_mode=True)
         stream = zlib.decompressobj(_GZIP_WINDOW)
         data = stream.decompress(packed, limits.message_bytes)
     except (ValueError, zlib.error) as error:
-        raise MalformedEvent("the message is no base64 of gzip", reason=str(error)) from error
+        raise MalformedEvent("the message is not base64 of gzip", reason=str(error)) from error
     if stream.unconsumed_tail or (not stream.eof and len(data) >= limits.message_bytes):
         raise _too_long(limits)
     if not stream.eof:
@@ -96,12 +96,12 @@ def _decompress(text: str, limits: Limits) -> bytes:
 
 def _too_long(limits: Limits) -> LimitExceeded:
     return LimitExceeded(
-        "the message is larger than its limit", limit="message_bytes", limit_bytes=limits.message_bytes
+        "the message exceeds its limit", limit="message_bytes", limit_bytes=limits.message_bytes
     )
 
 
 def _read_leniently(text: bytes) -> Any:
-    """Read what the strict reader refused, and pass it through the strict writer so that nothing odd gets further."""
+    """Parse what the strict parser refused, and pass it through the strict writer to exclude what JSON does not allow."""
     try:
         value = json.loads(text.decode(), strict=False, parse_constant=_refuse, parse_float=_finite)
         return orjson.loads(orjson.dumps(value))
@@ -110,18 +110,18 @@ def _read_leniently(text: bytes) -> Any:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is beyond all floats")
+        raise ValueError(f"{text[:40]} is out of range for a float")
     return value
 
 
 def _check_depth(value: JsonObject, depth_max: int) -> None:
-    """Walk containers only, level by level: an ordinary message has a handful of them."""
+    """Walk containers only, level by level: a typical message has very few of them."""
     level: list[Any] = [value]
     for _ in range(depth_max):
         level = [
@@ -133,5 +133,5 @@ def _check_depth(value: JsonObject, depth_max: int) -> None:
         if not level:
             return
     raise LimitExceeded(
-        "the JSON is nested deeper than its limit", limit="json_depth", limit_levels=depth_max
+        "the JSON is nested more deeply than its limit allows", limit="json_depth", limit_levels=depth_max
     )

@@ -1,9 +1,10 @@
-"""Reading the two formats whose messages are the metastore's own: ``tideline-1`` records and notification objects.
+"""Decodes the two formats whose messages are the metastore's own: ``tideline-1`` records and notification objects.
 
-A notification object is the metastore's NotificationEvent as JSON: ``{"eventId", "eventTime", "eventType", "catName"?,
-"dbName"?, "tableName"?, "message", "messageFormat"?}``, the message as text in one of its encodings.
+The two differ only in their envelope. A notification object is the metastore's NotificationEvent as JSON: ``{"eventId",
+"eventTime", "eventType", "catName"?, "dbName"?, "tableName"?, "message", "messageFormat"?}``, with the message as encoded text.
 
-Order of reading: first the position, then type and names, then the content; what fails after the place is an Undecodable event.
+The header is read first, then the message. Whatever fails after the position is known becomes an Undecodable event. The table of
+event types is complete for Hive 2.3 to 4.2; a type that it lacks comes from a newer metastore and is counted, not refused.
 """
 
 from __future__ import annotations
@@ -35,44 +36,44 @@ if TYPE_CHECKING:
     from handlers.events import Undecodable
 
 
-def tideline_event(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
-    """Decode a ``tideline-1`` record; raise MalformedEvent where it has no position in the log."""
+def decode_tideline_record(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
+    """Decode a ``tideline-1`` record; raise MalformedEvent if it has no position in the log."""
     position = read_position(envelope)
     header = read_header(position, envelope, limits, time_s=arrival.time_s if arrival else 0)
     try:
         check_header(envelope, limits)
         if not needs_message(header.kind):
-            return unhandled(header)
+            return build_unhandled(header)
         message = envelope.get("message")
         if type(message) is not dict:
             raise _missing_message(envelope)
     except BadInput as error:
-        return header.undecodable(error)
-    return event_of(header, message, limits)
+        return header.to_undecodable(error)
+    return build_event(header, message, limits)
 
 
-def broken_tideline_event(value: bytes, error: BadInput, arrival: Arrival | None) -> Undecodable:
-    """Return the event for a record whose JSON is broken; raise MalformedEvent where not even its place is readable."""
+def decode_broken_record(value: bytes, error: BadInput, arrival: Arrival | None) -> Undecodable:
+    """Return the event for a record whose JSON is broken; raise MalformedEvent if even its position cannot be read."""
     try:
         position = peek_position(value)
     except BadInput:
-        raise MalformedEvent("the record is no tideline-1 record", reason=error.message) from error
-    return EventHeader(*position, time_s=arrival.time_s if arrival else 0, kind="").undecodable(error)
+        raise MalformedEvent("the record is not a tideline-1 record", reason=error.message) from error
+    return EventHeader(*position, time_s=arrival.time_s if arrival else 0, kind="").to_undecodable(error)
 
 
-def notification_event(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
-    """Decode a notification object; raise MalformedEvent where neither it nor ``arrival`` tells its position."""
+def decode_notification(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> Event:
+    """Decode a notification object; raise MalformedEvent if neither it nor ``arrival`` has a position."""
     position = _notification_position(envelope, limits, arrival)
     found = read_header(position, envelope, limits, time_s=arrival.time_s if arrival else 0)
-    header = found._replace(kind=canonical_kind(found.kind))
+    header = found._replace(kind=expand_kind(found.kind))
     try:
         check_header(envelope, limits)
         if not needs_message(header.kind):
-            return unhandled(header)
+            return build_unhandled(header)
         message = _message(envelope, limits)
     except BadInput as error:
-        return header.undecodable(error)
-    return event_of(header, message, limits)
+        return header.to_undecodable(error)
+    return build_event(header, message, limits)
 
 
 def _notification_position(envelope: JsonObject, limits: Limits, arrival: Arrival | None) -> RecordPosition:
@@ -85,7 +86,7 @@ def _notification_position(envelope: JsonObject, limits: Limits, arrival: Arriva
 
 
 def _message(envelope: JsonObject, limits: Limits) -> JsonObject:
-    """Return the message; some publishers put it in as an object already."""
+    """Return the message, which some publishers embed as an object instead of text."""
     message = envelope.get("message")
     if type(message) is dict:
         return message
@@ -94,45 +95,45 @@ def _message(envelope: JsonObject, limits: Limits) -> JsonObject:
 
 
 def _missing_message(envelope: JsonObject) -> BadInput:
-    """Say why a record came without its message; the relay has left the reason in it."""
+    """Return the reason for a missing message, which the relay recorded."""
     oversize, problem = envelope.get("oversize"), envelope.get("problem")
     if oversize is not None:
         return LimitExceeded(
-            "the event was too large for one record and could not be cut",
+            "the event is too large for one record and cannot be split",
             hint="Raise relay.record.bytes.max and the topic's max.message.bytes, then read the event again.",
             size_bytes=oversize,
         )
     if problem is not None:
-        return MalformedEvent("the relay could not read the message", reason=str(problem)[:300])
+        return MalformedEvent("the relay cannot read the message", reason=str(problem)[:300])
     return MalformedEvent("the record has no message")
 
 
 _BUILDERS: Final[Mapping[str, Callable[[dict[str, Any], Fields], Event]]] = {
-    "CREATE_DATABASE": catalog.database_created,
-    "ALTER_DATABASE": catalog.database_altered,
-    "DROP_DATABASE": catalog.database_dropped,
-    "CREATE_TABLE": catalog.table_created,
-    "ALTER_TABLE": catalog.table_altered,
-    "DROP_TABLE": catalog.table_dropped,
-    "ADD_PARTITION": catalog.partitions_added,
-    "ALTER_PARTITION": catalog.partition_altered,
-    "ALTER_PARTITIONS": catalog.partitions_altered,
-    "DROP_PARTITION": catalog.partitions_dropped,
-    "INSERT": catalog.inserted,
-    "OPEN_TXN": transactions.txns_opened,
-    "ALLOC_WRITE_ID_EVENT": transactions.write_ids_allocated,
-    "WRITE": transactions.files_written,
-    "ACID_WRITE_EVENT": transactions.files_written,
-    "COMMIT_TXN": transactions.txn_committed,
-    "ABORT_TXN": transactions.txn_aborted,
-    "COMMIT_COMPACTION_EVENT": transactions.compaction_committed,
-    "UPDATE_TBL_COL_STAT_EVENT": catalog.statistics_updated,
-    "UPDATE_PART_COL_STAT_EVENT": catalog.statistics_updated,
-    "DELETE_TBL_COL_STAT_EVENT": catalog.statistics_deleted,
-    "DELETE_PART_COL_STAT_EVENT": catalog.statistics_deleted,
-    **dict.fromkeys(catalog.CONSTRAINT_KINDS, catalog.constraints_added),
-    "ADD_FOREIGNKEY": catalog.foreign_keys_added,
-    "DROP_CONSTRAINT": catalog.constraint_dropped,
+    "CREATE_DATABASE": catalog.build_database_created,
+    "ALTER_DATABASE": catalog.build_database_altered,
+    "DROP_DATABASE": catalog.build_database_dropped,
+    "CREATE_TABLE": catalog.build_table_created,
+    "ALTER_TABLE": catalog.build_table_altered,
+    "DROP_TABLE": catalog.build_table_dropped,
+    "ADD_PARTITION": catalog.build_partitions_added,
+    "ALTER_PARTITION": catalog.build_partition_altered,
+    "ALTER_PARTITIONS": catalog.build_partitions_altered,
+    "DROP_PARTITION": catalog.build_partitions_dropped,
+    "INSERT": catalog.build_inserted,
+    "OPEN_TXN": transactions.build_txns_opened,
+    "ALLOC_WRITE_ID_EVENT": transactions.build_write_ids_allocated,
+    "WRITE": transactions.build_files_written,
+    "ACID_WRITE_EVENT": transactions.build_files_written,
+    "COMMIT_TXN": transactions.build_txn_committed,
+    "ABORT_TXN": transactions.build_txn_aborted,
+    "COMMIT_COMPACTION_EVENT": transactions.build_compaction_committed,
+    "UPDATE_TBL_COL_STAT_EVENT": catalog.build_statistics_updated,
+    "UPDATE_PART_COL_STAT_EVENT": catalog.build_statistics_updated,
+    "DELETE_TBL_COL_STAT_EVENT": catalog.build_statistics_deleted,
+    "DELETE_PART_COL_STAT_EVENT": catalog.build_statistics_deleted,
+    **dict.fromkeys(catalog.CONSTRAINT_KINDS, catalog.build_constraints_added),
+    "ADD_FOREIGNKEY": catalog.build_foreign_keys_added,
+    "DROP_CONSTRAINT": catalog.build_constraint_dropped,
 }
 _NOTHING_TO_DO: Final = frozenset(
     {
@@ -147,27 +148,27 @@ _NOTHING_TO_DO: Final = frozenset(
 _SHORT: Final = {kind.removesuffix("_EVENT"): kind for kind in _BUILDERS if kind.endswith("_EVENT")}
 
 
-def canonical_kind(kind: str) -> str:
-    """Return the metastore's own name of a type; some publishers leave the ``_EVENT`` of some types out."""
+def expand_kind(kind: str) -> str:
+    """Return the metastore's own name of a type; some publishers omit the suffix ``_EVENT``."""
     return _SHORT.get(kind, kind)
 
 
 def needs_message(kind: str) -> bool:
-    """Tell whether the message of this (canonical) type is looked at at all."""
+    """Return whether events of this (expanded) type are built from their message."""
     return kind in _BUILDERS
 
 
-def event_of(header: EventHeader, message: JsonObject, limits: Limits) -> Event:
-    """Build the event; one whose message cannot be used is Undecodable."""
+def build_event(header: EventHeader, message: JsonObject, limits: Limits) -> Event:
+    """Build the event; it is Undecodable if the message cannot be used."""
     build = _BUILDERS.get(header.kind)
     if build is None:
-        return unhandled(header)
+        return build_unhandled(header)
     try:
         return build(header.fields(), Fields(message, limits))
     except BadInput as error:
-        return header.undecodable(error)
+        return header.to_undecodable(error)
 
 
-def unhandled(header: EventHeader) -> Unhandled:
-    """Return the event for a type that has no effect here."""
+def build_unhandled(header: EventHeader) -> Unhandled:
+    """Build the event of a type that has no effect here."""
     return Unhandled(**header.fields(), known=header.kind in _NOTHING_TO_DO)

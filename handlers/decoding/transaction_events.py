@@ -1,4 +1,4 @@
-"""Events of transactions: opened, write ids allocated, files written, committed, aborted, compacted.
+"""Builds events of transactions: opened, write ids allocated, files written, committed, aborted, compacted.
 
 Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference §1.2).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from handlers.decoding.fields import about, source_files
+from handlers.decoding.fields import fill_names, parse_source_files
 from handlers.events import (
     CompactionCommitted,
     FilesWritten,
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
     from handlers.decoding.fields import Fields
 
 
-def txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
-    """OPEN_TXN: a range, or a list of ids that has to be one.
+def build_txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
+    """OPEN_TXN: a range of ids, or a list that must form a range.
 
-    The range may be empty: a metastore logs that where a replayed transaction is opened again (seen on 4.2).
+    The range may be empty: a metastore logs one if a replayed transaction is opened again (seen on 4.2).
     """
     ids = message.numbers("txnIds", "txns", least=1)
     if ids:
         first, last = min(ids), max(ids)
         if sorted(ids) != list(range(first, last + 1)):
-            raise MalformedEvent("the opened transactions are no range", first=first, last=last, ids=len(ids))
+            raise MalformedEvent(
+                "the opened transactions do not form a range", first=first, last=last, ids=len(ids)
+            )
         return TxnsOpened(**common, first=first, last=last)
     first, last = message.required_number("fromTxnId", least=1), message.required_number("toTxnId", least=1)
     if last < first - 1:
-        raise MalformedEvent("the opened transactions end before they begin", first=first, last=last)
+        raise MalformedEvent("the range of opened transactions ends before it begins", first=first, last=last)
     if last - first >= message.limits.txns:
         raise LimitExceeded(
-            "more transactions are opened at once than the limit allows",
+            "one event opens more transactions than the limit allows",
             limit="txns",
             limit_items=message.limits.txns,
             items=last - first + 1,
@@ -47,48 +49,52 @@ def txns_opened(common: dict[str, Any], message: Fields) -> TxnsOpened:
     return TxnsOpened(**common, first=first, last=last)
 
 
-def write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteIdsAllocated:
+def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteIdsAllocated:
     """ALLOC_WRITE_ID_EVENT: parallel lists of transactions and write ids."""
     txns = message.numbers("txnIdList", "txns", least=1)
     write_ids = message.numbers("writeIdList", "txns", least=1)
     if len(txns) != len(write_ids):
         raise MalformedEvent(
-            "transactions and write ids differ in number", txns=len(txns), write_ids=len(write_ids)
+            "the lists of transactions and write ids differ in length",
+            txns=len(txns),
+            write_ids=len(write_ids),
         )
     pairs = sorted(zip(txns, write_ids, strict=True), key=lambda pair: pair[1])
-    return WriteIdsAllocated(**about(common, message, "dbName", "tableName"), pairs=tuple(pairs))
+    return WriteIdsAllocated(**fill_names(common, message, "dbName", "tableName"), pairs=tuple(pairs))
 
 
-def files_written(common: dict[str, Any], message: Fields) -> FilesWritten:
-    """WRITE (the relay's) and ACID_WRITE_EVENT (other listeners'): the same fields."""
+def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten:
+    """WRITE (from the relay) and ACID_WRITE_EVENT (from other listeners), which have the same fields."""
     raw_files = message.texts("files", "files")
     partition_name = message.text("partition") or ""
     if len(partition_name) > message.limits.path_chars:
         raise LimitExceeded(
-            "the partition's name is longer than its limit", limit="path_chars", chars=len(partition_name)
+            "the partition name exceeds its limit", limit="path_chars", chars=len(partition_name)
         )
-    named = about(common, message, "database", "table")
+    named = fill_names(common, message, "database", "table")
     if named["db"] is None or named["table"] is None:
-        raise MalformedEvent("the write event names no table")
+        raise MalformedEvent("the write event does not name a table")
     return FilesWritten(
         **named,
         txn_id=message.required_number("txnid", least=1),
         write_id=message.required_number("writeId", least=1),
         partition_name=partition_name,
-        files=source_files(raw_files, message.limits),
+        files=parse_source_files(raw_files, message.limits),
         raw_files=raw_files,
         owner_text=message.text("tableObjJson"),
         partition_text=message.text("partitionObjJson"),
     )
 
 
-def txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted:
-    """COMMIT_TXN: only the id before Hive 4.1, then also write ids and databases, pairwise."""
+def build_txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted:
+    """COMMIT_TXN: the id; from Hive 4.1 on also pairs of write ids and databases."""
     write_ids = message.numbers("writeIds", "txns")
     databases = message.names("databases", "txns")
     if len(write_ids) != len(databases):
         raise MalformedEvent(
-            "write ids and databases differ in number", write_ids=len(write_ids), databases=len(databases)
+            "the lists of write ids and databases differ in length",
+            write_ids=len(write_ids),
+            databases=len(databases),
         )
     return TxnCommitted(
         **common,
@@ -99,16 +105,16 @@ def txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted:
     )
 
 
-def txn_aborted(common: dict[str, Any], message: Fields) -> TxnAborted:
+def build_txn_aborted(common: dict[str, Any], message: Fields) -> TxnAborted:
     """ABORT_TXN."""
     databases = message.names("dbsUpdated", "txns")
     return TxnAborted(**common, txn_id=message.required_number("txnid", least=1), databases=databases)
 
 
-def compaction_committed(common: dict[str, Any], message: Fields) -> CompactionCommitted:
+def build_compaction_committed(common: dict[str, Any], message: Fields) -> CompactionCommitted:
     """COMMIT_COMPACTION_EVENT."""
     return CompactionCommitted(
-        **about(common, message, "dbname", "tableName"),
+        **fill_names(common, message, "dbname", "tableName"),
         txn_id=message.required_number("txnid", least=1),
         partition_name=message.text("partName"),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.decoding.fields import source_files
+from handlers.decoding.fields import parse_source_files
 from handlers.decoding.limits import Limits
 from handlers.files.copies import Copier, copy_task
 from handlers.files.listing import list_write_directories
@@ -60,7 +60,7 @@ def written(metastore: Metastore, after: int, database: str) -> list[tuple[int, 
         if event.eventType == "COMMIT_TXN":
             for info in metastore.write_events(_txn_id(event.message)):
                 if info.database == database:
-                    files = source_files(info.files.split("]"), Limits())
+                    files = parse_source_files(info.files.split("]"), Limits())
                     found.append((info.writeId, info.partition or "", files))
     return found
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.decoding.encoder import split
+from handlers.decoding.encoder import split_message
 from handlers.decoding.messages import write
 
 
@@ -66,7 +66,7 @@ def without_repeats(values: list[Any], owners: list[str]) -> list[Any]:
 @given(messages(), st.integers(50, 3_000))
 def test_the_parts_are_together_the_whole(given_message: tuple[str, dict[str, Any]], room: int) -> None:
     kind, message = given_message
-    assert whole(split(kind, message, room, room)) == message
+    assert whole(split_message(kind, message, room, room)) == message
 
 
 @given(messages(), st.integers(50, 3_000))
@@ -74,7 +74,7 @@ def test_a_part_above_the_limit_holds_one_item_only(
     given_message: tuple[str, dict[str, Any]], room: int
 ) -> None:
     kind, message = given_message
-    for part in split(kind, message, room, room):
+    for part in split_message(kind, message, room, room):
         if len(write(part)) > room:
             lists = [value for value in part.values() if isinstance(value, list)]
             assert all(len(value) <= 1 for value in lists)
@@ -86,10 +86,10 @@ def test_a_part_above_the_limit_holds_one_item_only(
 @pytest.mark.parametrize("kind", ["ALTER_TABLE", "COMMIT_TXN", "UPDATE_PART_COL_STAT_EVENT", "BRAND_NEW"])
 def test_what_has_no_list_to_cut_stays_whole(kind: str) -> None:
     message = {"files": ["x" * 100] * 10}
-    assert split(kind, message, 50, 50) == [message]
+    assert split_message(kind, message, 50, 50) == [message]
 
 
 def test_a_large_table_object_uses_the_hard_limit_instead_of_a_record_for_every_item() -> None:
     message = {"tableObjJson": "x" * 900, "partitions": [{"day": str(n)} for n in range(100)]}
-    assert len(split("DROP_PARTITION", message, 1_000, 100_000)) == 1
-    assert len(split("DROP_PARTITION", message, 1_000, 1_000)) > 10
+    assert len(split_message("DROP_PARTITION", message, 1_000, 100_000)) == 1
+    assert len(split_message("DROP_PARTITION", message, 1_000, 1_000)) > 10
