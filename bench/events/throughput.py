@@ -20,8 +20,8 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay import Relay, RelaySettings, outbox_of
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.decoding.decoder import decode
-from handlers.metastore.client import Metastore
 from state.positions import Position
 from state.store.memory import MemoryStore
 
@@ -126,14 +126,16 @@ def decode_rate(topic: Topic, log: RecordedLog) -> float:
 def relay_metastore(broker: BrokerSettings, uri: str, size: int) -> Row:
     """Relay real events of a real metastore: transactions opened by the hundred, aborted one by one."""
     say(f"relay_metastore: making {size} events")
-    with Metastore(uri) as metastore:
+    with WritingMetastore(uri) as metastore:
         after = metastore.current_event_id()
         while metastore.current_event_id() - after < size:
             for txn_id in metastore.open_txns(ABORTS_PER_OPEN):
                 metastore.abort_txn(txn_id)
         last = metastore.current_event_id()
     rates = [
-        relay_rate(broker, Topic(broker, TopicSettings(unique("real"))), lambda: Metastore(uri), after, last)
+        relay_rate(
+            broker, Topic(broker, TopicSettings(unique("real"))), lambda: WritingMetastore(uri), after, last
+        )
         for _ in range(REPEATS)
     ]
     return row("relay_metastore", statistics.median(rates), "events/s")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dev.fixtures.hive_tables import ACID, a_table
-from handlers.metastore.client import Metastore
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database
 
@@ -42,7 +42,7 @@ class Writer:
     """Inserts into one transactional table of one database; for one thread."""
 
     def __init__(self, uri: str, db: str) -> None:
-        self._metastore = Metastore(uri)
+        self._metastore = WritingMetastore(uri)
         self._db = db
         self._location = ""
 

@@ -11,7 +11,6 @@ from handlers.metastore.hive_version import V3_1, V4_0, V4_2
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import (
     MetaException,
-    NoSuchLockException,
     NoSuchTxnException,
     TxnAbortedException,
 )
@@ -23,7 +22,6 @@ from handlers.structs.transactions import (
     GetOpenTxnsInfoResponse,
     GetValidWriteIdsRequest,
     GetValidWriteIdsResponse,
-    HeartbeatRequest,
     MaxAllocatedTableWriteIdRequest,
     MaxAllocatedTableWriteIdResponse,
     OpenTxnRequest,
@@ -61,13 +59,6 @@ ALLOCATE: Final = Call(
     changes=True,
     since=V3_1,
 )
-_HEARTBEAT: Final = Call(
-    "heartbeat",
-    {"ids": HeartbeatRequest},
-    NoneType,
-    (NoSuchLockException, NoSuchTxnException, TxnAbortedException),
-    changes=False,  # it may be repeated
-)
 _OPEN_INFO: Final = Call("get_open_txns_info", {}, GetOpenTxnsInfoResponse, (), changes=False)
 _VALID: Final = Call(
     "get_valid_write_ids",
@@ -100,34 +91,6 @@ _WRITE_ID_STATE: Final = Call(
 
 class TransactionCalls(Session):
     """What writers and readers of transactional tables do."""
-
-    def open_txns(self, count: int = 1, *, txn_type: TxnType | None = None) -> list[int]:
-        """Open ``count`` transactions and return their ids; they time out without a heartbeat."""
-        request = OpenTxnRequest(
-            num_txns=count,
-            user=self.options.user or self.options.identifier,
-            hostname=socket.gethostname(),
-            agentInfo=self.options.identifier,
-            txn_type=txn_type,
-        )
-        return self._invoke(OPEN, request).txn_ids
-
-    def allocate_write_ids(self, db: str, table: str, txn_ids: Iterable[int]) -> dict[int, int]:
-        """Return the write id of each transaction in a table, drawing it where there is none (since Hive 3.1)."""
-        request = AllocateTableWriteIdsRequest(dbName=db, tableName=table, txnIds=list(txn_ids))
-        return {pair.txnId: pair.writeId for pair in self._invoke(ALLOCATE, request).txnToWriteIds}
-
-    def commit_txn(self, txn_id: int) -> None:
-        """Commit; raise TxnNotOpen where it is unknown or was aborted."""
-        self._invoke(COMMIT, CommitTxnRequest(txnid=txn_id))
-
-    def abort_txn(self, txn_id: int) -> None:
-        """Abort; raise TxnNotOpen where it is unknown."""
-        self._invoke(ABORT, AbortTxnRequest(txnid=txn_id))
-
-    def heartbeat(self, txn_id: int) -> None:
-        """Keep a transaction from timing out; raise TxnNotOpen where it is not open."""
-        self._invoke(_HEARTBEAT, HeartbeatRequest(txnid=txn_id))
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
         """Return the highest transaction id, and every transaction that is open, or aborted and not forgotten."""

@@ -12,6 +12,7 @@ import pytest
 from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay import Relay, RelaySettings
+from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable
@@ -54,7 +55,7 @@ def relayed(relay: Relay) -> int:
     return relay.status.relayed.applied_event_id if relay.status.relayed is not None else 0
 
 
-def transactions(client: Metastore, count: int) -> None:
+def transactions(client: WritingMetastore, count: int) -> None:
     """Two events each: nothing else is as cheap to make."""
     for txn_id in client.open_txns(count):
         client.abort_txn(txn_id)
@@ -65,7 +66,7 @@ def test_the_topic_is_the_metastores_log_event_for_event(
 ) -> None:
     stream = stream_of()
     relay = relay_of(stream, source.metastore)
-    with closing(Metastore(source.metastore)) as client:
+    with closing(WritingMetastore(source.metastore)) as client:
         current = client.current_event_id()
         relay.run(Line(until=lambda: relayed(relay) >= current))
         logged = client.next_events(0, current)
@@ -90,14 +91,14 @@ def test_a_metastore_that_is_killed_and_started_again_loses_and_reorders_nothing
     )
     supervisor.start()
     for _ in range(2):
-        with closing(Metastore(metastore.uri)) as client:
+        with closing(WritingMetastore(metastore.uri)) as client:
             transactions(client, 30)
             before = client.current_event_id()
         wait_until(lambda wanted=before: relayed(relay) >= wanted, "what was there is relayed")  # type: ignore[misc]
         metastore.kill()
         wait_until(lambda: relay.status.problem is not None, "the relay has noticed")
         metastore.start()
-        with closing(Metastore(metastore.uri)) as client:
+        with closing(WritingMetastore(metastore.uri)) as client:
             transactions(client, 30)
             after = client.current_event_id()
         wait_until(lambda wanted=after: relayed(relay) >= wanted, "what came later is relayed")  # type: ignore[misc]
@@ -115,7 +116,7 @@ def test_what_is_committed_is_in_the_topic_within_a_second(
     thread = threading.Thread(target=relay.run, args=(line,))
     thread.start()
     delays = []
-    with closing(Metastore(metastore.uri)) as client:
+    with closing(WritingMetastore(metastore.uri)) as client:
         wait_until(lambda: relayed(relay) >= client.current_event_id(), "the relay has caught up")
         for _ in range(20):
             transactions(client, 1)
@@ -136,7 +137,7 @@ def test_a_metastore_that_is_away_at_the_start_is_unavailable(stream_of: StreamO
 def test_holes_are_filled_with_the_very_same_records(stream_of: StreamOf, source: ClusterEndpoints) -> None:
     stream = stream_of()
     relay = relay_of(stream, source.metastore)
-    with closing(Metastore(source.metastore)) as client:
+    with closing(WritingMetastore(source.metastore)) as client:
         current = client.current_event_id()
     relay.run(Line(until=lambda: relayed(relay) >= current))
     from daemon.relay import outbox_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.metastore.client import Metastore
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.objects import Database
 
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def client(target: ClusterEndpoints) -> Iterator[Metastore]:
-    with Metastore(target.metastore) as metastore:
+def client(target: ClusterEndpoints) -> Iterator[WritingMetastore]:
+    with WritingMetastore(target.metastore) as metastore:
         yield metastore
 
 
 @pytest.fixture
-def db(client: Metastore, database: str) -> Iterator[str]:
+def db(client: WritingMetastore, database: str) -> Iterator[str]:
     """A replica's database; dropped at the end, whatever is in it."""
     client.create_database(
         Database(name=database, parameters={"repl.target.for": "true", "repl.last.id": "0"})

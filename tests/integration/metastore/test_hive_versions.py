@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statistics
+from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.old_metastore import OldMetastore
-from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import HiveVersion
 from handlers.structs.constraints import PRIMARY_KEY, UNIQUE, SQLPrimaryKey, SQLUniqueConstraint
 from handlers.structs.notifications import InsertEventRequestData
@@ -41,24 +41,26 @@ def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def client(old: OldMetastore) -> Iterator[Metastore]:
-    with Metastore(old.uri) as metastore:
+def client(old: OldMetastore) -> Iterator[WritingMetastore]:
+    with WritingMetastore(old.uri) as metastore:
         yield metastore
 
 
 @pytest.fixture
-def db(client: Metastore, database: str) -> Iterator[str]:
+def db(client: WritingMetastore, database: str) -> Iterator[str]:
     client.create_database(Database(name=database))
     yield database
     client.drop_database(database, cascade=True)
 
 
-def test_the_generation_is_found_though_both_answer_the_same(client: Metastore, old: OldMetastore) -> None:
+def test_the_generation_is_found_though_both_answer_the_same(
+    client: WritingMetastore, old: OldMetastore
+) -> None:
     assert client.version() == "3.0"
     assert str(client.hive_version) == old.name.removeprefix("hive-")
 
 
-def test_databases_and_tables(client: Metastore, db: str) -> None:
+def test_databases_and_tables(client: WritingMetastore, db: str) -> None:
     database = client.get_database(db)
     client.alter_database(db, Database(name=db, locationUri=database.locationUri, parameters={"a": "1"}))
     assert client.get_database(db).parameters == {"a": "1"}
@@ -77,7 +79,7 @@ def test_databases_and_tables(client: Metastore, db: str) -> None:
         client.get_table(db, "renamed")
 
 
-def test_partitions(client: Metastore, db: str) -> None:
+def test_partitions(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "p", partition_keys=["dt"]))
     table = client.get_table(db, "p")
     days = [a_partition(table, str(day)) for day in range(5)]
@@ -99,12 +101,14 @@ def test_partitions(client: Metastore, db: str) -> None:
     assert client.partition_names(db, "p") == ["dt=3", "dt=4", "dt=one"]
 
 
-def test_a_listing_of_a_missing_table_is_an_error_of_a_kind_that_differs(client: Metastore, db: str) -> None:
+def test_a_listing_of_a_missing_table_is_an_error_of_a_kind_that_differs(
+    client: WritingMetastore, db: str
+) -> None:
     with pytest.raises((InvalidRequest, ServerFault)):
         client.partition_names(db, "nowhere")
 
 
-def test_statistics(client: Metastore, db: str) -> None:
+def test_statistics(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "p", partition_keys=["dt"]))
     client.add_partitions(db, "p", [a_partition(client.get_table(db, "p"), "1")])
     client.create_table(a_table(db, "t"))
@@ -116,7 +120,7 @@ def test_statistics(client: Metastore, db: str) -> None:
     assert list(client.partition_statistics(db, "p", ["dt=1"], ["id"])) == ["dt=1"]
 
 
-def test_constraints(client: Metastore, db: str) -> None:
+def test_constraints(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t"))
     client.add_constraint(
         PRIMARY_KEY, [SQLPrimaryKey(table_db=db, table_name="t", column_name="id", key_seq=1, pk_name="pk")]
@@ -136,7 +140,7 @@ def test_constraints(client: Metastore, db: str) -> None:
         assert client.constraint_names(db, "t") == {"uk"}
 
 
-def test_the_notification_log(client: Metastore, db: str) -> None:
+def test_the_notification_log(client: WritingMetastore, db: str) -> None:
     before = client.current_event_id()
     client.create_table(a_table(db, "t"))
     client.fire_insert_event(
@@ -151,7 +155,7 @@ def test_the_notification_log(client: Metastore, db: str) -> None:
         client.write_events(1)
 
 
-def test_transactions(client: Metastore, db: str) -> None:
+def test_transactions(client: WritingMetastore, db: str) -> None:
     one, two = client.open_txns(2)
     client.heartbeat(one)
     client.commit_txn(one)
@@ -164,7 +168,7 @@ def test_transactions(client: Metastore, db: str) -> None:
         client.open_replayed("p.*", 1)
 
 
-def test_write_ids(client: Metastore, db: str) -> None:
+def test_write_ids(client: WritingMetastore, db: str) -> None:
     if client.hive_version < V3_1:
         with pytest.raises(Unsupported):
             client.allocate_write_ids(db, "t", [1])

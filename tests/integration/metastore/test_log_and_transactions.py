@@ -15,10 +15,10 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.client import Metastore
+    from dev.fixtures.writing_client import WritingMetastore
 
 
-def test_events_come_with_contiguous_ids_from_where_one_stands(client: Metastore, db: str) -> None:
+def test_events_come_with_contiguous_ids_from_where_one_stands(client: WritingMetastore, db: str) -> None:
     before = client.current_event_id()
     client.create_table(a_table(db, "t", external=True))
     client.drop_table(db, "t")
@@ -30,7 +30,7 @@ def test_events_come_with_contiguous_ids_from_where_one_stands(client: Metastore
     assert client.next_events(client.current_event_id() + 1000, 10) == []
 
 
-def test_what_a_transaction_wrote_is_told_after_its_commit(client: Metastore, db: str) -> None:
+def test_what_a_transaction_wrote_is_told_after_its_commit(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     place = str(client.get_table(db, "t").sd.location)
     (txn,) = client.open_txns()
@@ -49,7 +49,7 @@ def test_what_a_transaction_wrote_is_told_after_its_commit(client: Metastore, db
     assert client.write_events(txn + 1_000_000_000) == []
 
 
-def test_an_insert_into_a_plain_table_is_logged_when_it_is_told(client: Metastore, db: str) -> None:
+def test_an_insert_into_a_plain_table_is_logged_when_it_is_told(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True))
     place = str(client.get_table(db, "t").sd.location)
     Path(place.removeprefix("file:")).mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def test_an_insert_into_a_plain_table_is_logged_when_it_is_told(client: Metastor
     assert [e.eventId for e in inserts] == ids
 
 
-def test_a_transaction_is_open_then_committed_or_aborted(client: Metastore, db: str) -> None:
+def test_a_transaction_is_open_then_committed_or_aborted(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     one, two = client.open_txns(2)
     assert client.newest_txn_id() >= two
@@ -83,14 +83,14 @@ def test_a_transaction_is_open_then_committed_or_aborted(client: Metastore, db: 
     assert unknown.value.context["hive"] == "NoSuchTxnException"
 
 
-def test_lists_come_in_the_order_that_was_asked_for(client: Metastore, db: str) -> None:
+def test_lists_come_in_the_order_that_was_asked_for(client: WritingMetastore, db: str) -> None:
     tables = [f"{db}.b", f"{db}.a", f"{db}.nowhere"]
     client.create_table(a_table(db, "a", parameters=ACID))
     client.create_table(a_table(db, "b", parameters=ACID))
     assert [ids.table for ids in client.valid_write_ids(tables)] == tables
 
 
-def test_a_second_compaction_of_the_same_table_is_not_accepted(client: Metastore, db: str) -> None:
+def test_a_second_compaction_of_the_same_table_is_not_accepted(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     (txn,) = client.open_txns()
     client.allocate_write_ids(db, "t", [txn])

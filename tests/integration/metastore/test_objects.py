@@ -13,19 +13,19 @@ from state.errors import AlreadyExists, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.client import Metastore
+    from dev.fixtures.writing_client import WritingMetastore
 
 
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 
 
-def test_the_generation_is_learned_from_the_server(client: Metastore) -> None:
+def test_the_generation_is_learned_from_the_server(client: WritingMetastore) -> None:
     assert client.version().startswith("4.")
     assert client.hive_version >= HiveVersion(4, 0)
     assert client.supports("get_all_write_event_info")
 
 
-def test_settings_of_the_server_are_told_except_for_secret_ones(client: Metastore) -> None:
+def test_settings_of_the_server_are_told_except_for_secret_ones(client: WritingMetastore) -> None:
     assert client.config_value("metastore.repl.cm.enabled") == "true"
     assert client.config_value("hive.no.such.setting", "a default") == "a default"
     with pytest.raises(InvalidRequest) as refused:
@@ -33,7 +33,7 @@ def test_settings_of_the_server_are_told_except_for_secret_ones(client: Metastor
     assert refused.value.context["hive"] == "ConfigValSecurityException"
 
 
-def test_a_database_is_created_once_changed_and_dropped(client: Metastore, database: str) -> None:
+def test_a_database_is_created_once_changed_and_dropped(client: WritingMetastore, database: str) -> None:
     wanted = Database(
         name=database, description="d", ownerName="o", ownerType=PrincipalType.USER, parameters={"a": "1"}
     )
@@ -53,13 +53,13 @@ def test_a_database_is_created_once_changed_and_dropped(client: Metastore, datab
     assert database in str(missing.value.context["reason"])
 
 
-def test_a_database_with_tables_is_dropped_only_with_cascade(client: Metastore, db: str) -> None:
+def test_a_database_with_tables_is_dropped_only_with_cascade(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t"))
     with pytest.raises(InvalidRequest):
         client.drop_database(db)
 
 
-def test_a_transactional_table_comes_back_as_it_was_sent(client: Metastore, db: str) -> None:
+def test_a_transactional_table_comes_back_as_it_was_sent(client: WritingMetastore, db: str) -> None:
     client.create_table(
         a_table(
             db, "t", parameters={**ACID, "note": "a\nb"}, columns=[("id", "int"), ("x", "map<string,int>")]
@@ -76,14 +76,14 @@ def test_a_transactional_table_comes_back_as_it_was_sent(client: Metastore, db: 
     assert [t.tableName for t in client.get_tables(db, ["t", "nowhere"])] == ["t"]
 
 
-def test_a_table_in_a_missing_database_is_not_found_or_refused(client: Metastore) -> None:
+def test_a_table_in_a_missing_database_is_not_found_or_refused(client: WritingMetastore) -> None:
     with pytest.raises((NotFound, InvalidRequest)):
         client.create_table(a_table("no_such_database", "t"))
     with pytest.raises(NotFound):
         client.get_table("no_such_database", "t")
 
 
-def test_a_table_is_changed_and_renamed(client: Metastore, db: str) -> None:
+def test_a_table_is_changed_and_renamed(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "before", external=True))
     table = client.get_table(db, "before")
     table.sd.cols = [*(table.sd.cols or []), FieldSchema(name="more", type="string", comment="c")]
@@ -96,7 +96,7 @@ def test_a_table_is_changed_and_renamed(client: Metastore, db: str) -> None:
         client.get_table(db, "before")
 
 
-def test_a_change_can_be_bound_to_the_value_of_a_parameter(client: Metastore, db: str) -> None:
+def test_a_change_can_be_bound_to_the_value_of_a_parameter(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True, parameters={"version": "1"}))
     table = client.get_table(db, "t")
     table.parameters = {**(table.parameters or {}), "version": "2"}
@@ -108,7 +108,7 @@ def test_a_change_can_be_bound_to_the_value_of_a_parameter(client: Metastore, db
     assert (client.get_table(db, "t").parameters or {})["version"] == "2"
 
 
-def test_a_table_is_dropped_once(client: Metastore, db: str) -> None:
+def test_a_table_is_dropped_once(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True))
     client.create_table(a_table(db, "u", external=True))
     client.drop_table(db, "t", delete_data=False)
@@ -118,7 +118,7 @@ def test_a_table_is_dropped_once(client: Metastore, db: str) -> None:
         client.drop_table(db, "t")
 
 
-def test_a_transactional_table_is_emptied_under_a_write_id(client: Metastore, db: str) -> None:
+def test_a_transactional_table_is_emptied_under_a_write_id(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     (txn,) = client.open_txns()
     write_id = client.allocate_write_ids(db, "t", [txn])[txn]
@@ -127,12 +127,12 @@ def test_a_transactional_table_is_emptied_under_a_write_id(client: Metastore, db
     client.commit_txn(txn)
 
 
-def test_names_are_sent_as_given_and_stored_in_lower_case(client: Metastore, db: str) -> None:
+def test_names_are_sent_as_given_and_stored_in_lower_case(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "MixedCase", external=True))
     assert client.table_names(db) == ["mixedcase"]
     assert client.get_table(db.upper(), "MIXEDCASE").tableName == "mixedcase"
 
 
-def test_text_beyond_the_basic_plane_survives(client: Metastore, db: str) -> None:
+def test_text_beyond_the_basic_plane_survives(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True, parameters={"emoji": "\N{WATER WAVE} ä"}))
     assert (client.get_table(db, "t").parameters or {})["emoji"] == "\N{WATER WAVE} ä"

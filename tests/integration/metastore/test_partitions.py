@@ -13,17 +13,19 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.client import Metastore
+    from dev.fixtures.writing_client import WritingMetastore
     from handlers.structs.objects import Table
 
 
 @pytest.fixture
-def table(client: Metastore, db: str) -> Table:
+def table(client: WritingMetastore, db: str) -> Table:
     client.create_table(a_table(db, "p", partition_keys=["dt", "hr"], external=True))
     return client.get_table(db, "p")
 
 
-def test_adding_again_keeps_what_is_there_or_is_refused(client: Metastore, db: str, table: Table) -> None:
+def test_adding_again_keeps_what_is_there_or_is_refused(
+    client: WritingMetastore, db: str, table: Table
+) -> None:
     client.add_partitions(db, "p", [a_partition(table, "2024-01-01", "0", parameters={"a": "1"})])
     again = [
         a_partition(table, "2024-01-01", "0", parameters={"a": "2"}),
@@ -36,7 +38,7 @@ def test_adding_again_keeps_what_is_there_or_is_refused(client: Metastore, db: s
         client.add_partitions(db, "p", again, if_not_exists=False)
 
 
-def test_partitions_are_found_by_values_and_by_names(client: Metastore, db: str, table: Table) -> None:
+def test_partitions_are_found_by_values_and_by_names(client: WritingMetastore, db: str, table: Table) -> None:
     client.add_partitions(db, "p", [a_partition(table, "a b", "1"), a_partition(table, "x", "2")])
     assert client.get_partition_by_name(db, "p", "dt=a b/hr=1").values == ["a b", "1"]
     found = client.get_partitions(db, "p", ["dt=x/hr=2", "dt=nowhere/hr=0"])
@@ -49,7 +51,7 @@ def test_partitions_are_found_by_values_and_by_names(client: Metastore, db: str,
     assert client.partition_names(db, "no_such_table") == []
 
 
-def test_many_partitions_come_in_batches(client: Metastore, db: str, table: Table) -> None:
+def test_many_partitions_come_in_batches(client: WritingMetastore, db: str, table: Table) -> None:
     count = BATCH + 3
     client.add_partitions(db, "p", [a_partition(table, "2024-01-01", f"{n:04}") for n in range(count)])
     assert len(client.partition_names(db, "p")) == count
@@ -59,7 +61,9 @@ def test_many_partitions_come_in_batches(client: Metastore, db: str, table: Tabl
     assert len(client.get_partitions(db, "p", client.partition_names(db, "p"))) == count
 
 
-def test_partitions_are_changed_together_or_not_at_all(client: Metastore, db: str, table: Table) -> None:
+def test_partitions_are_changed_together_or_not_at_all(
+    client: WritingMetastore, db: str, table: Table
+) -> None:
     client.add_partitions(db, "p", [a_partition(table, "d", "1"), a_partition(table, "d", "2")])
     changed = [client.get_partition(db, "p", ["d", hour]) for hour in ("1", "2")]
     for partition in changed:
@@ -72,7 +76,7 @@ def test_partitions_are_changed_together_or_not_at_all(client: Metastore, db: st
     assert all((p.parameters or {})["seen"] == "yes" for p in client.all_partitions(db, "p"))
 
 
-def test_a_renamed_partition_has_its_new_values(client: Metastore, db: str, table: Table) -> None:
+def test_a_renamed_partition_has_its_new_values(client: WritingMetastore, db: str, table: Table) -> None:
     client.add_partitions(db, "p", [a_partition(table, "d", "1", parameters={"a": "1"})])
     renamed = client.get_partition(db, "p", ["d", "1"])
     renamed.values = ["d", "2"]
@@ -82,7 +86,7 @@ def test_a_renamed_partition_has_its_new_values(client: Metastore, db: str, tabl
 
 
 def test_dropping_what_is_not_there_is_not_found_unless_that_is_meant(
-    client: Metastore, db: str, table: Table
+    client: WritingMetastore, db: str, table: Table
 ) -> None:
     client.add_partitions(db, "p", [a_partition(table, "d", str(hour)) for hour in range(4)])
     client.drop_partition(db, "p", ["d", "0"], delete_data=False)
@@ -97,7 +101,7 @@ def test_dropping_what_is_not_there_is_not_found_unless_that_is_meant(
     assert client.partition_names(db, "p") == []
 
 
-def test_partitions_of_transactional_tables_carry_their_write_id(client: Metastore, db: str) -> None:
+def test_partitions_of_transactional_tables_carry_their_write_id(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", partition_keys=["dt"], parameters=ACID))
     table = client.get_table(db, "t")
     (txn,) = client.open_txns()

@@ -16,7 +16,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.client import Metastore
+    from dev.fixtures.writing_client import WritingMetastore
 
 
 NewTxn = Callable[[], int]
@@ -24,17 +24,17 @@ DELTA = "delta_0000001_0000001_0000"
 
 
 @pytest.fixture
-def table(client: Metastore, db: str) -> str:
+def table(client: WritingMetastore, db: str) -> str:
     client.create_table(a_table(db, "t", parameters=ACID))
     return f"{db}.t"
 
 
-def ids(client: Metastore, table: str) -> ValidWriteIds:
+def ids(client: WritingMetastore, table: str) -> ValidWriteIds:
     (found,) = client.valid_write_ids([table])
     return found
 
 
-def state(client: Metastore, target_txn: int) -> TxnInfo | None:
+def state(client: WritingMetastore, target_txn: int) -> TxnInfo | None:
     return next((txn for txn in client.open_txns_info().open_txns if txn.id == target_txn), None)
 
 
@@ -43,7 +43,9 @@ def write(db: str, table: str = "t", *, file: str = "bucket_00000_0") -> WriteEv
     return WriteEventInfo(writeId=1, database=db, table=table, files=files, partition="")
 
 
-def test_the_same_source_transaction_opens_once(client: Metastore, policy: str, source_txn: NewTxn) -> None:
+def test_the_same_source_transaction_opens_once(
+    client: WritingMetastore, policy: str, source_txn: NewTxn
+) -> None:
     txn = source_txn()
     first = client.open_replayed(policy, txn)
     assert client.open_replayed(policy, txn) == first
@@ -54,7 +56,7 @@ def test_the_same_source_transaction_opens_once(client: Metastore, policy: str, 
 
 
 def test_two_policies_map_the_same_source_id_apart(
-    client: Metastore, policy: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     assert client.open_replayed(policy, txn) != client.open_replayed(f"other_{policy}", txn)
@@ -63,7 +65,7 @@ def test_two_policies_map_the_same_source_id_apart(
 
 
 def test_a_write_id_is_given_as_asked_and_again(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     client.open_replayed(policy, txn)
@@ -75,13 +77,13 @@ def test_a_write_id_is_given_as_asked_and_again(
 
 
 def test_a_write_id_for_an_unknown_transaction_is_silence(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     assert client.allocate_replayed(policy, db, "t", source_txn(), 1) is None
 
 
 def test_a_commit_shows_and_may_come_twice_and_an_abort_after_it_does_nothing(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     client.open_replayed(policy, txn)
@@ -96,7 +98,7 @@ def test_a_commit_shows_and_may_come_twice_and_an_abort_after_it_does_nothing(
 
 
 def test_an_abort_shows_and_may_come_twice_and_a_commit_after_it_does_nothing(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     client.open_replayed(policy, txn)
@@ -109,14 +111,14 @@ def test_an_abort_shows_and_may_come_twice_and_a_commit_after_it_does_nothing(
 
 
 def test_unknown_transactions_commit_and_abort_in_silence(
-    client: Metastore, policy: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, source_txn: NewTxn
 ) -> None:
     client.commit_replayed(policy, source_txn(), [])
     client.abort_replayed(policy, source_txn())
 
 
 def test_a_commit_under_another_policy_succeeds_and_commits_nothing(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     client.open_replayed(policy, txn)
@@ -127,7 +129,7 @@ def test_a_commit_under_another_policy_succeeds_and_commits_nothing(
 
 
 def test_an_open_after_the_commit_opens_another_and_the_write_id_goes_back(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     first = client.open_replayed(policy, txn)
@@ -140,7 +142,7 @@ def test_an_open_after_the_commit_opens_another_and_the_write_id_goes_back(
 
 
 def test_a_gap_in_write_ids_is_accepted(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     client.open_replayed(policy, txn)
@@ -150,7 +152,7 @@ def test_a_gap_in_write_ids_is_accepted(
 
 
 def test_a_commit_whose_file_or_table_is_missing_fails_and_stays_open_until_it_is_there(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     opened = client.open_replayed(policy, txn)
@@ -170,7 +172,9 @@ def test_a_commit_whose_file_or_table_is_missing_fails_and_stays_open_until_it_i
     assert ids(client, table) == ValidWriteIds(table, 1)
 
 
-def test_open_transactions_of_a_policy_are_told(client: Metastore, policy: str, source_txn: NewTxn) -> None:
+def test_open_transactions_of_a_policy_are_told(
+    client: WritingMetastore, policy: str, source_txn: NewTxn
+) -> None:
     one, two = source_txn(), source_txn()
     opened = {txn: client.open_replayed(policy, txn) for txn in (one, two)}
     assert client.replayed_txns(policy) == opened
@@ -182,7 +186,7 @@ def test_open_transactions_of_a_policy_are_told(client: Metastore, policy: str, 
 
 
 def test_an_abort_outside_the_replay_marks_the_database(
-    client: Metastore, policy: str, db: str, table: str, source_txn: NewTxn
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
     opened = client.open_replayed(policy, txn)
@@ -192,7 +196,9 @@ def test_an_abort_outside_the_replay_marks_the_database(
     assert client.replayed_txns(policy) == {}
 
 
-def test_a_table_takes_over_the_write_ids_of_its_source(client: Metastore, db: str, table: str) -> None:
+def test_a_table_takes_over_the_write_ids_of_its_source(
+    client: WritingMetastore, db: str, table: str
+) -> None:
     client.repl_table_write_ids(db, "t", ValidWriteIds(table, 9, aborted=(4, 5)).format())
     taken = ids(client, table)
     assert taken == ValidWriteIds(table, 4, aborted=(4,))  # told short: nothing but invalid ids is there

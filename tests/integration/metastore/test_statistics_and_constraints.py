@@ -27,7 +27,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.client import Metastore
+    from dev.fixtures.writing_client import WritingMetastore
 
 
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}
@@ -37,12 +37,14 @@ ACCURATE = {
 }
 
 
-def distinct_values(client: Metastore, db: str, table: str, valid: str | None = None) -> list[int | None]:
+def distinct_values(
+    client: WritingMetastore, db: str, table: str, valid: str | None = None
+) -> list[int | None]:
     found = client.table_statistics(db, table, ["id"], valid_write_ids=valid)
     return [column.statsData.longStats.numDVs for column in found if column.statsData.longStats is not None]
 
 
-def test_statistics_of_a_plain_table_are_stored_and_read(client: Metastore, db: str) -> None:
+def test_statistics_of_a_plain_table_are_stored_and_read(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True))
     assert distinct_values(client, db, "t") == []
     client.update_table_statistics(whole_number_statistics(db, "t", "id", 5))
@@ -54,7 +56,7 @@ def test_statistics_of_a_plain_table_are_stored_and_read(client: Metastore, db: 
         client.update_table_statistics(whole_number_statistics(db, "no_such_table", "id", 1))
 
 
-def test_statistics_of_a_transactional_table_want_its_write_state(client: Metastore, db: str) -> None:
+def test_statistics_of_a_transactional_table_want_its_write_state(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     (txn,) = client.open_txns()
     write_id = client.allocate_write_ids(db, "t", [txn])[txn]
@@ -75,7 +77,7 @@ def test_statistics_of_a_transactional_table_want_its_write_state(client: Metast
     assert client.get_table(db, "t").writeId == write_id
 
 
-def test_statistics_of_partitions_go_one_by_one_or_together(client: Metastore, db: str) -> None:
+def test_statistics_of_partitions_go_one_by_one_or_together(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "p", partition_keys=["dt"], external=True))
     table = client.get_table(db, "p")
     client.add_partitions(db, "p", [a_partition(table, day) for day in ("1", "2", "3")])
@@ -90,7 +92,7 @@ def test_statistics_of_partitions_go_one_by_one_or_together(client: Metastore, d
         client.update_partition_statistics(whole_number_statistics(db, "p", "id", 1, partition_name="dt=9"))
 
 
-def test_constraints_of_every_kind_are_added_read_and_dropped(client: Metastore, db: str) -> None:
+def test_constraints_of_every_kind_are_added_read_and_dropped(client: WritingMetastore, db: str) -> None:
     columns = [("id", "int"), ("other", "int")]
     client.create_table(a_table(db, "parent", columns=columns, external=True))
     client.create_table(a_table(db, "t", columns=columns, external=True))

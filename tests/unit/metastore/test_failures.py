@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from thrift.Thrift import TApplicationException
 
-from handlers.metastore.client import Metastore
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.structs.exceptions import (
     AlreadyExistsException,
     HiveException,
@@ -63,12 +63,12 @@ def server() -> Iterator[FakeMetastore]:
 
 
 @pytest.fixture
-def client(server: FakeMetastore) -> Iterator[Metastore]:
-    with Metastore(server.uri, timeout_s=5) as metastore:
+def client(server: FakeMetastore) -> Iterator[WritingMetastore]:
+    with WritingMetastore(server.uri, timeout_s=5) as metastore:
         yield metastore
 
 
-Connect = Callable[..., Metastore]
+Connect = Callable[..., WritingMetastore]
 
 
 @pytest.fixture
@@ -76,11 +76,11 @@ def connect() -> Iterator[Connect]:
     """Make clients that are closed at the end."""
     with ExitStack() as clients:
         yield lambda *uris, **options: clients.enter_context(
-            Metastore(list(uris), **{"timeout_s": 5, **options})
+            WritingMetastore(list(uris), **{"timeout_s": 5, **options})
         )
 
 
-def test_nothing_is_connected_before_the_first_call(server: FakeMetastore, client: Metastore) -> None:
+def test_nothing_is_connected_before_the_first_call(server: FakeMetastore, client: WritingMetastore) -> None:
     assert server.connections == []
     assert client.current_event_id() == 7
     assert server.calls == ["getVersion", ID]
@@ -92,14 +92,16 @@ def test_nothing_is_connected_before_the_first_call(server: FakeMetastore, clien
     "breaking", [hangs_up, hangs_up_midway, says(b"\x00\x00\x00\x00garbage, and more of it")]
 )
 def test_a_reading_call_that_broke_is_repeated(
-    server: FakeMetastore, client: Metastore, breaking: Reaction
+    server: FakeMetastore, client: WritingMetastore, breaking: Reaction
 ) -> None:
     server.will(ID, breaking, breaking)
     assert client.current_event_id() == 7
     assert server.calls.count(ID) == 3
 
 
-def test_a_reading_call_that_breaks_every_time_is_given_up(server: FakeMetastore, client: Metastore) -> None:
+def test_a_reading_call_that_breaks_every_time_is_given_up(
+    server: FakeMetastore, client: WritingMetastore
+) -> None:
     server.will(ID, *[hangs_up] * 10)
     with pytest.raises(MetastoreUnavailable) as given_up:
         client.current_event_id()
@@ -109,7 +111,7 @@ def test_a_reading_call_that_breaks_every_time_is_given_up(server: FakeMetastore
 
 @pytest.mark.parametrize("breaking", [hangs_up, hangs_up_midway])
 def test_a_changing_call_that_broke_after_it_was_sent_is_ambiguous_and_not_repeated(
-    server: FakeMetastore, client: Metastore, breaking: Reaction
+    server: FakeMetastore, client: WritingMetastore, breaking: Reaction
 ) -> None:
     server.will("open_txns", breaking, breaking)
     with pytest.raises(AmbiguousCall) as ambiguous:
@@ -120,7 +122,7 @@ def test_a_changing_call_that_broke_after_it_was_sent_is_ambiguous_and_not_repea
 
 
 def test_an_idle_connection_that_the_server_closed_is_no_ambiguity(
-    server: FakeMetastore, client: Metastore
+    server: FakeMetastore, client: WritingMetastore
 ) -> None:
     client.current_event_id()
     server.forget_connections()
@@ -149,7 +151,7 @@ def test_a_late_answer_to_a_changing_call_is_ambiguous(server: FakeMetastore, co
 
 @pytest.mark.parametrize("then_hangs_up", [False, True])
 def test_an_internal_error_is_a_fault_of_the_server_and_the_connection_is_left(
-    server: FakeMetastore, client: Metastore, then_hangs_up: bool
+    server: FakeMetastore, client: WritingMetastore, then_hangs_up: bool
 ) -> None:
     server.will("create_database", fails(then_hangs_up=then_hangs_up))
     with pytest.raises(ServerFault) as fault:
@@ -161,7 +163,7 @@ def test_an_internal_error_is_a_fault_of_the_server_and_the_connection_is_left(
 
 
 def test_a_call_that_the_server_does_not_know_is_unsupported(
-    server: FakeMetastore, client: Metastore
+    server: FakeMetastore, client: WritingMetastore
 ) -> None:
     server.will("get_all_write_event_info", fails(TApplicationException.UNKNOWN_METHOD))
     with pytest.raises(Unsupported) as unsupported:
@@ -170,14 +172,14 @@ def test_a_call_that_the_server_does_not_know_is_unsupported(
 
 
 def test_an_answer_without_a_result_is_a_fault_of_the_server(
-    server: FakeMetastore, client: Metastore
+    server: FakeMetastore, client: WritingMetastore
 ) -> None:
     server.will(ID, returns(None))
     with pytest.raises(ServerFault):
         client.current_event_id()
 
 
-DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[[Metastore], object]]] = [
+DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[[WritingMetastore], object]]] = [
     (NoSuchObjectException(message="m"), NotFound, "get_database", lambda c: c.get_database("d")),
     (MetaException(message="m"), InvalidRequest, "get_database", lambda c: c.get_database("d")),
     (AlreadyExistsException(message="m"), AlreadyExists, "create_database", lambda c: c.create_database(Database(name="d"))),
@@ -190,11 +192,11 @@ DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[
 @pytest.mark.parametrize(("refusal", "expected", "name", "call"), DECLARED_REFUSALS)
 def test_what_hive_declares_keeps_its_class_and_message(
     server: FakeMetastore,
-    client: Metastore,
+    client: WritingMetastore,
     refusal: HiveException,
     expected: type[TidelineError],
     name: str,
-    call: Callable[[Metastore], object],
+    call: Callable[[WritingMetastore], object],
 ) -> None:
     server.will(name, refuses(refusal))
     with pytest.raises(TidelineError) as refused:
@@ -215,7 +217,7 @@ def test_what_hive_declares_keeps_its_class_and_message(
     ],
 )
 def test_trouble_in_the_metastores_own_database_is_its_fault_and_may_pass(
-    server: FakeMetastore, client: Metastore, message: str
+    server: FakeMetastore, client: WritingMetastore, message: str
 ) -> None:
     server.will("create_database", refuses(MetaException(message=message)))
     with pytest.raises(ServerFault) as fault:
@@ -247,7 +249,7 @@ def test_an_answer_that_claims_a_huge_list_is_refused_before_it_is_believed(
 
 
 def test_a_request_that_cannot_be_written_is_refused_here_and_spoils_nothing(
-    server: FakeMetastore, client: Metastore
+    server: FakeMetastore, client: WritingMetastore
 ) -> None:
     for bad in (Database(name="d", createTime=2**40), Database(name=5), Database(name="\ud800")):  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest):
@@ -272,7 +274,7 @@ def test_the_next_address_is_tried_where_one_is_down(server: FakeMetastore, conn
 def test_all_addresses_are_named_where_none_answers() -> None:
     down = [closed_port(), closed_port()]
     with pytest.raises(MetastoreUnavailable) as unavailable:
-        Metastore(down, timeout_s=5).current_event_id()
+        WritingMetastore(down, timeout_s=5).current_event_id()
     assert set(down) == set(unavailable.value.context["addresses"])  # type: ignore[call-overload]
 
 
@@ -288,7 +290,7 @@ def test_a_broken_connection_moves_on_to_the_next_address_and_stays_there(
         assert other.calls.count(ID) == 2
 
 
-def test_a_metastore_that_comes_back_is_found_again(server: FakeMetastore, client: Metastore) -> None:
+def test_a_metastore_that_comes_back_is_found_again(server: FakeMetastore, client: WritingMetastore) -> None:
     client.current_event_id()
     server.will("getVersion", hangs_up)
     server.forget_connections()
@@ -300,18 +302,18 @@ def test_a_metastore_that_comes_back_is_found_again(server: FakeMetastore, clien
 )
 def test_an_address_of_another_form_is_a_mistake_in_the_configuration(uri: str) -> None:
     with pytest.raises(ConfigError):
-        Metastore([uri])
+        WritingMetastore([uri])
 
 
 def test_addresses_come_as_hive_writes_them_too() -> None:
-    client = Metastore("thrift://a:1,thrift://b")
+    client = WritingMetastore("thrift://a:1,thrift://b")
     assert [str(address) for address in client.addresses] == ["thrift://a:1", "thrift://b:9083"]
     with pytest.raises(ConfigError):
-        Metastore([])
+        WritingMetastore([])
 
 
 def test_a_clone_has_the_same_settings_and_its_own_connection(
-    server: FakeMetastore, client: Metastore
+    server: FakeMetastore, client: WritingMetastore
 ) -> None:
     client.current_event_id()
     with client.clone() as twin:
@@ -331,7 +333,7 @@ def test_a_user_is_announced_on_every_connection(server: FakeMetastore, connect:
 
 
 def test_an_open_that_answers_another_number_of_transactions_is_a_divergence(
-    server: FakeMetastore, client: Metastore
+    server: FakeMetastore, client: WritingMetastore
 ) -> None:
     for ids in ([], [1, 2]):
         server.will("open_txns", returns(OpenTxnsResponse(txn_ids=ids)))

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statistics
-from handlers.metastore.client import Metastore
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.hive_version import V2_3, V3_1, V4_2, HiveVersion, parse_hive_version
 from handlers.structs.notifications import FireEventResponse, InsertEventRequestData
 from state.errors import ServerFault, Unsupported
@@ -46,7 +46,7 @@ def test_what_is_no_hive_that_we_know_is_unsupported(answer: str) -> None:
 def test_2_and_3_give_the_same_answer_and_are_told_apart_by_catalogs(
     catalogs: bool, generation: HiveVersion
 ) -> None:
-    with FakeMetastore(version="3.0", catalogs=catalogs) as server, Metastore(server.uri) as client:
+    with FakeMetastore(version="3.0", catalogs=catalogs) as server, WritingMetastore(server.uri) as client:
         assert client.hive_version == generation
         assert server.calls == ["getVersion", "get_catalogs"]
 
@@ -56,7 +56,7 @@ def test_generations_are_ordered() -> None:
 
 
 def test_a_call_that_the_generation_lacks_is_refused_unsent() -> None:
-    with FakeMetastore(version="3.1.3") as server, Metastore(server.uri) as client:
+    with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
         assert client.hive_version == V3_1
         assert not client.supports("get_all_write_event_info")
         assert client.supports("allocate_table_write_ids")
@@ -68,11 +68,11 @@ def test_a_call_that_the_generation_lacks_is_refused_unsent() -> None:
 
 
 def test_a_call_that_nobody_has_is_a_mistake_of_the_caller() -> None:
-    with FakeMetastore() as server, Metastore(server.uri) as client, pytest.raises(KeyError):
+    with FakeMetastore() as server, WritingMetastore(server.uri) as client, pytest.raises(KeyError):
         client.supports("no_such_call")
 
 
-Use = Callable[[Metastore], object]
+Use = Callable[[WritingMetastore], object]
 DIALECTS: list[tuple[Use, str, str]] = [
     (lambda c: c.create_table(TABLE), "create_table_with_environment_context", "create_table_req"),
     (lambda c: c.alter_table("d", "t", TABLE), "alter_table_with_environment_context", "alter_table_req"),
@@ -87,7 +87,7 @@ DIALECTS: list[tuple[Use, str, str]] = [
 @pytest.mark.parametrize(("use", "before_4", "since_4"), DIALECTS)
 def test_each_generation_is_spoken_to_in_its_own_calls(use: Use, before_4: str, since_4: str) -> None:
     for version, expected in (("3.1.3", before_4), ("4.0.1", since_4)):
-        with FakeMetastore(version=version) as server, Metastore(server.uri) as client:
+        with FakeMetastore(version=version) as server, WritingMetastore(server.uri) as client:
             with suppress(ServerFault):  # the fake's answer is empty; what it was asked is what counts
                 use(client)
             assert server.calls == ["getVersion", expected]
@@ -111,14 +111,14 @@ WITH_WRITE_IDS: list[Use] = [
 
 @pytest.mark.parametrize("use", WITH_WRITE_IDS)
 def test_what_only_hive_4_understands_is_never_sent_to_an_older_one(use: Use) -> None:
-    with FakeMetastore(version="3.1.3") as server, Metastore(server.uri) as client:
+    with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
         with pytest.raises(Unsupported):
             use(client)
         assert server.calls == ["getVersion"]
 
 
 def test_hive_2_is_told_of_inserts_in_its_own_form() -> None:
-    with FakeMetastore(version="3.0") as server, Metastore(server.uri) as client:
+    with FakeMetastore(version="3.0") as server, WritingMetastore(server.uri) as client:
         server.will("fire_listener_event", returns(FireEventResponse()))
         written = InsertEventRequestData(filesAdded=["f"], filesAddedChecksum=["c"])
         assert client.fire_insert_event("d", "t", written) == []
