@@ -57,9 +57,13 @@ class Gateway:
         self._ask(self._ensure_table)
 
     def scan(
-        self, rows: tuple[bytes, bytes], columns: Sequence[bytes], most: int, filter_text: bytes | None = None
+        self,
+        rows: tuple[bytes, bytes],
+        columns: Sequence[bytes],
+        limit: int,
+        filter_text: bytes | None = None,
     ) -> list[Found]:
-        """Return the first ``most`` rows with ``start <= row < end`` that have one of ``columns``."""
+        """Return the first ``limit`` rows with ``start <= row < end`` that have one of ``columns``."""
 
         def scan(table: Any) -> list[Found]:
             found = table.scan(
@@ -68,8 +72,8 @@ class Gateway:
                 columns=list(columns),
                 filter=filter_text,
                 include_timestamp=True,
-                batch_size=most,
-                limit=most,
+                batch_size=limit,
+                limit=limit,
             )
             return [_found(row, stored) for row, stored in found]
 
@@ -196,9 +200,9 @@ def _send(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]]) 
     batch.send()
 
 
-def _chunks(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+def _chunks(items: Sequence[T], limit: int) -> Iterator[Sequence[T]]:
     left = iter(items)
-    while some := list(islice(left, most)):
+    while some := list(islice(left, limit)):
         yield some
 
 

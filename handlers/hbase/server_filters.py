@@ -29,26 +29,26 @@ INTERVALS_MAX: Final = 64
 FILTER_BYTES_MAX: Final = 16 * 1024
 
 
-def keys_matching(bound: Condition) -> bytes:
+def write_filter(condition: Condition) -> bytes:
     """Return the filter for keys without values; all of them where the condition cannot be told."""
-    told = _told(bound)
+    told = _write(condition)
     if told is None or len(told) > FILTER_BYTES_MAX:
         return KEYS_ONLY
     return told + b" AND " + KEYS_ONLY
 
 
-def columns_of(bound: Condition) -> frozenset[int]:
+def compared_columns(condition: Condition) -> frozenset[int]:
     """Return the numbers of the columns that a condition speaks of; HBase has to read their cells to compare them."""
-    if isinstance(bound, Leaf):
-        return frozenset([bound.column])
-    return frozenset().union(*map(columns_of, bound.children))
+    if isinstance(condition, Leaf):
+        return frozenset([condition.column])
+    return frozenset().union(*map(compared_columns, condition.children))
 
 
-def _told(bound: Condition) -> bytes | None:
-    if isinstance(bound, Leaf):
-        return _leaf(bound)
-    parts = [_told(child) for child in bound.children]
-    if isinstance(bound, AllOf):
+def _write(condition: Condition) -> bytes | None:
+    if isinstance(condition, Leaf):
+        return _leaf(condition)
+    parts = [_write(child) for child in condition.children]
+    if isinstance(condition, AllOf):
         return _joined(b" AND ", [part for part in parts if part is not None])
     known = [part for part in parts if part is not None]
     return _joined(b" OR ", known) if len(known) == len(parts) else None

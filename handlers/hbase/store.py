@@ -88,10 +88,12 @@ class HBaseStore:
         found = self._scanned(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
         return (layout.entry_key(each.row) for each in found)
 
-    def scan_matching(self, start: bytes, end: bytes | None, bound: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end``, without some that ``bound`` excludes."""
-        cells = [layout.numbered_cell(column) for column in sorted(server_filters.columns_of(bound))]
-        found = self._scanned(start, end, cells, server_filters.keys_matching(bound))
+    def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
+        """Yield the keys of rows with ``start <= key < end``, without some that ``condition`` excludes."""
+        cells = [
+            layout.numbered_cell(column) for column in sorted(server_filters.compared_columns(condition))
+        ]
+        found = self._scanned(start, end, cells, server_filters.write_filter(condition))
         return (layout.entry_key(each.row) for each in found)
 
     @contextmanager
@@ -172,12 +174,12 @@ class HBaseStore:
         return {layout.entry_key(row): each for row, each in found.items()}
 
     def _committed_page(
-        self, start: bytes, end: bytes | None, reverse: bool, most: int
+        self, start: bytes, end: bytes | None, reverse: bool, limit: int
     ) -> list[tuple[bytes, bytes]]:
         with self._reading():
             if reverse:
-                return [entry[:2] for entry in self.entries(start, end, keys_only=False)][::-1][:most]
-            found = self._counted_scan(layout.row_range(start, end), [layout.VALUE], most)
+                return [entry[:2] for entry in self.entries(start, end, keys_only=False)][::-1][:limit]
+            found = self._counted_scan(layout.row_range(start, end), [layout.VALUE], limit)
             return [_entry(each)[:2] for each in found]
 
     def _scanned(
@@ -194,14 +196,14 @@ class HBaseStore:
         scan: Callable[..., list[Found]],
     ) -> Iterator[Found]:
         """Yield the rows of a scan, in pages that grow where no values come."""
-        rows, most = layout.row_range(start, end), pages.PAGE_KEYS
+        rows, limit = layout.row_range(start, end), pages.PAGE_KEYS
         while rows[0] < rows[1]:
-            page = scan(rows, columns, most, filter_text)
+            page = scan(rows, columns, limit, filter_text)
             yield from page
-            if len(page) < most:
+            if len(page) < limit:
                 return
             rows = page[-1].row + b"\x00", rows[1]
-            most = min(most * 4, KEYS_PAGE_MAX) if filter_text else most
+            limit = min(limit * 4, KEYS_PAGE_MAX) if filter_text else limit
 
     def _committed_scan(self, *question: object) -> list[Found]:
         with self._reading():

@@ -1,9 +1,7 @@
-"""The partition index: partition filters answered by scans over ranges of sortable keys.
+"""The partition index: answers partition filters by scanning ranges of sortable keys.
 
 Purpose, guarantees and failure behaviour: DESIGN.md beside this file. For users: docs/PARTITIONS.md.
 
-Layers inside, each knowing only those before it: ``types``, ``sortable`` (Hive's bytes), ``values`` (text to value), ``names``,
-``keys`` (a partition's key); ``dialect``, ``tree``, ``words``, ``parsing`` (the filter language), ``like``; ``intervals``,
-``bound``, ``binding`` (names and types); ``plans``, ``lowering``, ``residual``, ``explanation``; ``records``, ``change``,
-``index`` (kept true by events, in a store), ``calls`` (the metastore's questions).
+Three packages, each importing only those before it: ``keys`` (partitions as sortable bytes), ``filters`` (the filter language,
+down to conditions on those bytes), ``index`` (planning, storing, answering).
 """

@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["state.partitions"]):
     from state.partitions.filters.binder import bind
     from state.partitions.filters.conditions import compile_check
     from state.partitions.filters.dialect import Dialect, HiveVersion
-    from state.partitions.filters.parser import parse
+    from state.partitions.filters.parser import parse_filter
     from state.partitions.keys.binary_sortable import ASCENDING, Order, decode, encode
     from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, TypeKind
     from state.partitions.keys.partition_key import name, verify
@@ -82,10 +82,10 @@ def one_input(data: bytes) -> None:
 def _filter(text: str, choice: int) -> None:
     dialect = DIALECTS[choice % len(DIALECTS)]
     try:
-        tree = parse(text, dialect)
-        form = INDEX.table(TABLE).form
+        tree = parse_filter(text, dialect)
+        form = INDEX.table(TABLE).key_schema
         bound = None if tree is None else bind(tree, form.columns, dialect, form.default_partition)
-        prepared = INDEX.prepared(INDEX.table(TABLE), bound)
+        prepared = INDEX.plan(INDEX.table(TABLE), bound)
     except (BadFilter, LimitExceeded):
         return
     assert INDEX.names(prepared) == sorted(_every_name(bound)), text

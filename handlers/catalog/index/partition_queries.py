@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from state.errors import NotFound
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.index.metastore_calls import PartitionCalls
-from state.partitions.index.partition_index import ALL
+from state.partitions.index.partition_index import NO_LIMIT
 
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class PartitionQueries:
     """The calls over one follower's index, in one dialect of the filter language.
 
     Every call raises NotFound for a table that is not indexed, InvalidRequest for a missing name, BadFilter or LimitExceeded for a
-    filter, with the position of the mistake. ``most`` is a number of partitions, -1 for all; the first in the order of names
+    filter, with the position of the mistake. ``limit`` is a number of partitions, -1 for all; the first in the order of names
     are given.
     """
 
@@ -55,18 +55,18 @@ class PartitionQueries:
         self._observer = observer
 
     def by_filter(
-        self, db: str | None, table: str | None, text: str | None, most: int = ALL
+        self, db: str | None, table: str | None, text: str | None, limit: int = NO_LIMIT
     ) -> list[Partition]:
         """``get_partitions_by_filter``."""
         with self._asked("by_filter", db, table) as asked:
-            return asked.whole(asked.calls.by_filter(db, table, text, most))
+            return asked.whole(asked.calls.by_filter(db, table, text, limit))
 
     def names_by_filter(
-        self, db: str | None, table: str | None, text: str | None, most: int = ALL
+        self, db: str | None, table: str | None, text: str | None, limit: int = NO_LIMIT
     ) -> list[str]:
         """Only the names of ``by_filter``."""
         with self._asked("names_by_filter", db, table) as asked:
-            return asked.counted(asked.calls.names_by_filter(db, table, text, most))
+            return asked.counted(asked.calls.names_by_filter(db, table, text, limit))
 
     def count_by_filter(self, db: str | None, table: str | None, text: str | None) -> int:
         """``get_num_partitions_by_filter``."""
@@ -75,20 +75,20 @@ class PartitionQueries:
             return asked.matched
 
     def names_ps(
-        self, db: str | None, table: str | None, values: Sequence[str], most: int = ALL
+        self, db: str | None, table: str | None, values: Sequence[str], limit: int = NO_LIMIT
     ) -> list[str]:
         """``get_partition_names_ps``: values in key order, "" for any, and anything behind the last."""
         with self._asked("names_ps", db, table) as asked:
-            return asked.counted(asked.calls.names_ps(db, table, values, most))
+            return asked.counted(asked.calls.names_ps(db, table, values, limit))
 
     def by_expr(
-        self, db: str | None, table: str | None, expression: bytes, most: int = ALL
+        self, db: str | None, table: str | None, expression: bytes, limit: int = NO_LIMIT
     ) -> tuple[list[Partition], bool]:
         """``get_partitions_by_expr``: partitions, and whether some of them may not match."""
         tree = None if self._read is None else self._read(expression)  # before anybody has to wait for us
         with self._asked("by_expr", db, table) as asked:
             calls = PartitionCalls(self._follower.index, self._dialect, lambda _: tree)
-            answer = calls.by_expr(db, table, expression, most)
+            answer = calls.by_expr(db, table, expression, limit)
             return asked.whole(answer.partitions), answer.has_unknown
 
     def explain(self, db: str, table: str, text: str) -> Explanation:

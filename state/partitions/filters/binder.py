@@ -1,20 +1,21 @@
-"""Binding a filter to a table's partition columns, by the metastore's rules of which constant a column may be compared with.
+"""Binds a filter to a table's partition columns, by the metastore's rules on which constants a column can be compared with.
 
 ============================ ======================================== ==============================================
-column                       generation 2                             generation 4
+column                       Hive 2 and 3                             Hive 4
 ============================ ======================================== ==============================================
 string                       text, date (as its text)                 text, date, timestamp (as their texts)
 varchar, char                none                                     as string
-tinyint, smallint, int, …    integer                                  integer
-date                         date, text that is one                   date, text that is one
-timestamp                    none                                     timestamp, date, text that is one of them
+tinyint, smallint, int,      integer                                  integer
+bigint
+date                         date, text of a date                     date, text of a date
+timestamp                    none                                     timestamp, date, text of either
 others                       none                                     none
 ============================ ======================================== ==============================================
 
-With ``all_types`` every other type takes its text in quotes. In generation 4 a text equal to the default partition's name
-may be compared for (in)equality with any column, and then means NULL: that is how Hive sends IS NULL and IS NOT NULL.
+With ``all_types``, every other type is compared with quoted text. In Hive 4, the default partition's name stands for NULL where a
+typed column is compared with it by ``=`` or ``!=``: this is how Hive sends IS NULL and IS NOT NULL.
 
-Comparisons never hold for NULL in typed columns (``!=`` included), nor for texts that are no value of the type.
+In a typed column, no comparison matches NULL (not even ``!=``) or a text that is not a value of the type.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ if TYPE_CHECKING:
 
 
 ONLY_STRINGS: Final = "Filtering is supported only on partition keys of type string"
-"""How Hive words a constant that does not fit its column."""
+"""Hive's message for a constant that does not fit its column."""
 _LENIENT_DATE: Final = re.compile(r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})")
 _WIDE_DECIMAL: Final = ColumnType(TypeKind.DECIMAL, 120, 60)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Edges = tuple[bytes, bytes]
-"""Where a constant's field begins and where what is larger begins; the same where no field equals it."""
+"""The field of a constant and the start of what is larger; equal where no field of the column can equal the constant."""
 
 
 def bind(
@@ -74,12 +75,12 @@ def bind(
     dialect: Dialect,
     default_partition: str = DEFAULT_PARTITION,
 ) -> Condition:
-    """Return a filter in terms of a table's columns; raise BadFilter for what they do not allow."""
-    return _Binder(columns, dialect, default_partition).node(node)
+    """Return a filter as conditions on a table's columns; raise BadFilter where the columns do not allow it."""
+    return _Binder(columns, dialect, default_partition).bind(node)
 
 
 class _Binder:
-    """The columns of one table, by name."""
+    """Binds filters to the columns of one table."""
 
     def __init__(self, columns: Sequence[PartitionColumn], dialect: Dialect, default_partition: str) -> None:
         self._columns = columns
@@ -87,33 +88,33 @@ class _Binder:
         self._dialect = dialect
         self._default = default_partition
         self._least = [_least(column.type) for column in columns]
-        self._readers = [_reader(column.type, dialect) for column in columns]
+        self._converters = [_converter(column.type, dialect) for column in columns]
 
-    def node(self, node: Node) -> Condition:
+    def bind(self, node: Node) -> Condition:
         match node:
             case And(children):
-                return all_of([self.node(child) for child in children])
+                return all_of([self.bind(child) for child in children])
             case Or(children):
-                return any_of([self.node(child) for child in children])
+                return any_of([self.bind(child) for child in children])
             case Comparison():
-                return self._comparison(node)
+                return self._bind_comparison(node)
             case Membership():
-                return self._membership(node)
+                return self._bind_membership(node)
 
-    def _comparison(self, node: Comparison) -> Leaf:
-        number = self._number(node.column)
+    def _bind_comparison(self, node: Comparison) -> Leaf:
+        number = self._column_number(node.column)
         if node.operator is Operator.LIKE:
-            return self._like(number, node)
+            return self._bind_like(number, node)
         operator = FLIPPED[node.operator] if node.reversed else node.operator
         return Leaf(number, self._intervals(number, operator, node.literal))
 
-    def _membership(self, node: Membership) -> Leaf:
-        number = self._number(node.column)
+    def _bind_membership(self, node: Membership) -> Leaf:
+        number = self._column_number(node.column)
         operator = Operator.NOT_EQUAL if node.negated else Operator.EQUAL
         sets = [self._intervals(number, operator, literal) for literal in node.literals]
         return Leaf(number, intersect_all(sets) if node.negated else unite(sets))
 
-    def _number(self, column: Column) -> int:
+    def _column_number(self, column: Column) -> int:
         number = self._numbers.get(column.name.lower())
         if number is None:
             raise BadFilter(
@@ -147,11 +148,11 @@ class _Binder:
         return operator in {Operator.EQUAL, Operator.NOT_EQUAL} and not type_.is_text
 
     def _edges(self, number: int, literal: Literal) -> Edges:
-        """Return where a constant stands among the column's fields."""
+        """Return the position of a constant among the column's fields."""
         type_ = self._columns[number].type
-        value = self._readers[number](literal.value)
+        value = self._converters[number](literal.value)
         if value is None:
-            raise self._unfit(number, literal)
+            raise self._misfit(number, literal)
         least = self._least[number]
         if least and isinstance(value, int) and not least <= value < -least:
             edge = VALUE if value < least else UNCONVERTIBLE
@@ -159,23 +160,23 @@ class _Binder:
         field = encode(type_.kind, value)
         return field, after(field)
 
-    def _like(self, number: int, node: Comparison) -> Leaf:
+    def _bind_like(self, number: int, node: Comparison) -> Leaf:
         if node.reversed:
             raise BadFilter(
                 f"Value should be on the RHS for LIKE operator : Key <{node.column.name}>",
                 position=node.literal.at,
             )
         column = self._columns[number]
-        text = self._readers[number](node.literal.value) if column.type.is_text else None
+        text = self._converters[number](node.literal.value) if column.type.is_text else None
         if not isinstance(text, str):
-            raise self._unfit(number, node.literal)
+            raise self._misfit(number, node.literal)
         pattern = parse_pattern(text, self._dialect.like)
         if pattern.is_equality:
             return Leaf(number, point(encode(column.type.kind, pattern.prefix)))
         start = VALUE + escape_bytes(pattern.prefix.encode(errors="surrogatepass"))
         return Leaf(number, between(start, after(start)), None if pattern.is_prefix else pattern)
 
-    def _unfit(self, number: int, literal: Literal) -> BadFilter:
+    def _misfit(self, number: int, literal: Literal) -> BadFilter:
         column = self._columns[number]
         return BadFilter(
             f"{ONLY_STRINGS}, or of a type that the constant fits",
@@ -191,8 +192,8 @@ def _least(type_: ColumnType) -> int:
     return -(1 << (8 * INTEGER_BYTES[type_.kind] - 1)) if type_.is_integer else 0
 
 
-def _reader(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
-    """Return what turns a constant into a value of the type, None where the metastore would not compare the two."""
+def _converter(type_: ColumnType, dialect: Dialect) -> Callable[[Value], Value]:
+    """Return the conversion of a constant to the type; it returns None where the metastore does not compare the two."""
     kind, wide = type_.kind, dialect.all_types or dialect.hive_version is HiveVersion.HIVE_4
     if kind is TypeKind.STRING or (wide and kind in {TypeKind.VARCHAR, TypeKind.CHAR}):
         return lambda constant: _as_text(kind, constant)

@@ -1,7 +1,10 @@
-"""A filter bound to a table: columns are numbers, constants are intervals of fields.
+"""Conditions: a filter bound to a table's columns, and the check of a single key against it.
 
-What is left of a comparison is "the field is in this set" and, for some LIKEs, "and its text matches". Both the ranges to
-scan and the check of a single key come from this one form.
+Columns are numbers and constants are intervals of fields. A comparison is "the field is in this set" and, for some LIKE patterns,
+"and its text matches". The ranges to scan (``index.scan_plans``) and the check of a single key both come from this form.
+
+The check works on the bytes of a key: it cuts out fields and compares them, and decodes nothing. Only a LIKE pattern that is more
+than a prefix needs the text.
 """
 
 from __future__ import annotations
@@ -22,9 +25,14 @@ if TYPE_CHECKING:
     from state.partitions.filters.like_pattern import LikePattern
 
 
+Check = Callable[[bytes], bool]
+_STARTS: Final = struct.Struct(">HH")
+_CACHED_FIELDS_MAX: Final = 1 << 14
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The field of one column is in the set, and its text matches ``like`` where there is one."""
+    """True where a column's field is in the set and, if ``like`` is given, its text matches."""
 
     column: int
     intervals: Intervals
@@ -33,14 +41,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every child is true."""
+    """True where every child is true."""
 
     children: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One child at least is true."""
+    """True where at least one child is true."""
 
     children: tuple[Condition, ...]
 
@@ -49,20 +57,20 @@ Condition = Leaf | AllOf | AnyOf
 
 
 def all_of(children: Iterable[Condition]) -> Condition:
-    """Return the AND of children; sets of one column become one set."""
+    """Return the AND of children; the sets of a column are merged into one."""
     flat = [part for child in children for part in (child.children if isinstance(child, AllOf) else (child,))]
-    parts = _grouped(flat, intersect_all)
+    parts = _merge_sets(flat, intersect_all)
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
 
 def any_of(children: Iterable[Condition]) -> Condition:
-    """Return the OR of children; sets of one column become one set, so that a list of values is one leaf."""
+    """Return the OR of children; the sets of a column are merged into one, so a list of values is one leaf."""
     flat = [part for child in children for part in (child.children if isinstance(child, AnyOf) else (child,))]
-    parts = _grouped(flat, unite)
+    parts = _merge_sets(flat, unite)
     return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
 
-def _grouped(
+def _merge_sets(
     children: Sequence[Condition], join: Callable[[Sequence[Intervals]], Intervals]
 ) -> list[Condition]:
     sets: dict[int, list[Intervals]] = {}
@@ -75,30 +83,25 @@ def _grouped(
     return [Leaf(column, join(found)) for column, found in sorted(sets.items())] + others
 
 
-Check = Callable[[bytes], bool]
-_STARTS: Final = struct.Struct(">HH")
-_REMEMBERED: Final = 1 << 14
-
-
-def compile_check(bound: Condition, columns: int) -> Check:
-    """Return a function that tells of a key with so many columns whether its partition matches."""
-    if isinstance(bound, Leaf):
-        return _field_check(bound, columns)
-    checks = [compile_check(child, columns) for child in bound.children]
+def compile_check(condition: Condition, columns: int) -> Check:
+    """Return a function that checks a key with this number of columns."""
+    if isinstance(condition, Leaf):
+        return _compile_leaf(condition, columns)
+    checks = [compile_check(child, columns) for child in condition.children]
     if len(checks) == 2:
         one, other = checks
         return (
             (lambda key: one(key) and other(key))
-            if isinstance(bound, AllOf)
+            if isinstance(condition, AllOf)
             else (lambda key: one(key) or other(key))
         )
-    if isinstance(bound, AllOf):
+    if isinstance(condition, AllOf):
         return lambda key: all(check(key) for check in checks)
     return lambda key: any(check(key) for check in checks)
 
 
-def _field_check(leaf: Leaf, columns: int) -> Check:
-    """Cut the field out as ``keys.field`` does, without a call for each key."""
+def _compile_leaf(leaf: Leaf, columns: int) -> Check:
+    """Cut out the field as ``partition_key.field`` does, inlined to save a call for each key."""
     starts, tail, at = _STARTS.unpack_from, 2 * columns + 3, 2 * leaf.column
     if len(leaf.intervals) == 1 and leaf.like is None:
         low, high = leaf.intervals[0][:2]
@@ -109,31 +112,31 @@ def _field_check(leaf: Leaf, columns: int) -> Check:
             return low <= key[end - start : end - after] < high
 
         return within
-    holds = _holds(leaf)
+    matches = _compile_match(leaf)
 
     def check(key: bytes) -> bool:
         end = len(key) - tail
         start, after = starts(key, end + at)
-        return holds(key[end - start : end - after])
+        return matches(key[end - start : end - after])
 
     return check
 
 
-def _holds(leaf: Leaf) -> Callable[[bytes], bool]:
-    inside = _membership(leaf)
+def _compile_match(leaf: Leaf) -> Callable[[bytes], bool]:
+    inside = _compile_membership(leaf)
     if leaf.like is None:
         return inside
     like = leaf.like
 
-    # Few values make up many partitions: each text is looked at once.
-    @lru_cache(maxsize=_REMEMBERED)
-    def holds(field: bytes) -> bool:
+    # Many partitions share few values: each text is matched once.
+    @lru_cache(maxsize=_CACHED_FIELDS_MAX)
+    def matches(field: bytes) -> bool:
         return inside(field) and like.matches(unterminate(field[len(VALUE) :]).decode(errors="surrogatepass"))
 
-    return holds
+    return matches
 
 
-def _membership(leaf: Leaf) -> Callable[[bytes], bool]:
+def _compile_membership(leaf: Leaf) -> Callable[[bytes], bool]:
     lows = [interval.lo for interval in leaf.intervals]
     highs = [interval.hi for interval in leaf.intervals]
     return lambda field: contains(lows, highs, field)

@@ -1,16 +1,16 @@
-"""Hive's expression trees as filters: what ``getPartitionsByExpr`` asks, once its bytes have been read.
+"""Translates Hive's expression trees, sent by ``getPartitionsByExpr``, into filters.
 
-A client sends a tree of calls, columns and constants. The calls that a filter can say become a filter; a part it cannot say is
-left out where that only makes the answer larger (under AND) and makes the whole answer "all partitions" elsewhere. Either way
-the answer is marked as one that may hold partitions which do not match; every client checks those itself, as the contract of
-the call demands (``IMetaStoreClient.listPartitionsByExpr``).
+A client sends a tree of calls, columns and constants. Calls that the filter language can express become a filter. A part that it
+cannot express is left out under AND, where that only enlarges the answer; elsewhere the whole answer becomes "all partitions".
+In both cases the answer is marked as possibly containing partitions that do not match. Clients check those themselves, as the
+contract of the call requires (``IMetaStoreClient.listPartitionsByExpr``).
 
-The default partition is NULL here, for text columns too. Hive 4 agrees where it evaluates an expression and takes it for a text
-where it turns the expression into a filter of its own; which of the two it does depends on the constants (reference:
-partition-filters.md §6). No query can tell, since rows of that partition hold NULL.
+The default partition is NULL here, for text columns too. Hive 4 agrees where it evaluates an expression. Where it turns the
+expression into a filter of its own, it compares the default partition as text; which of the two happens depends on the constants
+(reference: partition-filters.md §6). No query sees the difference, because the rows of that partition contain NULL.
 
-A column is compared only with a constant of its own type: where the types differ Hive puts a conversion between them, which is
-a call of its own and no column.
+A column is compared only with a constant of its own type. Where the types differ, Hive inserts a conversion, which is a call and
+not a column.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnReference:
-    """A column, with its type as Hive writes it."""
+    """A column and its type as Hive writes it."""
 
     name: str
     type: str
@@ -60,7 +60,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of Hive, by its class, and what it is applied to."""
+    """A call of a Hive function, named by its class, with its arguments."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -71,11 +71,11 @@ Expression = ColumnReference | Constant | Call
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """An expression as a filter, None for "all partitions"."""
+    """The filter of an expression, None for "all partitions"."""
 
     filter: Node | None
     is_exact: bool
-    """Whether the filter finds nothing that the expression would not."""
+    """Whether the filter selects only partitions that the expression selects."""
 
 
 UNKNOWN: Final = Translation(None, is_exact=False)
@@ -96,93 +96,93 @@ _DEPTH_MAX: Final = 100
 
 
 def translate(expression: Expression, default_partition: str) -> Translation:
-    """Return what a filter can say of an expression; never raises for a tree of any form."""
-    return _Translator(default_partition).of(expression, 0)
+    """Translate an expression as far as a filter can express it; accepts a tree of any form without raising."""
+    return _Translator(default_partition).translate(expression, 0)
 
 
 class _Translator:
-    """One default partition's name; NOT goes down to the conditions, so that NULL stays out on both sides of it."""
+    """Translates for one default partition's name; pushes NOT down to the comparisons, so that NULL never matches."""
 
     def __init__(self, default_partition: str) -> None:
         self._default = default_partition
 
-    def of(self, expression: Expression, depth: int, *, negated: bool = False) -> Translation:
+    def translate(self, expression: Expression, depth: int, *, negated: bool = False) -> Translation:
         if depth > _DEPTH_MAX or not isinstance(expression, Call):
             return UNKNOWN
         parts = expression.arguments
         match expression.function.removeprefix(_GENERIC):
             case "OPNot" if len(parts) == 1:
-                return self.of(parts[0], depth + 1, negated=not negated)
+                return self.translate(parts[0], depth + 1, negated=not negated)
             case "OPAnd" | "OPOr" as name:
-                inner = [self.of(part, depth + 1, negated=negated) for part in parts]
-                return _all(inner) if (name == "OPAnd") is not negated else _any(inner)
+                inner = [self.translate(part, depth + 1, negated=negated) for part in parts]
+                return _combine_all(inner) if (name == "OPAnd") is not negated else _combine_any(inner)
             case name:
-                return self._condition(name, parts, negated=negated)
+                return self._translate_condition(name, parts, negated=negated)
 
-    def _condition(self, name: str, parts: Sequence[Expression], *, negated: bool) -> Translation:
+    def _translate_condition(self, name: str, parts: Sequence[Expression], *, negated: bool) -> Translation:
         match name, parts:
             case ("OPNull" | "OPNotNull", [ColumnReference() as column]):
-                return _exactly(self._null_check(column, is_null=(name == "OPNull") is not negated))
+                return _exact(self._null_check(column, is_null=(name == "OPNull") is not negated))
             case ("OPEqualNS", _) if negated:
-                return UNKNOWN  # true where = is NULL, which no filter says
-        node = _plain_condition(name, parts)
+                return UNKNOWN  # true where = is NULL, which no filter can express
+        node = _match_condition(name, parts)
         try:
-            wanted = invert(node) if node is not None and negated else node
+            chosen = invert(node) if node is not None and negated else node
         except BadFilter:
             return UNKNOWN
-        return UNKNOWN if wanted is None else _exactly(self._without_null(wanted, parts))
+        return UNKNOWN if chosen is None else _exact(self._without_null(chosen, parts))
 
     def _without_null(self, node: Node, parts: Sequence[Expression]) -> Node:
-        """A filter takes the default partition of a text column for a text; in an expression it is NULL."""
+        """Exclude the default partition of text columns: a filter compares it as text, in an expression it is NULL."""
         texts = [part for part in parts if isinstance(part, ColumnReference) and part.type == "string"]
         return join_nodes(And, [node, *(self._null_check(column, is_null=False) for column in texts)])
 
     def _null_check(self, column: ColumnReference, *, is_null: bool) -> Node:
         operator = Operator.EQUAL if is_null else Operator.NOT_EQUAL
-        return Comparison(_named(column), operator, Literal(self._default, 0))
+        return Comparison(_column_of(column), operator, Literal(self._default, 0))
 
 
-def _plain_condition(name: str, parts: Sequence[Expression]) -> Node | None:
+def _match_condition(name: str, parts: Sequence[Expression]) -> Node | None:
     match name, parts:
         case ("In", [ColumnReference() as column, *items]):
             literals = [_literal(column, item) for item in items]
             known = tuple(literal for literal in literals if literal is not None)
-            return Membership(_named(column), known) if known and len(known) == len(literals) else None
+            return Membership(_column_of(column), known) if known and len(known) == len(literals) else None
         case ("Between", [Constant(text), ColumnReference() as column, low, high]):
             return _between(column, low, high, negated=text == "true")
         case (function, [ColumnReference() as column, Constant() as pattern]) if function == _LIKE:
-            return _compared(column, Operator.LIKE, pattern)
+            return _compare(column, Operator.LIKE, pattern)
         case _:
-            return _comparison(_COMPARISONS.get(name), parts)
+            return _match_comparison(_COMPARISONS.get(name), parts)
 
 
-def _comparison(operator: Operator | None, parts: Sequence[Expression]) -> Node | None:
+def _match_comparison(operator: Operator | None, parts: Sequence[Expression]) -> Node | None:
     match operator, parts:
         case (Operator(), [ColumnReference() as column, Constant() as constant]):
-            return _compared(column, operator, constant)
+            return _compare(column, operator, constant)
         case (Operator(), [Constant() as constant, ColumnReference() as column]):
-            return _compared(column, operator, constant, is_reversed=True)
+            return _compare(column, operator, constant, is_reversed=True)
         case _:
             return None
 
 
-def _compared(
+def _compare(
     column: ColumnReference, operator: Operator, constant: Expression, *, is_reversed: bool = False
 ) -> Node | None:
     literal = _literal(column, constant)
-    return None if literal is None else Comparison(_named(column), operator, literal, is_reversed)
+    return None if literal is None else Comparison(_column_of(column), operator, literal, is_reversed)
 
 
 def _between(column: ColumnReference, low: Expression, high: Expression, *, negated: bool) -> Node | None:
-    first = _compared(column, Operator.LESS if negated else Operator.GREATER_OR_EQUAL, low)
-    last = _compared(column, Operator.GREATER if negated else Operator.LESS_OR_EQUAL, high)
+    first = _compare(column, Operator.LESS if negated else Operator.GREATER_OR_EQUAL, low)
+    last = _compare(column, Operator.GREATER if negated else Operator.LESS_OR_EQUAL, high)
     if first is None or last is None:
         return None
     return join_nodes(Or if negated else And, [first, last])
 
 
 def _literal(column: ColumnReference, constant: Expression) -> Literal | None:
-    """Return a constant of the column's own type; None for NULL, for another type and for types that no filter takes."""
+    """Return a constant of the column's type; None for NULL, another type or a type that filters do not support."""
     if not isinstance(constant, Constant) or constant.text is None:
         return None
     both_integers = {column.type, constant.type} <= _INTEGERS
@@ -202,22 +202,22 @@ def _value(text: str, type_: str) -> str | int | dt.date | Instant | None:
     return text if type_ == "string" else None
 
 
-def _all(parts: Sequence[Translation]) -> Translation:
+def _combine_all(parts: Sequence[Translation]) -> Translation:
     known = [part.filter for part in parts if part.filter is not None]
     exact = len(known) == len(parts) and all(part.is_exact for part in parts)
     return Translation(join_nodes(And, known), exact) if known else UNKNOWN
 
 
-def _any(parts: Sequence[Translation]) -> Translation:
+def _combine_any(parts: Sequence[Translation]) -> Translation:
     known = [part.filter for part in parts if part.filter is not None]
     if not known or len(known) < len(parts):
         return UNKNOWN
     return Translation(join_nodes(Or, known), all(part.is_exact for part in parts))
 
 
-def _exactly(node: Node) -> Translation:
+def _exact(node: Node) -> Translation:
     return Translation(node, is_exact=True)
 
 
-def _named(column: ColumnReference) -> Column:
+def _column_of(column: ColumnReference) -> Column:
     return Column(column.name, 0)

@@ -1,8 +1,8 @@
-"""Sets of field values as sorted, disjoint intervals of bytes.
+"""Sets of fields as sorted, disjoint intervals of bytes.
 
-An interval knows whether it is one value (``is_point``), because only behind a single value may the next column's bytes
-follow. That cannot be told from its bounds: ``p > 255 and p <= 511`` has the bounds of one value, and is 256 of them. So two
-points side by side stay two.
+An interval records whether it is a single value (``is_point``), because only after a single value can a scan continue with the next
+column's bytes. The bounds alone cannot tell: ``p > 255 and p <= 511`` has the bounds of one value but contains 256. So two adjacent
+points are not merged.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Interval(NamedTuple):
 Intervals = tuple[Interval, ...]
 NOTHING: Final[Intervals] = ()
 VALUES: Final[Intervals] = (Interval(VALUE, UNCONVERTIBLE),)
-"""Everything that is a value of the column's type."""
+"""All values of the column's type."""
 NULLS: Final[Intervals] = (Interval(NULL, VALUE, is_point=True),)
 NOT_NULL: Final[Intervals] = (Interval(VALUE, END),)
-"""Values and texts that are none."""
+"""Values, and texts that are not a value of the type."""
 
 
 def after(prefix: bytes) -> bytes:
-    """Return the first bytes behind everything that begins with ``prefix``; carries, unlike "add one to the last byte"."""
+    """Return the smallest bytes greater than everything that begins with ``prefix``; carries over trailing ff bytes."""
     if prefix[-1] != 0xFF:
         return prefix[:-1] + bytes((prefix[-1] + 1,))
     end = prefix_end(prefix)
@@ -51,12 +51,12 @@ def point(field: bytes) -> Intervals:
 
 
 def between(lo: bytes, hi: bytes) -> Intervals:
-    """Return the fields of [lo, hi), none where that is empty."""
+    """Return the fields in [lo, hi), none where the range is empty."""
     return (Interval(lo, hi),) if lo < hi else NOTHING
 
 
 def unite(sets: Iterable[Intervals]) -> Intervals:
-    """Return what is in one of the sets at least; costs a sort."""
+    """Return the union of the sets; costs a sort."""
     pieces = sorted(piece for intervals in sets for piece in intervals)
     merged: list[Interval] = []
     for piece in pieces:
@@ -71,22 +71,22 @@ def unite(sets: Iterable[Intervals]) -> Intervals:
 
 
 def intersect(one: Intervals, other: Intervals) -> Intervals:
-    """Return what is in both sets, in one pass over them."""
-    met, i, j = [], 0, 0
+    """Return the intersection of two sets, in one pass."""
+    shared, i, j = [], 0, 0
     while i < len(one) and j < len(other):
         a, b = one[i], other[j]
         lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
         if lo < hi:
-            met.append(Interval(lo, hi, a.is_point or b.is_point))
+            shared.append(Interval(lo, hi, a.is_point or b.is_point))
         if a.hi <= b.hi:
             i += 1
         else:
             j += 1
-    return tuple(met)
+    return tuple(shared)
 
 
 def intersect_all(sets: Sequence[Intervals]) -> Intervals:
-    """Return what is in all of the sets; halves meet first, so a thousand sets cost no square."""
+    """Return the intersection of all sets; pairwise, so the cost for many sets is not quadratic."""
     assert sets
     level = list(sets)
     while len(level) > 1:
@@ -96,13 +96,13 @@ def intersect_all(sets: Sequence[Intervals]) -> Intervals:
 
 
 def contains(lows: Sequence[bytes], highs: Sequence[bytes], field: bytes) -> bool:
-    """Whether a field is in the set with these bounds."""
+    """Whether a field is in the set with these lower and upper bounds."""
     at = bisect_right(lows, field) - 1
     return at >= 0 and field < highs[at]
 
 
 def check(intervals: Intervals) -> None:
-    """Assert that intervals are what this module makes."""
+    """Assert that intervals are not empty, sorted and disjoint."""
     assert all(interval.lo < interval.hi for interval in intervals), intervals
     for before, behind in itertools.pairwise(intervals):
         assert before.hi <= behind.lo, (before, behind)

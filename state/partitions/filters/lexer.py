@@ -1,7 +1,7 @@
-"""The words of a filter, with their places; which texts are words depends on the generation.
+"""The lexer of the filter language: splits a filter into tokens with their positions, by the rules of a Hive version.
 
-What is no word becomes one of kind ``ODD`` and is an error only when the parser gets there, because both generations stop
-reading at the end of the filter.
+A character that starts no token becomes a token of kind ``UNKNOWN``. It is an error only when the parser reaches it, because all
+Hive versions stop reading at the end of the filter.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class TokenKind(Enum):
-    """What a word is."""
+    """The kind of a token; the value describes it in messages."""
 
     NAME = "a column"
     KEYWORD = "a keyword"
     LITERAL = "a constant"
     OPERATOR = "an operator"
     MARK = "a parenthesis or comma"
-    ODD = "nothing that belongs here"
+    UNKNOWN = "an unexpected character"
     END = "the end"
 
 
 class Token(NamedTuple):
-    """One word: ``text`` is what it means (keywords in upper case, names without quotes)."""
+    """A token; ``text`` is normalized (keywords in upper case, names without quotes)."""
 
     kind: TokenKind
     text: str
@@ -43,6 +43,8 @@ class Token(NamedTuple):
     value: str | int | dt.date | Instant = ""
 
 
+LOOK_AHEAD: Final = 2
+"""How many tokens the parser looks ahead."""
 _KEYWORDS_2: Final = frozenset({"NOT", "AND", "OR", "LIKE", "CONST", "STRUCT", "BETWEEN", "IN"})
 _KEYWORDS_4: Final = _KEYWORDS_2 | {"DATE", "TIMESTAMP", "IS", "TRUE", "FALSE"}
 _COMMON: Final = r"""
@@ -53,7 +55,7 @@ _COMMON: Final = r"""
 _STRING: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _TIME: Final = r"\d{4}-\d{2}-\d{2}[ ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?!\w)"
 _DATE: Final = r"(?P<date>\d{4}-\d{2}-\d{2}(?!\w))"
-_FORMS: Final = {
+_TOKENS: Final = {
     HiveVersion.HIVE_2: re.compile(
         rf"{_COMMON}|(?P<string>{_STRING})|{_DATE}|(?P<integer>-?\d+(?!\w))|(?P<name>[A-Za-z0-9]\w*)",
         re.ASCII | re.VERBOSE | re.DOTALL,
@@ -65,26 +67,25 @@ _FORMS: Final = {
     ),
 }
 _INTEGER_DIGITS_MAX: Final = 19
-LOOK_AHEAD: Final = 2
 _LONG: Final = range(-(1 << 63), 1 << 63)
 _GAPS: Final = re.compile(r"(['\"])\s+(?=['\"])")
 
 
 def tokenize(text: str, hive_version: HiveVersion) -> list[Token]:
-    """Return the words of a filter, closed by some of sort ``END``; raise BadFilter for a constant that is none."""
-    found, at, form = [], 0, _FORMS[hive_version]
+    """Return the tokens of a filter, followed by tokens of kind ``END``; raise BadFilter for an invalid constant."""
+    tokens, at, pattern = [], 0, _TOKENS[hive_version]
     keywords = _KEYWORDS_2 if hive_version is HiveVersion.HIVE_2 else _KEYWORDS_4
-    while match := form.match(text, at):
+    while match := pattern.match(text, at):
         group = match.lastgroup
         if group != "space":
-            found.append(_word(group or "", match[0], at, keywords))
+            tokens.append(_token(group or "", match[0], at, keywords))
         at = match.end()
     if at < len(text):
-        found.append(Token(TokenKind.ODD, text[at], at))
-    return found + [Token(TokenKind.END, "", len(text))] * (LOOK_AHEAD + 1)
+        tokens.append(Token(TokenKind.UNKNOWN, text[at], at))
+    return tokens + [Token(TokenKind.END, "", len(text))] * (LOOK_AHEAD + 1)
 
 
-def _word(group: str, text: str, at: int, keywords: frozenset[str]) -> Token:
+def _token(group: str, text: str, at: int, keywords: frozenset[str]) -> Token:
     match group:
         case "name":
             upper = text.upper()
@@ -105,14 +106,14 @@ def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
         case "integer":
             return _integer(text, at)
         case "date":
-            return _known(parse_date(text), text, at)
+            return _valid(parse_date(text), text, at)
         case "time":
-            return _known(parse_timestamp(text), text, at)
+            return _valid(parse_timestamp(text), text, at)
         case "timed":
             inner = re.sub(r"^\w+\s*", "", text)[1:-1]
-            read = parse_date(inner) if text[0] in "dD" else parse_timestamp(inner)
-            return _known(read, text, at)
-    # As Hive: the outer quotes go, escapes stay as they are.
+            value = parse_date(inner) if text[0] in "dD" else parse_timestamp(inner)
+            return _valid(value, text, at)
+    # As in Hive: the outer quotes are removed, escapes remain as they are.
     return (_GAPS.sub(r"\1", text) if "\n" in text or " " in text else text)[1:-1]
 
 
@@ -121,11 +122,11 @@ def _integer(text: str, at: int) -> int:
     if len(digits) < _INTEGER_DIGITS_MAX:
         return int(digits)
     if len(digits.lstrip("-0")) > _INTEGER_DIGITS_MAX or int(digits) not in _LONG:
-        raise BadFilter(f"{PREFIX}: the number does not fit 64 bits", position=at, found=text[:40])
+        raise BadFilter(f"{PREFIX}: the number does not fit in 64 bits", position=at, found=text[:40])
     return int(digits)
 
 
-def _known(value: dt.date | Instant | None, text: str, at: int) -> dt.date | Instant:
+def _valid(value: dt.date | Instant | None, text: str, at: int) -> dt.date | Instant:
     if value is None:
-        raise BadFilter(f"{PREFIX}: no such day or time in the calendar", position=at, found=text[:40])
+        raise BadFilter(f"{PREFIX}: not a valid date or time", position=at, found=text[:40])
     return value

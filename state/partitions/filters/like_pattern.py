@@ -1,8 +1,8 @@
-"""LIKE in both dialects: what a pattern matches, and how much of it a range of keys can say.
+"""LIKE patterns in both dialects: what a pattern matches, and which prefix a range of keys can cover.
 
-A pattern is pieces of plain text and single wildcards between "any text" marks. It matches from the first character to the
-last and minds case, as in the metastore. Matching looks for the pieces from left to right: its cost is text times pattern,
-whatever the pattern (a regular expression engine can be made to run for ever, and patterns come from outside).
+A pattern is a sequence of pieces (plain text and single-character wildcards) between "any text" wildcards. It must match the whole
+text and is case-sensitive, as in the metastore. Pieces are searched from left to right, so matching costs at most text length
+times pattern length. A regular expression for the whole pattern could take exponential time, and patterns come from users.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from state.partitions.filters.dialect import LikeDialect
 
 
-_WORDS: Final = {
+_TOKENS: Final = {
     LikeDialect.SQL: re.compile(r"(?P<any>%)|(?P<one>_)|\\(?P<escaped>.)|(?P<plain>.)", re.DOTALL),
     LikeDialect.REGEX: re.compile(r"(?P<any>\.\*)|(?P<one>\.)|\\(?P<escaped>.)|(?P<plain>.)", re.DOTALL),
 }
@@ -23,13 +23,13 @@ _WORDS: Final = {
 
 @dataclass(frozen=True)
 class LikePattern:
-    """A pattern; ``pieces`` are the texts between its "any text" marks, each with None for a single wildcard."""
+    """A pattern; ``pieces`` are the texts between its "any text" wildcards, with None for a single-character wildcard."""
 
     pieces: tuple[tuple[str | None, ...], ...]
 
     @property
     def prefix(self) -> str:
-        """The plain text that every match begins with."""
+        """The plain text with which every match begins."""
         text = []
         for character in self.pieces[0]:
             if character is None:
@@ -39,16 +39,16 @@ class LikePattern:
 
     @property
     def is_equality(self) -> bool:
-        """Whether only ``prefix`` itself matches."""
+        """Whether the pattern matches ``prefix`` and nothing else."""
         return len(self.pieces) == 1 and None not in self.pieces[0]
 
     @property
     def is_prefix(self) -> bool:
-        """Whether every text that begins with ``prefix`` matches, and no other."""
+        """Whether the pattern matches exactly the texts that begin with ``prefix``."""
         return len(self.pieces) == 2 and not self.pieces[1] and None not in self.pieces[0]
 
     def matches(self, text: str) -> bool:
-        """Whether the whole of ``text`` matches."""
+        """Whether the pattern matches the whole of ``text``."""
         first, *others = self._searches
         found = first.match(text)
         if found is None or not others:
@@ -71,15 +71,15 @@ class LikePattern:
 
 
 def parse_pattern(pattern: str, dialect: LikeDialect) -> LikePattern:
-    """Read a pattern; every text is one."""
+    """Read a pattern; every text is a valid pattern."""
     pieces: list[list[str | None]] = [[]]
-    for word in _WORDS[dialect].finditer(pattern):
-        if word["any"]:
+    for token in _TOKENS[dialect].finditer(pattern):
+        if token["any"]:
             pieces.append([])
-        elif word["one"]:
+        elif token["one"]:
             pieces[-1].append(None)
         else:
-            pieces[-1].append(word["escaped"] or word["plain"])
+            pieces[-1].append(token["escaped"] or token["plain"])
     inner = [piece for piece in pieces[1:-1] if piece]
     ends = [pieces[0], *inner, pieces[-1]] if len(pieces) > 1 else pieces
     return LikePattern(tuple(tuple(piece) for piece in ends))

@@ -1,4 +1,4 @@
-"""Reading a filter: the metastore's grammar, by recursive descent.
+"""The parser of the filter language: the metastore's grammar, by recursive descent.
 
 ::
 
@@ -8,8 +8,8 @@
           | '(' column ')' [NOT] IN '(' constant, .. ')' [IS [NOT] TRUE|FALSE]
           | '(' STRUCT '(' column, .. ')' ')' [NOT] IN '(' [CONST] STRUCT '(' constant, .. ')', .. ')'
 
-Errors say what stood where, and begin as Hive's do. Hive 4.0 to 4.2 take exactly two structs in a list, an oversight of its
-grammar; here any number, in both generations, and never structs of another size than the columns.
+Errors name what was found and where, and begin like Hive's. Hive 4.0 to 4.2 accept exactly two structs in a list, an oversight of
+their grammar. This parser accepts any number in both dialects, and refuses structs of another size than the list of columns.
 """
 
 from __future__ import annotations
@@ -45,71 +45,73 @@ _OPERATORS: Final = {operator.value: operator for operator in Operator} | {
 }
 
 
-def parse(text: str, dialect: Dialect) -> Node | None:
-    """Return the tree of a filter, None for an empty one (all partitions).
+def parse_filter(text: str, dialect: Dialect) -> Node | None:
+    """Return the syntax tree of a filter, None for an empty one (all partitions).
 
-    Raises BadFilter with the position of what does not belong there, LimitExceeded for a text that is too long, too deep or
-    has too many conditions.
+    Raises BadFilter with the position of the error, and LimitExceeded for a filter that is too long, is nested too deeply or has
+    too many conditions.
     """
     if len(text) > FILTER_CHARS_MAX:
-        raise LimitExceeded(f"{PREFIX}: it is too long", size_chars=len(text), limit_chars=FILTER_CHARS_MAX)
+        raise LimitExceeded(
+            f"{PREFIX}: the filter is too long", size_chars=len(text), limit_chars=FILTER_CHARS_MAX
+        )
     if not text.strip():
         return None
-    return _Parser(text, dialect).filter()
+    return _Parser(text, dialect).parse()
 
 
 class _Parser:
-    """One text, read from left to right."""
+    """Parses one filter from left to right."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
-        self._words = tokenize(text, dialect.hive_version)
+        self._tokens = tokenize(text, dialect.hive_version)
         self._dialect = dialect
         self._next = 0
         self._depth = 0
         self._conditions = 0
 
-    def filter(self) -> Node:
-        node = self._or()
+    def parse(self) -> Node:
+        node = self._parse_or()
         if not self._dialect.ignore_trailing_input and self._peek().kind is not TokenKind.END:
             self._refuse("the end, or AND or OR")
         return node
 
-    def _or(self) -> Node:
-        return self._chain("OR", Or, self._and)
+    def _parse_or(self) -> Node:
+        return self._parse_chain("OR", Or, self._parse_and)
 
-    def _and(self) -> Node:
-        return self._chain("AND", And, self._term)
+    def _parse_and(self) -> Node:
+        return self._parse_chain("AND", And, self._parse_term)
 
-    def _chain(self, keyword: str, kind: type[And | Or], part: Callable[[], Node]) -> Node:
+    def _parse_chain(self, keyword: str, kind: type[And | Or], part: Callable[[], Node]) -> Node:
         children = [part()]
         while self._take(keyword):
             children.append(part())
         return join_nodes(kind, children)
 
-    def _term(self) -> Node:
+    def _parse_term(self) -> Node:
         if not self._is("("):
-            return self._condition()
+            return self._parse_condition()
         second, third = self._peek(1), self._peek(2)
         if second.kind is TokenKind.KEYWORD and second.text == "STRUCT":
-            return self._struct_membership()
+            return self._parse_struct_membership()
         if second.kind is TokenKind.NAME and third.text == ")" and third.kind is TokenKind.MARK:
-            return self._membership()
-        return self._nested()
+            return self._parse_membership()
+        return self._parse_nested()
 
-    def _nested(self) -> Node:
+    def _parse_nested(self) -> Node:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise LimitExceeded(
-                f"{PREFIX}: parentheses are nested too deep", limit=DEPTH_MAX, position=self._peek().at
+                f"{PREFIX}: parentheses are nested too deeply", limit=DEPTH_MAX, position=self._peek().at
             )
         self._expect("(")
-        node = self._or()
+        node = self._parse_or()
         self._expect(")")
         self._depth -= 1
-        return self._truth(node)
+        return self._parse_truth(node)
 
-    def _truth(self, node: Node) -> Node:
-        """``IS [NOT] TRUE|FALSE`` behind a parenthesis."""
+    def _parse_truth(self, node: Node) -> Node:
+        """Parse ``IS [NOT] TRUE|FALSE`` after a parenthesis."""
         if self._dialect.hive_version is HiveVersion.HIVE_2 or not self._take("IS"):
             return node
         negated = self._take("NOT")
@@ -118,50 +120,54 @@ class _Parser:
             self._expect("FALSE")
         return invert(node) if negated == is_true else node
 
-    def _condition(self) -> Node:
+    def _parse_condition(self) -> Node:
         if self._peek().kind is TokenKind.LITERAL:
-            literal = self._literal()
-            operator = self._operator()
-            return self._counted(Comparison(self._column(), operator, literal, reversed=True))
-        column = self._column()
+            literal = self._parse_literal()
+            operator = self._parse_operator()
+            return self._count_conditions(Comparison(self._parse_column(), operator, literal, reversed=True))
+        column = self._parse_column()
         negated = self._take("NOT")
         if negated or self._is("BETWEEN"):
-            return self._between(column, negated)
-        return self._counted(Comparison(column, self._operator(), self._literal()))
+            return self._parse_between(column, negated)
+        return self._count_conditions(Comparison(column, self._parse_operator(), self._parse_literal()))
 
-    def _between(self, column: Column, negated: bool) -> Node:
+    def _parse_between(self, column: Column, negated: bool) -> Node:
         self._expect("BETWEEN")
-        low = self._literal()
+        low = self._parse_literal()
         self._expect("AND")
-        high = self._literal()
+        high = self._parse_literal()
         if negated:
             below, above = Operator.LESS, Operator.GREATER
-            return self._counted(Or((Comparison(column, below, low), Comparison(column, above, high))))
+            return self._count_conditions(
+                Or((Comparison(column, below, low), Comparison(column, above, high)))
+            )
         least, most = Operator.GREATER_OR_EQUAL, Operator.LESS_OR_EQUAL
-        return self._counted(And((Comparison(column, least, low), Comparison(column, most, high))))
+        return self._count_conditions(And((Comparison(column, least, low), Comparison(column, most, high))))
 
-    def _membership(self) -> Node:
+    def _parse_membership(self) -> Node:
         self._expect("(")
-        column = self._column()
+        column = self._parse_column()
         self._expect(")")
         negated = self._take("NOT")
         self._expect("IN")
-        literals = self._listed(self._literal)
+        literals = self._parse_list(self._parse_literal)
         if (
             self._dialect.hive_version is HiveVersion.HIVE_2
             and len({type(item.value) for item in literals}) > 1
         ):
-            raise BadFilter(f"{PREFIX}: a list holds constants of two types", position=literals[0].at)
-        return self._truth(self._counted(Membership(column, tuple(literals), negated), len(literals)))
+            raise BadFilter(f"{PREFIX}: the constants of a list must have one type", position=literals[0].at)
+        return self._parse_truth(
+            self._count_conditions(Membership(column, tuple(literals), negated), len(literals))
+        )
 
-    def _struct_membership(self) -> Node:
+    def _parse_struct_membership(self) -> Node:
         self._expect("(")
         self._expect("STRUCT")
-        columns = self._listed(self._column)
+        columns = self._parse_list(self._parse_column)
         self._expect(")")
         negated = self._take("NOT")
         self._expect("IN")
-        rows = self._listed(lambda: self._struct(len(columns)))
+        rows = self._parse_list(lambda: self._parse_struct(len(columns)))
         alternatives: list[Node] = [
             join_nodes(
                 And,
@@ -169,21 +175,23 @@ class _Parser:
             )
             for row in rows
         ]
-        node = self._counted(join_nodes(Or, alternatives), len(rows) * len(columns))
-        return self._truth(invert(node) if negated else node)
+        node = self._count_conditions(join_nodes(Or, alternatives), len(rows) * len(columns))
+        return self._parse_truth(invert(node) if negated else node)
 
-    def _struct(self, size: int) -> list[Literal]:
+    def _parse_struct(self, size: int) -> list[Literal]:
         self._take("CONST")
         at = self._peek().at
         self._expect("STRUCT")
-        row = self._listed(self._literal)
+        row = self._parse_list(self._parse_literal)
         if len(row) != size:
             raise BadFilter(
-                f"{PREFIX}: a struct of another size than the columns", position=at, size=len(row)
+                f"{PREFIX}: a struct must have as many constants as there are columns",
+                position=at,
+                size=len(row),
             )
         return row
 
-    def _listed(self, part: Callable[[], T]) -> list[T]:
+    def _parse_list(self, part: Callable[[], T]) -> list[T]:
         self._expect("(")
         items = [part()]
         while self._take(","):
@@ -191,44 +199,44 @@ class _Parser:
         self._expect(")")
         return items
 
-    def _column(self) -> Column:
-        word = self._peek()
-        if word.kind is not TokenKind.NAME:
+    def _parse_column(self) -> Column:
+        token = self._peek()
+        if token.kind is not TokenKind.NAME:
             self._refuse("a column")
         self._next += 1
-        return Column(word.text, word.at)
+        return Column(token.text, token.at)
 
-    def _literal(self) -> Literal:
-        word = self._peek()
-        if word.kind is not TokenKind.LITERAL:
+    def _parse_literal(self) -> Literal:
+        token = self._peek()
+        if token.kind is not TokenKind.LITERAL:
             self._refuse("a constant")
         self._next += 1
-        return Literal(word.value, word.at)
+        return Literal(token.value, token.at)
 
-    def _operator(self) -> Operator:
-        word = self._peek()
+    def _parse_operator(self) -> Operator:
+        token = self._peek()
         operator = (
-            _OPERATORS.get(word.text.lower())
-            if word.kind is TokenKind.OPERATOR or word.kind is TokenKind.KEYWORD
+            _OPERATORS.get(token.text.lower())
+            if token.kind is TokenKind.OPERATOR or token.kind is TokenKind.KEYWORD
             else None
         )
-        if operator is None or (word.text == "==" and self._dialect.hive_version is HiveVersion.HIVE_2):
+        if operator is None or (token.text == "==" and self._dialect.hive_version is HiveVersion.HIVE_2):
             self._refuse("an operator")
         self._next += 1
         return operator
 
-    def _counted(self, node: Node, conditions: int = 1) -> Node:
+    def _count_conditions(self, node: Node, conditions: int = 1) -> Node:
         self._conditions += conditions
         if self._conditions > CONDITIONS_MAX:
-            raise LimitExceeded(f"{PREFIX}: it has too many conditions", limit=CONDITIONS_MAX)
+            raise LimitExceeded(f"{PREFIX}: the filter has too many conditions", limit=CONDITIONS_MAX)
         return node
 
     def _peek(self, ahead: int = 0) -> Token:
-        return self._words[self._next + ahead]
+        return self._tokens[self._next + ahead]
 
     def _is(self, text: str) -> bool:
-        word = self._words[self._next]
-        return word.text == text and (word.kind is TokenKind.KEYWORD or word.kind is TokenKind.MARK)
+        token = self._tokens[self._next]
+        return token.text == text and (token.kind is TokenKind.KEYWORD or token.kind is TokenKind.MARK)
 
     def _take(self, text: str) -> bool:
         if not self._is(text):
@@ -240,11 +248,11 @@ class _Parser:
         if not self._take(text):
             self._refuse(text)
 
-    def _refuse(self, wanted: str) -> NoReturn:
-        word = self._peek()
-        found = f"'{word.text[:40]}'" if word.text else word.kind.value
+    def _refuse(self, expected: str) -> NoReturn:
+        token = self._peek()
+        found = f"'{token.text[:40]}'" if token.text else token.kind.value
         raise BadFilter(
-            f"{PREFIX}: {found} at position {word.at} where {wanted} was expected",
-            position=word.at,
-            found=word.text[:40],
+            f"{PREFIX}: {found} at position {token.at} where {expected} was expected",
+            position=token.at,
+            found=token.text[:40],
         )

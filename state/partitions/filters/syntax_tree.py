@@ -1,8 +1,8 @@
-"""A filter as it was written: comparisons under AND and OR, each with its place in the text.
+"""The syntax tree of a filter: comparisons under AND and OR, each with its position in the text.
 
-AND and OR take any number of children, so that a list of a thousand alternatives is one node and not a thousand levels.
-What the grammars offer beyond that is turned into these nodes while reading: BETWEEN into two comparisons, lists of structs
-into ORs of ANDs, ``IS NOT TRUE`` into the inverted tree (as Hive does it, so that NULL stays out on both sides).
+AND and OR take any number of children, so a list of a thousand alternatives is one node instead of a thousand levels. The parser
+turns everything else in the grammars into these nodes: BETWEEN into two comparisons, a list of structs into an OR of ANDs,
+``IS NOT TRUE`` into the inverted tree (as Hive does, so NULL matches neither a condition nor its inversion).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 PREFIX: Final = "Error parsing partition filter"
-"""How Hive's own messages begin; clients match on it."""
+"""The beginning of Hive's own messages; clients match on it."""
 
 
 class Operator(Enum):
-    """What is asked of a column; the value is how it is written."""
+    """A comparison operator; the value is its notation."""
 
     EQUAL = "="
     NOT_EQUAL = "!="
@@ -57,7 +57,7 @@ INVERTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; ``at`` is where it begins in the text, counted in characters from 0."""
+    """A constant; ``at`` is its position in the text, in characters from 0."""
 
     value: str | int | dt.date | Instant
     at: int
@@ -65,7 +65,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's name as it was written."""
+    """A column name as written in the filter."""
 
     name: str
     at: int
@@ -73,7 +73,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column against a constant; ``reversed`` remembers that the constant came first."""
+    """A column compared with a constant; ``reversed``: the constant was written first."""
 
     column: Column
     operator: Operator
@@ -83,7 +83,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A column in a list, or not in it."""
+    """A column in a list of constants, or not in it."""
 
     column: Column
     literals: tuple[Literal, ...]
@@ -92,14 +92,14 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """True where all children are true."""
 
     children: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One of them at least."""
+    """True where at least one child is true."""
 
     children: tuple[Node, ...]
 
@@ -108,12 +108,12 @@ Node = Comparison | Membership | And | Or
 
 
 def join_nodes(kind: type[And | Or], children: list[Node]) -> Node:
-    """Return one node of its children; a single child stands for itself."""
+    """Return a node with these children; a single child is returned as it is."""
     return children[0] if len(children) == 1 else kind(tuple(children))
 
 
 def invert(node: Node) -> Node:
-    """Return what is true where ``node`` is not, NULL aside; raise BadFilter for LIKE, as Hive does."""
+    """Return the inversion of ``node`` for values other than NULL; raise BadFilter for LIKE, as Hive does."""
     match node:
         case And(children):
             return Or(tuple(invert(child) for child in children))

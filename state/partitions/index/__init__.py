@@ -1,5 +1,6 @@
-"""The partition index in a store: planning a filter, reading the ranges, and applying changes.
+"""The partition index: planning a filter, reading the ranges, and applying changes, over any store.
 
-``scan_plans`` and ``key_ranges`` plan a filter, ``partition_index`` answers it and ``explanation`` describes how. ``records`` defines
-what is stored, ``index_change`` changes it, ``repair`` removes leftovers. ``metastore_calls`` answers as the metastore does.
+``scan_plans`` and ``key_ranges`` plan a filter, ``partition_index`` answers it, ``explanation`` describes how. ``records`` defines what
+is stored, ``index_change`` changes it, ``repair`` removes what a crash may leave behind. ``metastore_calls`` answers as the
+metastore does.
 """

@@ -1,4 +1,4 @@
-"""How a filter is answered, for people and for logs: the way, the ranges, what is checked on each key, and what it cost."""
+"""Explains how a filter is answered: the access path, the ranges, the check of each key, and the cost."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _POINT_SHARE, _CLOSED_SHARE, _OPEN_SHARE = 0.01, 0.1, 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A plan in words and figures. ``ranges`` are hexadecimal (start, end), an empty end being the end of the table."""
+    """A plan as text and numbers. ``ranges`` are hexadecimal (start, end); an empty end is the end of the table."""
 
     table: str
     way: str
     ranges: tuple[tuple[str, str], ...]
     residual: str
-    """What every key in the ranges is checked against; empty where the ranges say it all."""
+    """The condition that every key in the ranges is checked against; empty where no check is needed."""
     capped: bool
     estimated_rows: int
-    """A guess from the shape of the filter and the size of the table, for comparison."""
+    """An estimate from the shape of the filter and the size of the table, for comparison."""
     scanned_rows: int
     matched_rows: int
 
     def text(self) -> str:
-        """Return it as lines for people."""
+        """Return the explanation as aligned text."""
         shown = [f"  [{start or '-'}, {end or '-'})" for start, end in self.ranges[:_SHOWN_MAX]]
         more = len(self.ranges) - len(shown)
         return "\n".join(
             [
                 f"table     {self.table}",
-                f"read      {self.way}{', ranges joined (too many)' if self.capped else ''}",
+                f"read      {self.way}{', ranges merged (too many)' if self.capped else ''}",
                 f"ranges    {len(self.ranges)}",
                 *shown,
                 *([f"  … {more} more"] if more else []),
@@ -55,7 +55,7 @@ class Explanation:
 
 
 def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str:
-    """Return in words how a plan is read."""
+    """Describe an access path."""
     if not access.ranges:
         return "nothing: the filter can never be true"
     if access.whole_keys:
@@ -65,26 +65,26 @@ def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str
     return "whole table" if access.ranges[0] == (b"", None) else "key ranges"
 
 
-def describe_condition(bound: Condition, columns: Sequence[PartitionColumn]) -> str:
-    """Return a bound filter in words."""
-    if isinstance(bound, Leaf):
-        return _leaf(bound, columns[bound.column])
-    joint = " and " if isinstance(bound, AllOf) else " or "
-    return "(" + joint.join(describe_condition(child, columns) for child in bound.children) + ")"
+def describe_condition(condition: Condition, columns: Sequence[PartitionColumn]) -> str:
+    """Return a condition as text."""
+    if isinstance(condition, Leaf):
+        return _leaf(condition, columns[condition.column])
+    separator = " and " if isinstance(condition, AllOf) else " or "
+    return "(" + separator.join(describe_condition(child, columns) for child in condition.children) + ")"
 
 
-def estimate_selectivity(bound: Condition | None) -> float:
-    """Guess which share of a table a filter matches: shares of shapes, multiplied under AND and added under OR."""
-    if bound is None:
+def estimate_selectivity(condition: Condition | None) -> float:
+    """Estimate the share of a table that a condition selects: fixed shares, multiplied under AND and added under OR."""
+    if condition is None:
         return 1.0
-    if isinstance(bound, Leaf):
-        return min(1.0, sum(_share(interval) for interval in bound.intervals))
-    if isinstance(bound, AllOf):
+    if isinstance(condition, Leaf):
+        return min(1.0, sum(_share(interval) for interval in condition.intervals))
+    if isinstance(condition, AllOf):
         share = 1.0
-        for child in bound.children:
+        for child in condition.children:
             share *= estimate_selectivity(child)
         return share
-    return min(1.0, sum(estimate_selectivity(child) for child in bound.children))
+    return min(1.0, sum(estimate_selectivity(child) for child in condition.children))
 
 
 def _share(interval: Interval) -> float:
@@ -108,7 +108,7 @@ def _interval(interval: Interval, column: PartitionColumn) -> str:
 
 
 def _edge(edge: bytes, column: PartitionColumn) -> str:
-    """Return a bound as its value where it is one, else as its bytes."""
+    """Return a bound as a value where it is one, else as bytes."""
     if edge in {VALUE, UNCONVERTIBLE, END}:
         return "-"
     try:

@@ -1,9 +1,9 @@
-"""A set of changes to the partition index within one store transaction; see ``index`` for the promise.
+"""Changes to the partition index within one store transaction.
 
-Rows and postings go to the transaction at once and are seen when it commits. What is kept in memory, the tables and their
-columns, is shown by ``publish``, after the commit.
+Rows and postings are written to the transaction at once and become visible when it commits. The tables and their columns are kept in
+memory; ``publish`` makes their changes visible after the commit.
 
-Every call may come again for what is known already, so a listing and the events since it began may overlap.
+Every call may be repeated for something that is known already, so a listing and the events since it began may overlap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class IndexChange:
-    """What happened to partitions and tables, in order."""
+    """The changes of one transaction to tables and partitions, in order."""
 
     def __init__(
         self,
@@ -40,31 +40,31 @@ class IndexChange:
         self._touched: dict[str, IndexedTable | None] = {}
 
     def publish(self) -> None:
-        """Show the changes to readers; to be called once, when the transaction has committed."""
+        """Make the changes visible to readers; must be called once, after the transaction has committed."""
         self._publish(self._touched)
 
     def follows(self, name: str) -> bool:
-        """Whether a table is indexed, this change included."""
+        """Whether a table is indexed, including this change."""
         return self._current(name) is not None
 
     def follow(
         self, name: str, columns: Iterable[tuple[str, str]], default_partition: str = DEFAULT_PARTITION
     ) -> bool:
-        """Index a table with these (name, type) pairs, empty; False, and nothing happens, where it is already with the same.
+        """Index a table with these (name, type) pairs; return False where it is already indexed with the same columns.
 
-        A table whose columns changed starts empty: its partitions have to be loaded. Raises LimitExceeded for no columns
-        or too many.
+        A new table, or one whose columns changed, starts empty: its partitions must be loaded. Raises LimitExceeded for a table
+        without columns or with too many.
         """
-        form = KeySchema(parse_columns(columns), default_partition)
+        schema = KeySchema(parse_columns(columns), default_partition)
         current = self._current(name)
-        if current is not None and _is_same(current.form, form):
+        if current is not None and _is_same(current.key_schema, schema):
             return False
         self.forget(name)
-        self._save(name, IndexedTable(records.draw_number(self._txn), form))
+        self._save(name, IndexedTable(records.draw_number(self._txn), schema))
         return True
 
     def forget(self, name: str) -> None:
-        """Forget a table and its partitions; an unknown one is no error."""
+        """Remove a table and its partitions; an unknown one is not an error."""
         current = self._current(name)
         if current is not None:
             records.clear(self._txn, current.number)
@@ -72,7 +72,7 @@ class IndexChange:
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
-        """Keep a table's partitions under a new name, at the price of one record; an unknown table is no error."""
+        """Rename a table by writing its record; an unknown one is not an error."""
         current = self._current(old)
         if current is not None and old != new:
             self.forget(new)
@@ -81,44 +81,44 @@ class IndexChange:
             self._save(new, current)
 
     def add(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
-        """A partition exists.
+        """Add a partition, or replace its payload.
 
-        ``payload`` is what the metastore would send for it; the index only keeps it. Raises NotFound where the table is not
-        indexed, BadPartitionValue for another number of values than columns, LimitExceeded where they are too long.
+        The index stores ``payload`` without reading it. Raises NotFound where the table is not indexed, BadPartitionValue for another
+        number of values than columns, LimitExceeded where the values are too long.
         """
         records.put(self._txn, self._known(name), values, payload)
 
     def alter(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
-        """A partition has other contents; one that is not known is added. Errors as ``add``."""
+        """Replace the payload of a partition; add an unknown one. Raises as ``add``."""
         self.add(name, values, payload)
 
     def drop(self, name: str, values: Sequence[str]) -> None:
-        """A partition is gone; an unknown one is no error. Errors as ``add``."""
+        """Remove a partition; an unknown one is not an error. Raises as ``add``."""
         records.delete(self._txn, self._known(name), values)
 
     def rename_partition(
         self, name: str, old: Sequence[str], new: Sequence[str], payload: bytes = b""
     ) -> None:
-        """A partition has other values. Errors as ``add``."""
+        """Change the values of a partition. Raises as ``add``."""
         self.drop(name, old)
         self.add(name, new, payload)
 
     def columns(self, name: str) -> tuple[PartitionColumn, ...]:
-        """Return a table's partition columns, this change included; raise NotFound where it is not indexed."""
-        return self._known(name).form.columns
+        """Return a table's partition columns, including this change; raise NotFound where it is not indexed."""
+        return self._known(name).key_schema.columns
 
     def payload(self, name: str, values: Sequence[str]) -> bytes | None:
-        """Return what is kept of a partition, this change included; None where there is none. Errors as ``add``."""
+        """Return the payload of a partition, including this change; None where it does not exist. Raises as ``add``."""
         return self.payloads(name, [values])[0]
 
     def payloads(self, name: str, values: Sequence[Sequence[str]]) -> list[bytes | None]:
-        """Return what is kept of each of some partitions, in one question to the store. Errors as ``add``."""
+        """Return the payload of each partition, or None, in one read. Raises as ``add``."""
         table = self._known(name)
-        found = records.get_each(self._txn, table, [table.form.row(one) for one in values])
+        found = records.get_each(self._txn, table, [table.key_schema.row(one) for one in values])
         return [None if content is None else content[1] for content in found]
 
     def load(self, name: str, partitions: Iterable[tuple[Sequence[str], bytes]]) -> int:
-        """Replace a table's partitions by these (values, payload) and return how many came. Errors as ``add``."""
+        """Replace a table's partitions by these (values, payload) and return their number. Raises as ``add``."""
         table, count = self._known(name), 0
         records.clear(self._txn, table.number)
         for values, payload in partitions:

@@ -1,11 +1,11 @@
-"""From boxes to ranges of keys: along the columns of a key, as far as the bytes allow.
+"""Turns the boxes of a scan plan into ranges of keys, along the columns of a key as far as the bytes allow.
 
-While a column has single values only, each value opens a prefix and the next column follows; the first column with a real
-interval ends the key. What is limited behind it is left to the residual check. Ranges come out sorted and disjoint, so no
-partition is read twice and nothing has to be merged afterwards.
+While a column is limited to single values, each value extends a prefix and the next column follows. The first column with a real
+interval ends the range. Limits on later columns are left to the check of each key. Ranges are sorted and disjoint, so no partition
+is read twice and nothing has to be merged afterwards.
 
-A key may begin with any column: the table's own keys begin with the first, a posting begins with its column and goes on with
-all of them. ``choose_path`` takes the path that fixes most.
+A key may begin with any column: the table's own keys begin with the first column, a posting begins with its column and continues
+with all columns. ``choose_path`` takes the path that fixes the largest part of the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 RANGES_MAX: Final = 10_000
-"""More are joined with their neighbours: some rows too many are read, none is missed. Clients send lists of 1,000 values."""
+"""More ranges are merged with their neighbours, which reads some keys too many. Clients send lists of 1,000 values."""
 Range = tuple[bytes, "bytes | None"]
 """Keys with ``start <= key < end``, without the table's prefix; None is the end of the table."""
 _POINT, _CLOSED, _HALF_OPEN = 4, 2, 1
@@ -32,87 +32,88 @@ _POINT, _CLOSED, _HALF_OPEN = 4, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """How a plan is read: through postings of ``column``, or (None) through the table's own keys."""
+    """How a plan is read: through the postings of ``column``, or through the table's own keys (None)."""
 
     column: int | None
     ranges: tuple[Range, ...]
     exact: bool
-    """Whether every key in the ranges matches, so that no residual check is needed."""
+    """Whether every key in the ranges matches, so that no key has to be checked."""
     capped: bool = False
-    """Whether ranges were joined or columns left out because there were too many."""
+    """Whether ranges were merged or columns left out because there were too many."""
     whole_keys: bool = False
-    """Whether every range is one value of each column: a get, but for partitions that share their typed values."""
-    left: tuple[int, ...] = ()
-    """Where the plan is a single box: the columns that the ranges say nothing of. Their limits are all there is to check."""
+    """Whether every range is one value of each column: a get, except for partitions with the same typed values."""
+    unread: tuple[int, ...] = ()
+    """Where the plan is a single box: the columns that the ranges do not limit, whose limits must be checked."""
 
 
 def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
-    """Return the way to read a plan for a table with so many columns that fixes most of the key."""
+    """Return the path that fixes the largest part of the key, for a table with this number of columns."""
     boxes = plan.plans()
-    ways: list[int | None] = [None]
-    ways += [column for column in range(1, columns) if all(box.limit(column) is not None for box in boxes)]
+    paths: list[int | None] = [None]
+    paths += [column for column in range(1, columns) if all(box.limit(column) is not None for box in boxes)]
     if not boxes:
         return AccessPath(None, (), exact=True)
-    best = max(ways, key=lambda way: min(_score(box, _order(way, columns)) for box in boxes))
+    best = max(paths, key=lambda path: min(_score(box, _order(path, columns)) for box in boxes))
     return find_ranges(plan, columns, best)
 
 
-def find_ranges(plan: FilterPlan, columns: int, way: int | None = None) -> AccessPath:
-    """Return the ranges of a plan along one way."""
-    order = _order(way, columns)
+def find_ranges(plan: FilterPlan, columns: int, path: int | None = None) -> AccessPath:
+    """Return the ranges of a plan along one path (a column with postings, or None)."""
+    order = _order(path, columns)
     boxes = plan.plans()
-    most = max(1, RANGES_MAX // max(1, len(boxes)))
-    lowered = [_lower_box(box, order, most) for box in boxes]
-    ranges = _coalesced([range_ for one in lowered for range_ in one.ranges])
-    capped = any(one.capped for one in lowered)
-    exact = plan.is_exact and not capped and not any(one.left for one in lowered)
+    ranges_max = max(1, RANGES_MAX // max(1, len(boxes)))
+    found = [_find_box_ranges(box, order, ranges_max) for box in boxes]
+    ranges = _coalesce([range_ for one in found for range_ in one.ranges])
+    capped = any(one.capped for one in found)
+    exact = plan.is_exact and not capped and not any(one.unread for one in found)
     single = len(boxes) == 1 and plan.is_exact and not capped
-    left = tuple(sorted(lowered[0].left)) if single else ()
-    whole = way is None and not capped and all(_is_fixed(box, column) for box in boxes for column in order)
-    return AccessPath(way, tuple(ranges), exact, capped, whole, left)
+    unread = tuple(sorted(found[0].unread)) if single else ()
+    whole = path is None and not capped and all(_is_fixed(box, column) for box in boxes for column in order)
+    return AccessPath(path, tuple(ranges), exact, capped, whole, unread)
 
 
-def _order(way: int | None, columns: int) -> list[int]:
-    return [*([] if way is None else [way]), *range(columns)]
+def _order(path: int | None, columns: int) -> list[int]:
+    return [*([] if path is None else [path]), *range(columns)]
 
 
-class _Lowered(NamedTuple):
-    """The ranges of one box, the columns they say nothing of, and whether that is because there were too many values."""
+class _BoxRanges(NamedTuple):
+    """The ranges of one box, the columns that they do not limit, and whether there were too many values."""
 
     ranges: list[Range]
-    left: set[int]
+    unread: set[int]
     capped: bool = False
 
 
-def _lower_box(box: ScanPlan, order: Sequence[int], most: int) -> _Lowered:
-    """Return the ranges of one box, ``most`` at most."""
-    prefixes: list[tuple[bytes, bytes]] = [(b"", b"")]  # with the field that the key began with
-    left = {column for column, _ in box.limits}
+def _find_box_ranges(box: ScanPlan, order: Sequence[int], ranges_max: int) -> _BoxRanges:
+    """Return at most ``ranges_max`` ranges of one box."""
+    prefixes: list[tuple[bytes, bytes]] = [(b"", b"")]  # each with the field that the key begins with
+    unread = {column for column, _ in box.limits}
     for depth, column in enumerate(order):
         intervals = box.limit(column)
         if intervals is None:
             break
-        if depth and column == order[0]:
+        if depth and column == order[0]:  # the posting's own column comes again within the key
             prefixes = [(prefix + first, first) for prefix, first in prefixes]
             continue
-        if not depth and len(intervals) > most:
-            return _Lowered(_thinned([_behind(b"", one) for one in intervals], most), left, capped=True)
-        if len(prefixes) * len(intervals) > most:
-            return _Lowered([(prefix, after(prefix)) for prefix, _ in prefixes], left, capped=True)
-        left.discard(column)
+        if not depth and len(intervals) > ranges_max:
+            ranges = [_extend(b"", one) for one in intervals]
+            return _BoxRanges(_merge_neighbours(ranges, ranges_max), unread, capped=True)
+        if len(prefixes) * len(intervals) > ranges_max:
+            return _BoxRanges([(prefix, after(prefix)) for prefix, _ in prefixes], unread, capped=True)
+        unread.discard(column)
         if not all(interval.is_point for interval in intervals):
-            return _Lowered([_behind(prefix, one) for prefix, _ in prefixes for one in intervals], left)
+            return _BoxRanges([_extend(prefix, one) for prefix, _ in prefixes for one in intervals], unread)
         prefixes = [
             (prefix + one.lo, first if depth else one.lo) for prefix, first in prefixes for one in intervals
         ]
-    return _Lowered([(prefix, after(prefix) if prefix else None) for prefix, _ in prefixes], left)
+    return _BoxRanges([(prefix, after(prefix) if prefix else None) for prefix, _ in prefixes], unread)
 
 
-def _behind(prefix: bytes, interval: Interval) -> Range:
+def _extend(prefix: bytes, interval: Interval) -> Range:
     return prefix + interval.lo, prefix + interval.hi
 
 
-def _coalesced(ranges: list[Range]) -> list[Range]:
+def _coalesce(ranges: list[Range]) -> list[Range]:
     merged: list[Range] = []
     for start, end in sorted(ranges, key=lambda range_: range_[0]):
         if merged and (merged[-1][1] is None or start <= merged[-1][1]):
@@ -123,8 +124,8 @@ def _coalesced(ranges: list[Range]) -> list[Range]:
     return merged
 
 
-def _thinned(ranges: list[Range], most: int) -> list[Range]:
-    size = -(-len(ranges) // most)
+def _merge_neighbours(ranges: list[Range], ranges_max: int) -> list[Range]:
+    size = -(-len(ranges) // ranges_max)
     groups = (ranges[at : at + size] for at in range(0, len(ranges), size))
     return [(group[0][0], group[-1][1]) for group in groups]
 
@@ -135,7 +136,7 @@ def _is_fixed(box: ScanPlan, column: int) -> bool:
 
 
 def _score(box: ScanPlan, order: Sequence[int]) -> int:
-    """Tell how much of the key a way fixes: single values count most, half-open intervals least."""
+    """Score how much of the key a path fixes: single values count most, half-open intervals least."""
     score, seen = 0, set()
     for column in order:
         intervals = box.limit(column)
@@ -145,12 +146,12 @@ def _score(box: ScanPlan, order: Sequence[int]) -> int:
             continue
         seen.add(column)
         if not _is_fixed(box, column):
-            return score + _tightness(intervals)
+            return score + _score_intervals(intervals)
         score += _POINT
     return score
 
 
-def _tightness(intervals: Intervals) -> int:
+def _score_intervals(intervals: Intervals) -> int:
     open_below, open_above = intervals[0].lo <= VALUE, intervals[-1].hi >= UNCONVERTIBLE
     if open_below and open_above:
         return 0

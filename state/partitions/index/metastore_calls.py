@@ -1,19 +1,20 @@
-"""The metastore's questions about partitions, answered from the index as the metastore answers them.
+"""Answers the metastore's partition calls from the index, as the metastore answers them.
 
 =================== =========================================================================================
-question            answer
+call                answer
 =================== =========================================================================================
 filter None or ""   all partitions
 order               by partition name (as text: ``p=10`` before ``p=2``)
-most -1, 0, n       all, none, the first n in that order
+limit -1, 0, n      all, none, the first n in that order
 unknown table       NotFound (the metastore's NoSuchObjectException)
 None for a name     InvalidRequest (MetaException)
-filter not usable   BadFilter (MetaException), whose message begins as the metastore's does
+unusable filter     BadFilter (MetaException); the message begins as the metastore's
 =================== =========================================================================================
 
-``by_expr`` gets an expression serialized by Hive with Kryo. Reading that can run code of the sender's choice, so it is read
-only where a reader for it is given (``handlers.expressions``). Without one, and for an expression that it cannot read, the answer
-is "all partitions, and some of them may not match", which every client has to take, and takes by checking the partitions itself.
+``by_expr`` receives an expression that Hive serialized with Kryo. Deserializing it can run code of the sender's choice, so it is read
+only through a function given for this purpose (``handlers.expressions``). Without one, and for an expression that cannot be read, the
+answer is "all partitions, and some of them may not match". Every client must accept this answer and checks the partitions
+itself.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from state.partitions.filters.conditions import Condition, Leaf, all_of
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.hive_expressions import UNKNOWN, Expression, Translation, translate
 from state.partitions.filters.intervals import point
-from state.partitions.index.partition_index import ALL, IndexedPartition, PartitionIndex, first
+from state.partitions.index.partition_index import NO_LIMIT, IndexedPartition, PartitionIndex, take_first
 from state.partitions.keys.partition_key import format_name
 
 
@@ -37,19 +38,19 @@ if TYPE_CHECKING:
     from state.partitions.index.records import IndexedTable
 
     ReadExpression = Callable[[bytes], Expression | None]
-    """Reads the bytes that Hive's clients send; None where it cannot."""
+    """Reads the bytes that Hive's clients send; returns None for unreadable ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByExprAnswer:
-    """Partitions for an expression; ``has_unknown``: some of them may not match."""
+    """The partitions of an expression; ``has_unknown``: some of them may not match."""
 
     partitions: list[IndexedPartition]
     has_unknown: bool
 
 
 class PartitionCalls:
-    """The calls over one index, in one dialect of the filter language."""
+    """The partition calls on one index, in one dialect of the filter language."""
 
     def __init__(
         self, index: PartitionIndex, dialect: Dialect = HIVE_4, read: ReadExpression | None = None
@@ -59,70 +60,81 @@ class PartitionCalls:
         self._read = read
 
     def by_filter(
-        self, db: str | None, table: str | None, text: str | None, most: int = ALL
+        self, db: str | None, table: str | None, text: str | None, limit: int = NO_LIMIT
     ) -> list[IndexedPartition]:
         """``get_partitions_by_filter``."""
-        return self._index.partitions(self._index.prepare(_name(db, table), text or "", self._dialect), most)
+        return self._index.partitions(
+            self._index.prepare(_qualify(db, table), text or "", self._dialect), limit
+        )
 
     def names_by_filter(
-        self, db: str | None, table: str | None, text: str | None, most: int = ALL
+        self, db: str | None, table: str | None, text: str | None, limit: int = NO_LIMIT
     ) -> list[str]:
         """Only the names of ``by_filter``; Hive 4's ``get_partition_names_req``."""
-        return self._index.names(self._index.prepare(_name(db, table), text or "", self._dialect), most)
+        return self._index.names(self._index.prepare(_qualify(db, table), text or "", self._dialect), limit)
 
     def count_by_filter(self, db: str | None, table: str | None, text: str | None) -> int:
         """``get_num_partitions_by_filter``."""
-        return self._index.count(self._index.prepare(_name(db, table), text or "", self._dialect))
+        return self._index.count(self._index.prepare(_qualify(db, table), text or "", self._dialect))
 
     def names_ps(
-        self, db: str | None, table: str | None, values: Sequence[str], most: int = ALL
+        self, db: str | None, table: str | None, values: Sequence[str], limit: int = NO_LIMIT
     ) -> list[str]:
-        """``get_partition_names_ps``: values in key order, "" for any, and anything behind the last.
+        """``get_partition_names_ps``: values in key order, "" for any value; columns after the last are not limited.
 
-        Values are compared as text, as the metastore does: 5 does not find 05. Raises InvalidRequest for more values than
+        Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more values than
         columns.
         """
-        indexed = self._index.table(_name(db, table))
-        form = indexed.form
-        if len(values) > len(form.columns):
+        indexed = self._index.table(_qualify(db, table))
+        schema = indexed.key_schema
+        if len(values) > len(schema.columns):
             raise InvalidRequest(
-                "more values than partition columns", values=len(values), columns=len(form.columns)
+                "there are more values than partition columns",
+                values=len(values),
+                columns=len(schema.columns),
             )
-        filled = [*values, *[""] * (len(form.columns) - len(values))]
-        fields = form.fields(filled)
+        filled = [*values, *[""] * (len(schema.columns) - len(values))]
+        fields = schema.fields(filled)
         leaves: list[Condition] = [Leaf(at, point(fields[at])) for at, value in enumerate(filled) if value]
-        prepared = self._index.prepared(indexed, all_of(leaves) if leaves else None)
-        wanted = [
-            format_name([column.name], [value], form.default_partition) if value else None
-            for column, value in zip(form.columns, filled, strict=True)
+        prepared = self._index.plan(indexed, all_of(leaves) if leaves else None)
+        expected = [
+            format_name([column.name], [value], schema.default_partition) if value else None
+            for column, value in zip(schema.columns, filled, strict=True)
         ]
-        names = (name for name in self._index.names(prepared) if _fits(name, wanted))
-        return first(names, most)
+        names = (name for name in self._index.names(prepared) if _matches(name, expected))
+        return take_first(names, limit)
 
-    def by_expr(self, db: str | None, table: str | None, expression: bytes, most: int = ALL) -> ByExprAnswer:
-        """``get_partitions_by_expr``: exact where the expression is read and a filter can say it, else more than matches."""
-        indexed = self._index.table(_name(db, table))
-        asked = UNKNOWN if self._read is None else self._translated(indexed, self._read(expression))
-        bound = None
-        if asked.filter is not None:
+    def by_expr(
+        self, db: str | None, table: str | None, expression: bytes, limit: int = NO_LIMIT
+    ) -> ByExprAnswer:
+        """``get_partitions_by_expr``: exact where a filter can express the expression, otherwise a superset."""
+        indexed = self._index.table(_qualify(db, table))
+        translation = UNKNOWN if self._read is None else self._translate(indexed, self._read(expression))
+        condition = None
+        if translation.filter is not None:
             try:
-                bound = bind(asked.filter, indexed.form.columns, HIVE_4, indexed.form.default_partition)
+                condition = bind(
+                    translation.filter,
+                    indexed.key_schema.columns,
+                    HIVE_4,
+                    indexed.key_schema.default_partition,
+                )
             except BadFilter:
-                asked = UNKNOWN
-        found = self._index.partitions(self._index.prepared(indexed, bound), most)
-        self._index.counts["answers-unknown"] += not asked.is_exact
-        return ByExprAnswer(found, has_unknown=not asked.is_exact)
+                translation = UNKNOWN
+        found = self._index.partitions(self._index.plan(indexed, condition), limit)
+        self._index.counts["answers-unknown"] += not translation.is_exact
+        return ByExprAnswer(found, has_unknown=not translation.is_exact)
 
     @staticmethod
-    def _translated(indexed: IndexedTable, expression: Expression | None) -> Translation:
-        return UNKNOWN if expression is None else translate(expression, indexed.form.default_partition)
+    def _translate(indexed: IndexedTable, expression: Expression | None) -> Translation:
+        return UNKNOWN if expression is None else translate(expression, indexed.key_schema.default_partition)
 
 
-def _name(db: str | None, table: str | None) -> str:
+def _qualify(db: str | None, table: str | None) -> str:
     if db is None or table is None:
-        raise InvalidRequest("a database and a table have to be named", db=db, table=table)
+        raise InvalidRequest("a database and a table must be named", db=db, table=table)
     return f"{db}.{table}".lower()
 
 
-def _fits(name: str, wanted: Sequence[str | None]) -> bool:
-    return all(want is None or part == want for part, want in zip(name.split("/"), wanted, strict=True))
+def _matches(name: str, expected: Sequence[str | None]) -> bool:
+    return all(value is None or part == value for part, value in zip(name.split("/"), expected, strict=True))

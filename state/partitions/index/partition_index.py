@@ -1,12 +1,16 @@
-"""Partition filters answered from the store, for many tables, kept true by "partition added" and "partition dropped".
+"""Answers partition filters from the store, for many tables; events about tables and partitions keep it up to date.
 
-The seam to whoever reads events: inside the store transaction that also writes the position, ``change(txn)`` gives an
-``IndexChange`` that takes the calls; when the transaction has committed, ``publish()`` shows the result. Rows and postings are
-written in that transaction, so no reader ever finds a posting without its row.
+Whoever applies events opens a change with ``change(txn)``, inside the store transaction that also writes the position, and calls
+``publish()`` on it after the commit. Rows and postings are written in that transaction, so no reader finds a posting without its
+row.
 
-A filter is planned once and remembered (clients repeat themselves), read as ranges of keys, and checked key by key where the
-ranges hold more than what matches. Answers come in the order of partition names, as the metastore gives them; what is cut off
-by ``most`` is cut off in that order.
+A filter is planned once and cached (clients repeat their filters). It is read as ranges of keys, and every key is checked where
+the ranges contain more than what matches. Answers are in the order of partition names, as the metastore's, and ``limit`` cuts them
+in that order.
+
+A store across a network (``RemoteReader``) differs in two points. Keys are requested in batches. And without transactions it writes
+postings before their row and removes them after it: a posting counts only where its row exists. Rows need no such check. A store
+that can filter by itself (``FilteringReader``) receives the condition.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from state.errors import NotFound
 from state.partitions.filters.binder import bind
 from state.partitions.filters.conditions import Check, Condition, Leaf, all_of, compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
-from state.partitions.filters.parser import parse
+from state.partitions.filters.parser import parse_filter
 from state.partitions.index import records
 from state.partitions.index.explanation import (
     Explanation,
@@ -45,16 +49,18 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
-ALL: Final = -1
-"""As a number of partitions: no limit."""
+NO_LIMIT: Final = -1
+"""As a ``limit``: all partitions."""
+KEYS_BATCH: Final = 512
+"""Keys whose existence is checked together."""
 _PREPARED_MAX: Final = 256
 _PREPARED_CHARS_MAX: Final = 1 << 16
-"""Longer filters are planned each time: remembering 256 of the longest would take a gigabyte."""
+"""Longer filters are planned each time: caching 256 of the longest would take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedPartition:
-    """One partition: its name, its values as text, and what the metastore would send for it."""
+    """A partition: its name, its values as text, and its payload (what the metastore would send, encoded by the caller)."""
 
     name: str
     values: tuple[str, ...]
@@ -63,22 +69,30 @@ class IndexedPartition:
 
 @dataclass(frozen=True, slots=True)
 class PreparedFilter:
-    """A filter that is bound to a table and planned; it holds for as long as the table's columns do."""
+    """A filter bound to a table and planned; valid until the table's columns change."""
 
     table: IndexedTable
-    bound: Condition | None
+    condition: Condition | None
     access: AccessPath
     residual: Condition | None
-    """What is left to check of a key in the ranges; None where all match."""
+    """The condition to check on every key in the ranges; None where all of them match."""
     check: Check | None
     """The residual as a function of a key."""
+
+
+@runtime_checkable
+class FilteringReader(RemoteReader, Protocol):
+    """A store that can leave out some keys of rows that do not match; the index checks what it sends all the same."""
+
+    def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
+        """Yield the keys of rows with ``start <= key < end`` in order; may leave out keys that ``condition`` excludes."""
 
 
 class PartitionIndex:
     """The partition index of one projection over its store."""
 
     def __init__(self, reader: Reader) -> None:
-        """Read which tables there are; raises StateCorrupt."""
+        """Read the indexed tables from the store; raise StateCorrupt."""
         self._reader = reader
         self._remote = reader if isinstance(reader, RemoteReader) else None
         self._filtering = reader if isinstance(reader, FilteringReader) else None
@@ -88,16 +102,16 @@ class PartitionIndex:
         """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
 
     def change(self, txn: Transaction) -> IndexChange:
-        """Start a change within a store transaction; only one may be under way."""
+        """Open a change within a store transaction; only one may be open at a time."""
         return IndexChange(txn, self._tables, self._publish)
 
     def tables(self) -> list[str]:
-        """Return the names of all tables that are indexed, sorted."""
+        """Return the names of all indexed tables, sorted."""
         return sorted(self._tables)
 
     def columns(self, table: str) -> tuple[PartitionColumn, ...]:
         """Return a table's partition columns; raise NotFound where it is not indexed."""
-        return self.table(table).form.columns
+        return self.table(table).key_schema.columns
 
     def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> PreparedFilter:
         """Plan a filter; raise NotFound, BadFilter or LimitExceeded."""
@@ -106,21 +120,21 @@ class PartitionIndex:
         found = self._prepared.get(key)
         if found is not None:
             return found
-        made = self._planned(known, text, dialect)
+        planned = self._plan_text(known, text, dialect)
         if len(text) <= _PREPARED_CHARS_MAX:
-            self._prepared[key] = made
+            self._prepared[key] = planned
             if len(self._prepared) > _PREPARED_MAX:
                 self._prepared.popitem(last=False)
-        return made
+        return planned
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
-        """Yield the key of every partition that matches, in the order of the way it is read."""
-        found = self._scanned(prepared)
+        """Yield the key of every partition that matches, in the order of the access path."""
+        found = self._scan(prepared)
         if self._remote is None or prepared.access.column is None:
             return found
-        return with_rows(self._remote, prepared.table, found, self.counts)
+        return drop_orphans(self._remote, prepared.table, found, self.counts)
 
-    def _scanned(self, prepared: PreparedFilter) -> Iterator[bytes]:
+    def _scan(self, prepared: PreparedFilter) -> Iterator[bytes]:
         check, scanned = prepared.check, 0
         for start, end in self._ranges(prepared):
             for key in self._keys_between(prepared, start, end):
@@ -130,7 +144,7 @@ class PartitionIndex:
         self.counts["rows-scanned"] += scanned
 
     def _keys_between(self, prepared: PreparedFilter, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys of one range, without some that cannot match where the store can leave them out."""
+        """Yield the keys of one range; a filtering store leaves out keys that do not match."""
         if self._filtering is None or prepared.residual is None or prepared.access.column is not None:
             return self._reader.scan_keys(start, end)
         return self._filtering.scan_matching(start, end, prepared.residual)
@@ -141,18 +155,18 @@ class PartitionIndex:
             yield prefix + start, prefix_end(prefix) if end is None else prefix + end
 
     def count(self, prepared: PreparedFilter) -> int:
-        """Return how many partitions match."""
+        """Return the number of partitions that match."""
         return sum(1 for _ in self.keys(prepared))
 
-    def names(self, prepared: PreparedFilter, most: int = ALL) -> list[str]:
-        """Return the names of the first ``most`` partitions that match, in the order of names."""
+    def names(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[str]:
+        """Return the names of the first ``limit`` partitions that match, in the order of names."""
         found = (partition_key.name(key) for key in self.keys(prepared))
-        return [name.decode(errors="surrogatepass") for name in first(found, most)]
+        return [name.decode(errors="surrogatepass") for name in take_first(found, limit)]
 
-    def partitions(self, prepared: PreparedFilter, most: int = ALL) -> list[IndexedPartition]:
-        """Return the first ``most`` partitions that match, in the order of names."""
-        found = first(
-            ((partition_key.name(key), partition_key.strip_prefix(key)) for key in self.keys(prepared)), most
+    def partitions(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[IndexedPartition]:
+        """Return the first ``limit`` partitions that match, in the order of names."""
+        found = take_first(
+            ((partition_key.name(key), partition_key.strip_prefix(key)) for key in self.keys(prepared)), limit
         )
         contents = records.get_each(self._reader, prepared.table, [row for _, row in found])
         return [
@@ -162,31 +176,31 @@ class PartitionIndex:
         ]
 
     def get_each(self, table: str, values: Sequence[Sequence[str]]) -> list[IndexedPartition | None]:
-        """Return the partitions with these values, None where there is none. Raises NotFound, BadPartitionValue."""
+        """Return the partitions with these values, None where one does not exist. Raises NotFound, BadPartitionValue."""
         known = self.table(table)
-        contents = records.get_each(self._reader, known, [known.form.row(one) for one in values])
+        contents = records.get_each(self._reader, known, [known.key_schema.row(one) for one in values])
         return [
-            None if content is None else IndexedPartition(known.form.name(one), *content)
+            None if content is None else IndexedPartition(known.key_schema.name(one), *content)
             for one, content in zip(values, contents, strict=True)
         ]
 
     def explain(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
-        """Plan and run a filter, and tell how it was answered; reads the table once for its size."""
+        """Plan and run a filter and explain how it was answered; also counts the table's partitions."""
         prepared = self.prepare(table, text, dialect)
-        access, columns = prepared.access, prepared.table.form.columns
+        access, columns = prepared.access, prepared.table.key_schema.columns
         before = self.counts["rows-scanned"]
         matched = self.count(prepared)
         scanned = self.counts["rows-scanned"] - before
         residual = "" if prepared.residual is None else describe_condition(prepared.residual, columns)
         size = self.count(self.prepare(table, "", dialect))
         ranges = tuple((start.hex(), "" if end is None else end.hex()) for start, end in access.ranges)
-        estimate = round(size * estimate_selectivity(prepared.bound))
+        estimate = round(size * estimate_selectivity(prepared.condition))
         return Explanation(
             table, describe_path(access, columns), ranges, residual, access.capped, estimate, scanned, matched
         )
 
     def check(self) -> None:
-        """Assert that the store holds the same tables, that their rows and postings agree, and that there are no others."""
+        """Assert that the store holds the known tables, that their rows and postings agree, and that nothing else is stored."""
         stored = dict(records.read_tables(self._reader))
         assert sorted(stored) == self.tables(), (sorted(stored), self.tables())
         for name, table in stored.items():
@@ -194,26 +208,26 @@ class PartitionIndex:
             records.check(self._reader, table)
         records.check_numbers(self._reader, {table.number for table in stored.values()})
 
-    def _planned(self, table: IndexedTable, text: str, dialect: Dialect) -> PreparedFilter:
-        form = table.form
-        tree = parse(text, dialect)
-        bound = None if tree is None else bind(tree, form.columns, dialect, form.default_partition)
-        return self.prepared(table, bound)
+    def _plan_text(self, table: IndexedTable, text: str, dialect: Dialect) -> PreparedFilter:
+        schema = table.key_schema
+        tree = parse_filter(text, dialect)
+        condition = None if tree is None else bind(tree, schema.columns, dialect, schema.default_partition)
+        return self.plan(table, condition)
 
-    def prepared(self, table: IndexedTable, bound: Condition | None) -> PreparedFilter:
-        """Plan a bound filter (None: all partitions)."""
-        plan, columns = plan_filter(bound), len(table.form.columns)
+    def plan(self, table: IndexedTable, condition: Condition | None) -> PreparedFilter:
+        """Plan a condition (None: all partitions)."""
+        plan, columns = plan_filter(condition), len(table.key_schema.columns)
         access = choose_path(plan, columns)
         self.counts.update({"plans": 1, "ranges": len(access.ranges), "caps-hit": int(access.capped)})
-        if access.exact or bound is None:
-            return PreparedFilter(table, bound, access, None, None)
-        residual = bound
-        if access.left:
-            residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.left)
-        return PreparedFilter(table, bound, access, residual, compile_check(residual, columns))
+        if access.exact or condition is None:
+            return PreparedFilter(table, condition, access, None, None)
+        residual = condition
+        if access.unread:
+            residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.unread)
+        return PreparedFilter(table, condition, access, residual, compile_check(residual, columns))
 
     def table(self, name: str) -> IndexedTable:
-        """Return how a table is stored; raise NotFound where it is not indexed."""
+        """Return the stored form of a table; raise NotFound where it is not indexed."""
         table = self._tables.get(name)
         if table is None:
             raise NotFound("the table is not in the partition index", table=name)
@@ -224,32 +238,20 @@ class PartitionIndex:
         self._tables = {name: table for name, table in merged.items() if table is not None}
 
 
-def first(items: Iterable[T], most: int) -> list[T]:
-    """Return the ``most`` smallest items in order, all where that is negative."""
-    if most == 0:
+def take_first(items: Iterable[T], limit: int) -> list[T]:
+    """Return the ``limit`` smallest items in order, all of them for a negative limit."""
+    if limit == 0:
         return []
-    return sorted(items) if most < 0 else nsmallest(most, items)
+    return sorted(items) if limit < 0 else nsmallest(limit, items)
 
 
-AT_ONCE: Final = 512
-"""Keys that are asked for together."""
-
-
-@runtime_checkable
-class FilteringReader(RemoteReader, Protocol):
-    """A store that can tell of some keys of rows by itself that they do not match."""
-
-    def scan_matching(self, start: bytes, end: bytes | None, bound: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end`` in order, perhaps without some that ``bound`` excludes."""
-
-
-def with_rows(
+def drop_orphans(
     reader: RemoteReader, table: IndexedTable, postings: Iterable[bytes], counts: Counter[str]
 ) -> Iterator[bytes]:
-    """Yield those postings whose rows are there, in order; count the others as ``postings-dropped``."""
-    left = iter(postings)
-    while some := list(islice(left, AT_ONCE)):
-        behind = [table.rows + partition_key.strip_prefix(posting) for posting in some]
-        there = reader.existing(behind)
-        counts["postings-dropped"] += len(set(behind)) - len(there)
-        yield from (posting for posting, row in zip(some, behind, strict=True) if row in there)
+    """Yield the postings whose rows exist, in order; count the others as ``postings-dropped``."""
+    remaining = iter(postings)
+    while batch := list(islice(remaining, KEYS_BATCH)):
+        rows = [table.rows + partition_key.strip_prefix(posting) for posting in batch]
+        existing = reader.existing(rows)
+        counts["postings-dropped"] += len(set(rows)) - len(existing)
+        yield from (posting for posting, row in zip(batch, rows, strict=True) if row in existing)

@@ -1,10 +1,10 @@
-"""Putting an index right whose store may be left with entries that belong to nothing.
+"""Repairs an index: removes entries that belong to nothing and completes missing postings.
 
-A store without transactions can be left with postings without a row, and with rows and postings under a number that no table
-has, by a process that was killed. Readers are never misled by them (``remote``), they only take space; ``repair`` removes
-them. A row without one of its postings, which only somebody else's hand can cause, gets it back. Afterwards ``check`` holds.
+In a store without transactions, a killed process may leave postings without a row, and rows and postings under a number that
+belongs to no table. Readers ignore them (``partition_index``), so they only take space; ``repair`` removes them. A row that lacks a posting,
+which only manual changes can cause, gets it back. Afterwards ``PartitionIndex.check`` succeeds.
 
-It works in small transactions, as the store's only writer, beside readers.
+The repair uses small transactions. It must be the store's only writer; readers may continue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from state.partitions.index import records
-from state.partitions.index.partition_index import AT_ONCE
+from state.partitions.index.partition_index import KEYS_BATCH
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, get_many, prefix_end
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """How many entries were put right."""
+    """The number of entries that were repaired."""
 
-    strange: int = 0
-    """Rows and postings under a number that no table has, removed."""
-    superfluous: int = 0
-    """Postings without a row, removed."""
+    unowned: int = 0
+    """Rows and postings removed, under a number that belongs to no table."""
+    orphaned: int = 0
+    """Postings removed, without a row."""
     missing: int = 0
-    """Postings of rows, written anew."""
+    """Postings of existing rows, written again."""
 
     def __add__(self, other: RepairReport) -> RepairReport:
         mine, others = asdict(self), asdict(other)
@@ -43,15 +43,15 @@ class RepairReport:
 
 
 def repair(store: Store) -> RepairReport:
-    """Remove what belongs to nothing and complete the postings; return what was found. Raises what the store raises."""
+    """Remove entries that belong to nothing and write missing postings; return the counts. Raises what the store raises."""
     tables = [table for _, table in records.read_tables(store)]
-    found = RepairReport(strange=_remove_strange(store, {table.number for table in tables}))
+    found = RepairReport(unowned=_remove_unowned(store, {table.number for table in tables}))
     for table in tables:
-        found += RepairReport(superfluous=_remove_superfluous(store, table), missing=_complete(store, table))
+        found += RepairReport(orphaned=_remove_orphaned(store, table), missing=_write_missing(store, table))
     return found
 
 
-def _remove_strange(store: Store, known: set[int]) -> int:
+def _remove_unowned(store: Store, known: set[int]) -> int:
     removed = 0
     for number in sorted(set(records.stored_numbers(store)) - known):
         with store.transaction() as txn:
@@ -59,26 +59,26 @@ def _remove_strange(store: Store, known: set[int]) -> int:
     return removed
 
 
-def _remove_superfluous(store: Store, table: IndexedTable) -> int:
+def _remove_orphaned(store: Store, table: IndexedTable) -> int:
     removed = 0
-    for some in _chunks(store.scan_keys(*records.posting_range(table))):
-        rows = [table.rows + partition_key.strip_prefix(posting) for posting in some]
-        there = _existing(store, rows)
-        doomed = [posting for posting, row in zip(some, rows, strict=True) if row not in there]
-        if doomed:
+    for chunk in _chunks(store.scan_keys(*records.posting_range(table))):
+        rows = [table.rows + partition_key.strip_prefix(posting) for posting in chunk]
+        existing = _existing(store, rows)
+        orphans = [posting for posting, row in zip(chunk, rows, strict=True) if row not in existing]
+        if orphans:
             with store.transaction() as txn:
-                for posting in doomed:
+                for posting in orphans:
                     txn.delete(posting)
-        removed += len(doomed)
+        removed += len(orphans)
     return removed
 
 
-def _complete(store: Store, table: IndexedTable) -> int:
+def _write_missing(store: Store, table: IndexedTable) -> int:
     written = 0
-    for some in _chunks(store.scan_keys(table.rows, prefix_end(table.rows))):
-        postings = [posting for row in some for posting in records.postings_of(table, row)]
-        there = _existing(store, postings)
-        missing = [posting for posting in postings if posting not in there]
+    for chunk in _chunks(store.scan_keys(table.rows, prefix_end(table.rows))):
+        postings = [posting for row in chunk for posting in records.posting_keys(table, row)]
+        existing = _existing(store, postings)
+        missing = [posting for posting in postings if posting not in existing]
         if missing:
             with store.transaction() as txn:
                 for posting in missing:
@@ -87,13 +87,13 @@ def _complete(store: Store, table: IndexedTable) -> int:
     return written
 
 
-def _existing(reader: Reader, wanted: Sequence[bytes]) -> set[bytes]:
+def _existing(reader: Reader, keys: Sequence[bytes]) -> set[bytes]:
     if isinstance(reader, RemoteReader):
-        return reader.existing(wanted)
-    found = get_many(reader, wanted)
-    return {key for key, value in zip(wanted, found, strict=True) if value is not None}
+        return reader.existing(keys)
+    found = get_many(reader, keys)
+    return {key for key, value in zip(keys, found, strict=True) if value is not None}
 
 
 def _chunks(found: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while some := list(islice(found, AT_ONCE)):
-        yield some
+    while chunk := list(islice(found, KEYS_BATCH)):
+        yield chunk

@@ -1,15 +1,15 @@
-"""Hive's BinarySortable form: values as bytes whose plain order is the order of the values.
+"""Hive's BinarySortable encoding: values as bytes that sort in the order of the values.
 
-A field is a marker and a body. Fixed-width kinds are big-endian with the sign bit flipped, texts are terminated with the
-terminator escaped inside: every field is prefix-free, so fields can be strung together and compared with ``memcmp``.
-Descending order is every byte complemented. The bytes are those of Hive's own BinarySortableSerDe (tests/integration holds
-them against it), with three deliberate differences:
+A field is a marker and a body. Fixed-width kinds are big-endian with the sign bit flipped. Texts end with a terminator, which is
+escaped inside. So every field is prefix-free: fields can be concatenated and compared with ``memcmp``. For descending order, every
+byte is complemented. The bytes are those of Hive's own BinarySortableSerDe (the integration tests compare the two), with three
+deliberate differences:
 
-- a text that is no value of its type has a marker of its own, behind the values; Hive makes it NULL;
-- minus zero is zero; Hive sorts it below, so that ``x = 0`` would miss it;
-- there is one NaN.
+- A text that is not a value of its type has its own marker, which sorts after the values. Hive makes it NULL.
+- Minus zero is encoded as zero. Hive sorts it below zero, so ``x = 0`` would miss it.
+- There is only one NaN.
 
-Dates are proleptic Gregorian and timestamps are UTC, as in Hive 3 and later; Hive 2 used the zone of the JVM.
+Dates are proleptic Gregorian and timestamps are in UTC, as in Hive 3 and later. Hive 2 used the time zone of the JVM.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Instant(NamedTuple):
-    """A point in time in UTC: whole seconds since 1970, and nanoseconds of the second."""
+    """A point in time in UTC: whole seconds since 1970 and nanoseconds within the second."""
 
     seconds: int
     nanos: int
@@ -39,7 +39,7 @@ class Instant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unconvertible:
-    """A partition value whose text is no value of its column's type."""
+    """A partition value whose text is not a value of its column's type."""
 
     text: str
 
@@ -49,7 +49,7 @@ Value = bool | int | float | Decimal | str | bytes | dt.date | Instant | Unconve
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The direction of a field and where its NULLs go; partition keys are always ``ASCENDING``."""
+    """The sort direction of a field and the position of NULLs; partition keys are always ``ASCENDING``."""
 
     descending: bool = False
     nulls_first: bool = True
@@ -57,11 +57,11 @@ class Order:
 
 ASCENDING: Final = Order()
 NULL: Final = b"\x00"
-"""Marker of NULL in ascending order, nulls first."""
+"""Marker of NULL in ascending order with NULLs first."""
 VALUE: Final = b"\x01"
 UNCONVERTIBLE: Final = b"\x02"
 END: Final = b"\x03"
-"""Behind every field in ascending order."""
+"""Sorts after every field in ascending order."""
 
 _TERMINATED: Final = re.compile(rb"(?:[^\x00\x01]|\x01[\x01\x02])*\x00", re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\x01.", re.DOTALL)
@@ -72,7 +72,7 @@ _FLOATS: Final = {TypeKind.FLOAT: (struct.Struct(">f"), 4), TypeKind.DOUBLE: (st
 
 
 def encode(kind: TypeKind, value: Value, order: Order = ASCENDING) -> bytes:
-    """Return the field of a value; NULL is None. The value must fit the kind (``values.read`` sees to it)."""
+    """Return the field of a value; NULL is None. The value must fit the kind (``values.parse_value`` ensures it)."""
     null_is_low = order.nulls_first != order.descending
     if value is None:
         field = b"\x00" if null_is_low else b"\x01"
@@ -84,7 +84,7 @@ def encode(kind: TypeKind, value: Value, order: Order = ASCENDING) -> bytes:
 
 
 def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
-    """Read a whole field; raise StateCorrupt where it is none of this type."""
+    """Read a whole field; raise StateCorrupt where it is not a field of this type."""
     plain = field.translate(_COMPLEMENT) if order.descending else field
     null_is_low = order.nulls_first != order.descending
     marker, body = plain[:1], plain[1:]
@@ -101,17 +101,17 @@ def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
 
 
 def terminate(data: bytes) -> bytes:
-    """Return bytes as BinarySortable writes them: 00 and 01 escaped, closed by 00."""
+    """Return bytes as BinarySortable writes them: 00 and 01 escaped, 00 at the end."""
     return escape_bytes(data) + b"\x00"
 
 
 def escape_bytes(data: bytes) -> bytes:
-    """Return bytes with 00 and 01 escaped: every extension of ``data`` starts with this."""
+    """Escape 00 and 01; whatever begins with ``data`` begins with the result when escaped."""
     return data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
 
 
 def unterminate(body: bytes) -> bytes:
-    """Undo ``terminate``; raise ValueError where it cannot be."""
+    """Undo ``terminate``; raise ValueError for bytes that it cannot have written."""
     if not _TERMINATED.fullmatch(body):
         raise ValueError("a broken escape or end")
     return _ESCAPE.sub(lambda found: bytes([found[0][1] - 1]), body[:-1])
@@ -141,7 +141,7 @@ def _float(kind: TypeKind, value: float) -> bytes:
 
 
 def _decimal(value: Decimal) -> bytes:
-    """Sign, number of digits before the point, digits; all but the sign turned round for negatives."""
+    """Encode sign, number of digits before the point, and digits; for negatives all but the sign is inverted."""
     sign, digits, places = _digits(value)
     if sign == 1:
         return b"\x02" + _integer(places, 4) + digits + b"\x00"
@@ -158,7 +158,7 @@ def _digits(value: Decimal) -> tuple[int, bytes, int]:
         return 0, b"0", 0
     places = len(text) + exponent
     stripped = text.rstrip("0")
-    # Hive keeps the zeros before the point (10 is "10") and drops those behind it (1.50 is "15").
+    # Hive keeps zeros before the point (10 is "10") and drops those after it (1.50 is "15").
     kept = stripped.ljust(max(places, len(stripped)), "0")
     return (-1 if negative else 1), kept.encode(), places
 

@@ -1,7 +1,8 @@
-"""The types of partition columns, as the metastore writes them.
+"""The types of partition columns, read from the metastore's type names.
 
-Only what ordering and filtering need: the kind, and for decimals how many digits fit. A type that has no sortable form here
-(``timestamp with local time zone``, intervals, complex types) is ``OTHER``: its values are kept as text and no filter takes it.
+A type holds only what ordering and filtering need: its kind and, for decimals, how many digits fit. A type without a sortable
+form (``timestamp with local time zone``, intervals, complex types) is ``OTHER``: its values are kept as text, and filters on it
+are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TypeKind(Enum):
-    """What a value is, Hive's name of it."""
+    """The kind of a type; the value is Hive's name for it."""
 
     BOOLEAN = "boolean"
     TINYINT = "tinyint"
@@ -40,7 +41,7 @@ INTEGER_BYTES: Final = {TypeKind.TINYINT: 1, TypeKind.SMALLINT: 2, TypeKind.INT:
 DECIMAL_DIGITS_MAX: Final = 38
 """Hive's ``HiveDecimal.MAX_PRECISION``."""
 TEXT_KINDS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.OTHER})
-"""Kinds whose every text is a value, the default partition's name included (the metastore compares it as text)."""
+"""Kinds for which every text is a value, including the default partition's name (the metastore compares it as text)."""
 
 _FORM: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d{1,6})\s*(?:,\s*(\d{1,6})\s*)?\))?\s*", re.ASCII)
 _KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.OTHER} | {
@@ -52,7 +53,7 @@ _KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.O
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A kind, and for ``decimal(precision, scale)`` how many digits there are and how many behind the point."""
+    """A kind; for ``decimal(precision, scale)`` also the number of digits and how many of them follow the point."""
 
     kind: TypeKind
     precision: int = 0
@@ -60,7 +61,7 @@ class ColumnType:
 
     @staticmethod
     def parse(text: str) -> ColumnType:
-        """Read a type as the metastore writes it; what has no sortable form becomes ``OTHER``."""
+        """Read a type as the metastore writes it; a type without a sortable form becomes ``OTHER``."""
         form = _FORM.fullmatch(text.lower())
         kind = _KINDS.get(form[1]) if form else None
         if form is None or kind is None:
@@ -73,7 +74,7 @@ class ColumnType:
 
     @property
     def is_text(self) -> bool:
-        """Whether every text is a value of it."""
+        """Whether every text is a value of this type."""
         return self.kind in TEXT_KINDS
 
     @property
@@ -84,7 +85,7 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """One partition column: its name in lower case, and its type."""
+    """A partition column: its name in lower case and its type."""
 
     name: str
     type: ColumnType
@@ -93,7 +94,7 @@ class PartitionColumn:
 
     @staticmethod
     def of(name: str, declared: str) -> PartitionColumn:
-        """Read a column as the metastore tells it."""
+        """Read a column from its name and type in the metastore."""
         return PartitionColumn(name.lower(), ColumnType.parse(declared), declared)
 
 

@@ -1,12 +1,12 @@
-"""From the text of a partition value to its typed value and to its field, strictly.
+"""Strict conversion of partition values: from text to a typed value and to the bytes of its field.
 
-The metastore keeps partition values as text. Hive's own conversion is lossy (``abc`` becomes NULL as an int, 300 becomes 44
-as a tinyint, every text is a true boolean, 2020-02-30 becomes March), so that a scan over typed keys would answer with
-partitions that the filter does not mean. Here a text either is a value of its type or is ``Unconvertible``: it keeps its
-place in the index, and no comparison but with the text itself finds it.
+The metastore keeps partition values as text. Hive's own conversion loses information: ``abc`` becomes NULL as an int, 300 becomes
+44 as a tinyint, every text is a true boolean, 2020-02-30 becomes a day in March. A scan over such keys would return partitions
+that the filter does not select. Here a text either is a value of its type or is ``Unconvertible``: it keeps its position in the
+index, and only a lookup of the text itself finds it.
 
-The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is the text that it is: the
-metastore compares it so, and ``c < 'b'`` includes it (reference: typing rules of 2.3.10).
+The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is an ordinary text: the
+metastore compares it as text, and ``c < 'b'`` includes it (reference: typing rules of 2.3.10).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Where Hive puts rows whose partition column is NULL; a metastore may be configured with another name."""
+"""The value under which Hive stores rows whose partition column is NULL; a metastore may be configured with another name."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[eE][+-]?[0-9]{1,3})?")
@@ -41,7 +41,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
-    """Return the value that a partition's text stands for: None for NULL, ``Unconvertible`` where it is none."""
+    """Return the value of a partition's text: None for NULL, ``Unconvertible`` where it is not a value of the type."""
     if type_.is_text:
         return _text(type_, text)
     if text == default_partition:
@@ -52,17 +52,17 @@ def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_P
 
 @lru_cache(maxsize=1 << 16)
 def encode_text(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> bytes:
-    """Return the field of a partition value; remembered, because few values make up many partitions."""
+    """Return the field of a partition value; cached, because many partitions share few values."""
     return encode(type_.kind, parse_value(type_, text, default_partition))
 
 
 def parse_typed(type_: ColumnType, text: str) -> Value:
-    """Return the value of a text, None where it is none of this type."""
+    """Return the value of a text, None where it is not a value of this type."""
     return _READERS[type_.kind](type_, text)
 
 
 def parse_date(text: str) -> dt.date | None:
-    """Read ``yyyy-MM-dd``; None where it is no day of the calendar."""
+    """Read ``yyyy-MM-dd``; None where it is not a day of the calendar."""
     form = _DATE.fullmatch(text)
     if form is None:
         return None
@@ -73,7 +73,7 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def parse_timestamp(text: str) -> Instant | None:
-    """Read ``yyyy-MM-dd HH:mm:ss[.fraction]`` as UTC; None where it is no time of the calendar."""
+    """Read ``yyyy-MM-dd HH:mm:ss[.fraction]`` in UTC; None where it is not a valid date and time."""
     form = _TIMESTAMP.fullmatch(text)
     if form is None:
         return None
@@ -93,7 +93,7 @@ def _integer(type_: ColumnType, text: str) -> int | None:
 
 
 def _decimal(type_: ColumnType, text: str) -> Decimal | None:
-    """Read a decimal that fits without being rounded."""
+    """Read a decimal that fits without rounding."""
     if not _DECIMAL.fullmatch(text):
         return None
     value = Decimal(text)

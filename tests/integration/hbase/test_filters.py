@@ -69,12 +69,12 @@ def filled(store: HBaseStore) -> PartitionIndex:
 @given(BOUNDS)
 @settings(parent=SOME, max_examples=60)
 def test_hbase_leaves_out_exactly_what_an_interval_excludes_whatever_bytes_it_has(
-    filled: PartitionIndex, store: HBaseStore, bound: Condition
+    filled: PartitionIndex, store: HBaseStore, condition: Condition
 ) -> None:
     start = filled.table(TABLE).rows
-    end, check = prefix_end(start), compile_check(bound, 2)
+    end, check = prefix_end(start), compile_check(condition, 2)
     expected = [key for key in store.scan_keys(start, end) if check(key)]
-    assert list(store.scan_matching(start, end, bound)) == expected
+    assert list(store.scan_matching(start, end, condition)) == expected
 
 
 def test_rows_fetched_are_those_that_match(store: HBaseStore) -> None:

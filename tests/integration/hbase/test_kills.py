@@ -68,7 +68,7 @@ def expect_right_answers(store: HBaseStore) -> None:
         hour = {each.values for each in index.partitions(index.prepare(name, "hr = 2"))}
         assert hour == {values for values in found if values[1] == "2"}
         for row in store.scan_keys(index.table(name).rows, index.table(name).rows + b"\xff"):
-            postings = records.postings_of(index.table(name), row)
+            postings = records.posting_keys(index.table(name), row)
             assert store.existing(postings) == set(postings), "a row has all its postings"
 
 

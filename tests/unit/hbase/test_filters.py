@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handlers.hbase.server_filters import INTERVALS_MAX, KEYS_ONLY, columns_of, keys_matching
+from handlers.hbase.server_filters import INTERVALS_MAX, KEYS_ONLY, compared_columns, write_filter
 from state.partitions.filters.conditions import AllOf, AnyOf, Leaf
 from state.partitions.filters.intervals import VALUES, Interval
 from state.partitions.filters.like_pattern import LikePattern
@@ -14,32 +14,32 @@ LONG = Leaf(3, tuple(Interval(b"\x01%03d" % at, b"\x01%03d\x00" % at) for at in 
 
 
 def test_an_interval_is_two_comparisons_of_a_cell() -> None:
-    assert keys_matching(LEAF) == (
+    assert write_filter(LEAF) == (
         b"((SingleColumnValueFilter('p', '1', >=, 'binary:\x01a', false, true)"
         b" AND SingleColumnValueFilter('p', '1', <, 'binary:\x01b', false, true))) AND KeyOnlyFilter()"
     )
 
 
 def test_a_quote_is_doubled() -> None:
-    assert b"'binary:\x01'''" in keys_matching(OTHER)
+    assert b"'binary:\x01'''" in write_filter(OTHER)
 
 
 def test_what_cannot_be_told_is_left_out_of_and_and_makes_or_untellable() -> None:
-    assert keys_matching(LONG) == KEYS_ONLY
-    assert keys_matching(AllOf((LEAF, LONG))) == keys_matching(AllOf((LEAF,)))
-    assert keys_matching(AllOf((LONG, LONG))) == KEYS_ONLY
-    assert keys_matching(AnyOf((LEAF, LONG))) == KEYS_ONLY
-    assert keys_matching(AnyOf((LEAF, OTHER))).count(b" OR ") == 1
+    assert write_filter(LONG) == KEYS_ONLY
+    assert write_filter(AllOf((LEAF, LONG))) == write_filter(AllOf((LEAF,)))
+    assert write_filter(AllOf((LONG, LONG))) == KEYS_ONLY
+    assert write_filter(AnyOf((LEAF, LONG))) == KEYS_ONLY
+    assert write_filter(AnyOf((LEAF, OTHER))).count(b" OR ") == 1
 
 
 def test_a_filter_of_more_bytes_than_is_sensible_is_not_sent() -> None:
     wide = Leaf(1, (Interval(b"\x01" + b"x" * 20_000, b"\x02"),))
-    assert keys_matching(wide) == KEYS_ONLY
+    assert write_filter(wide) == KEYS_ONLY
 
 
 def test_the_columns_of_a_condition_are_all_that_it_speaks_of() -> None:
-    assert columns_of(AnyOf((LEAF, AllOf((OTHER, LONG))))) == {1, 2, 3}
+    assert compared_columns(AnyOf((LEAF, AllOf((OTHER, LONG))))) == {1, 2, 3}
 
 
 def test_of_like_only_the_interval_is_told() -> None:
-    assert keys_matching(Leaf(0, VALUES, LikePattern.__new__(LikePattern))) == keys_matching(Leaf(0, VALUES))
+    assert write_filter(Leaf(0, VALUES, LikePattern.__new__(LikePattern))) == write_filter(Leaf(0, VALUES))

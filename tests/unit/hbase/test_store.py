@@ -175,7 +175,7 @@ def test_a_long_transaction_that_fails_leaves_only_what_repair_removes_or_the_ne
     assert index.tables() == [TABLE]
     with pytest.raises(AssertionError):
         index.check()
-    assert repair(store).strange > 0
+    assert repair(store).unowned > 0
     index.check()
     assert repair(store) == RepairReport()
     changed(store, lambda change: change.follow(other, COLUMNS))
@@ -193,7 +193,7 @@ def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> No
     assert names(index, "hr = 1") == ["ds=b/hr=1/region=y"]
     assert [each.name for each in index.partitions(index.prepare(TABLE, "hr = 1"))] == ["ds=b/hr=1/region=y"]
     assert index.counts["postings-dropped"] == 2
-    assert repair(store) == RepairReport(superfluous=2)
+    assert repair(store) == RepairReport(orphaned=2)
     index.check()
 
 

@@ -74,10 +74,10 @@ def expect_same(
 
 def expect_sound_ways(index: PartitionIndex, prepared: PreparedFilter, matching: int) -> None:
     """Every way to read a plan finds all that matches, and only that where it says that it is exact."""
-    assert prepared.bound is not None
-    plan, columns = plan_filter(prepared.bound), len(prepared.table.form.columns)
+    assert prepared.condition is not None
+    plan, columns = plan_filter(prepared.condition), len(prepared.table.key_schema.columns)
     plan.check()
-    check = compile_check(prepared.bound, columns)
+    check = compile_check(prepared.condition, columns)
     for way in [None, *range(1, columns)]:
         access = find_ranges(plan, columns, way)
         edges = [edge for range_ in access.ranges for edge in range_]

@@ -1,4 +1,4 @@
-"""Keys: a golden one, the seed's three properties, and two partitions of one value."""
+"""Partition keys: a recorded key, the seed's three properties, and two partitions with equal typed values."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
 from state.partitions.filters.intervals import after
 from state.partitions.keys import partition_key
 from state.partitions.keys.column_types import parse_columns
-from state.partitions.keys.partition_key import ROW_BYTES_MAX, KeySchema, format_name, table_prefix
+from state.partitions.keys.partition_key import ROW_BYTES_MAX, KeySchema, format_name
 from tests.builders.partitions.indexed_tables import NAIVE_COLUMNS
 
 
-FORM = KeySchema(parse_columns([("ds", "string"), ("hr", "int")]))
+SCHEMA = KeySchema(parse_columns([("ds", "string"), ("hr", "int")]))
+PREFIX = b"\x01default\x00\x01events\x00"
 ROWS = st.tuples(*(st.sampled_from(column.texts) for column in NAIVE_COLUMNS))
 WIDE = KeySchema(parse_columns([(column.name, column.declared) for column in NAIVE_COLUMNS]))
 
 
-def test_a_key_is_the_tables_name_the_fields_the_partitions_name_and_where_each_starts() -> None:
-    key = table_prefix("Default", "Events") + FORM.row(["2020-01-01", "5"])
+def test_a_key_is_a_prefix_the_fields_the_partition_name_and_the_start_of_each() -> None:
+    key = PREFIX + SCHEMA.row(["2020-01-01", "5"])
     fields = "01323032302d30312d303100" + "0180000005"
     name = b"ds=2020-01-01/hr=5\x00".hex()
     starts = "0024" + "0018" + "0013" + "02"
-    assert key.hex() == "0164656661756c7400" + "016576656e747300" + fields + name + starts
+    assert key.hex() == PREFIX.hex() + fields + name + starts
     assert partition_key.name(key) == b"ds=2020-01-01/hr=5"
     assert [partition_key.field(key, 0).hex(), partition_key.field(key, 1).hex()] == [
         "01323032302d30312d303100",
         "0180000005",
     ]
-    assert partition_key.strip_prefix(key) == FORM.row(["2020-01-01", "5"])
+    assert partition_key.strip_prefix(key) == SCHEMA.row(["2020-01-01", "5"])
 
 
 @given(st.lists(ROWS, min_size=2, max_size=30), st.binary(max_size=20))
 @settings(max_examples=150, deadline=None)
-def test_order_of_keys_is_order_of_fields_then_names_and_every_field_is_found_from_the_end(
+def test_keys_sort_by_fields_then_names_and_every_field_is_found_from_the_end(
     rows: list[tuple[str, ...]], prefix: bytes
 ) -> None:
     made = {prefix + WIDE.row(values): values for values in rows}
@@ -50,23 +51,23 @@ def test_order_of_keys_is_order_of_fields_then_names_and_every_field_is_found_fr
             assert start <= key < after(start)
 
 
-def test_two_partitions_of_one_typed_value_have_two_keys_with_equal_fields() -> None:
-    one, other = FORM.row(["a", "5"]), FORM.row(["a", "05"])
+def test_two_partitions_with_the_same_typed_value_have_two_keys_with_equal_fields() -> None:
+    one, other = SCHEMA.row(["a", "5"]), SCHEMA.row(["a", "05"])
     assert one != other
     assert partition_key.field(one, 1) == partition_key.field(other, 1)
 
 
 def test_a_partition_with_another_number_of_values_is_refused() -> None:
     with pytest.raises(BadPartitionValue):
-        FORM.row(["a"])
+        SCHEMA.row(["a"])
 
 
-def test_a_key_that_no_store_would_take_is_refused() -> None:
+def test_a_key_that_is_too_long_for_a_store_is_refused() -> None:
     with pytest.raises(LimitExceeded):
-        FORM.row(["x" * ROW_BYTES_MAX, "1"])
+        SCHEMA.row(["x" * ROW_BYTES_MAX, "1"])
 
 
-def test_a_table_has_one_column_at_least_and_not_too_many() -> None:
+def test_a_table_without_columns_or_with_too_many_is_refused() -> None:
     for count in (0, 65):
         with pytest.raises(LimitExceeded):
             KeySchema(parse_columns([(f"c{at}", "int") for at in range(count)]))
@@ -74,7 +75,7 @@ def test_a_table_has_one_column_at_least_and_not_too_many() -> None:
 
 @given(st.binary(max_size=40), st.integers(1, 4))
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_are_a_key_or_refused_with_a_name(data: bytes, columns: int) -> None:
+def test_any_bytes_are_either_a_key_or_refused_as_corrupt(data: bytes, columns: int) -> None:
     try:
         key = partition_key.verify(data, columns)
     except StateCorrupt:
@@ -92,5 +93,5 @@ def test_any_bytes_are_a_key_or_refused_with_a_name(data: bytes, columns: int) -
         (["日 ~!$&()+,;<>@`|.-", "1"], "ds=日 ~!$&()+,;<>@`|.-/hr=1"),
     ],
 )
-def test_names_escape_what_hive_escapes(values: list[str], name: str) -> None:
+def test_names_escape_the_characters_that_hive_escapes(values: list[str], name: str) -> None:
     assert format_name(["ds", "hr"], values) == name

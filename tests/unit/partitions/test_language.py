@@ -20,7 +20,7 @@ from state.partitions.filters.dialect import (
     LikeDialect,
 )
 from state.partitions.filters.like_pattern import parse_pattern
-from state.partitions.filters.parser import parse
+from state.partitions.filters.parser import parse_filter
 from state.partitions.filters.syntax_tree import And, Comparison, Literal, Membership, Operator, Or
 from tests.builders.partitions.indexed_tables import TABLE, an_index, like_sql
 
@@ -127,7 +127,7 @@ def test_what_does_not_belong_is_refused_where_it_stands(text: str, position: in
 
 def test_errors_of_reading_begin_as_hives_do() -> None:
     with pytest.raises(BadFilter) as refused:
-        parse("hr = ", HIVE_4)
+        parse_filter("hr = ", HIVE_4)
     assert refused.value.message.startswith("Error parsing partition filter")
 
 
@@ -162,7 +162,7 @@ def test_trailing_input_is_ignored_where_that_is_asked_for(text: str) -> None:
 
 def test_texts_keep_their_escapes_and_doubled_quotes_as_in_hive() -> None:
     def text(written: str, dialect: Dialect) -> object:
-        tree = parse(f"ds = {written}", dialect)
+        tree = parse_filter(f"ds = {written}", dialect)
         assert isinstance(tree, Comparison)
         return tree.literal.value
 
@@ -173,22 +173,22 @@ def test_texts_keep_their_escapes_and_doubled_quotes_as_in_hive() -> None:
 
 
 def test_and_binds_tighter_than_or() -> None:
-    tree = parse("a = 1 and b = 2 or c = 3", HIVE_4)
+    tree = parse_filter("a = 1 and b = 2 or c = 3", HIVE_4)
     assert isinstance(tree, Or)
     assert isinstance(tree.children[0], And)
 
 
 def test_a_thousand_alternatives_are_one_node() -> None:
-    tree = parse(" or ".join(f"hr = {number}" for number in range(1000)), HIVE_4)
+    tree = parse_filter(" or ".join(f"hr = {number}" for number in range(1000)), HIVE_4)
     assert isinstance(tree, Or)
     assert len(tree.children) == 1000
-    listed = parse("(hr) in (1, 2)", HIVE_4)
+    listed = parse_filter("(hr) in (1, 2)", HIVE_4)
     assert isinstance(listed, Membership)
     assert listed.literals == (Literal(1, 9), Literal(2, 12))
 
 
 def test_inverting_swaps_operators() -> None:
-    tree = parse("(hr < 5 and ds = 'a') is not true", HIVE_4)
+    tree = parse_filter("(hr < 5 and ds = 'a') is not true", HIVE_4)
     assert isinstance(tree, Or)
     assert [child.operator for child in tree.children if isinstance(child, Comparison)] == [
         Operator.GREATER_OR_EQUAL,
@@ -206,7 +206,7 @@ def test_inverting_swaps_operators() -> None:
 )
 def test_limits_have_a_name(text: str) -> None:
     with pytest.raises(LimitExceeded):
-        parse(text, HIVE_4)
+        parse_filter(text, HIVE_4)
 
 
 def test_the_deepest_filter_is_read_bound_and_planned() -> None:

@@ -96,8 +96,8 @@ def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
         for at in range(4)
     ]
     prepared = index.prepare(TABLE, " and ".join(parts))
-    assert prepared.bound is not None
-    plan = plan_filter(prepared.bound)
+    assert prepared.condition is not None
+    plan = plan_filter(prepared.condition)
     plan.check()
     assert len(plan.plans()) <= BOXES_MAX
     expected = [

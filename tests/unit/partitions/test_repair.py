@@ -26,7 +26,7 @@ def test_an_index_that_is_right_is_left_alone() -> None:
 @given(st.sets(st.sampled_from(ROWS)), st.sets(st.integers(0, 11)), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
 def test_after_any_damage_the_check_holds_and_no_row_is_gone(
-    without_row: set[tuple[str, str, str]], without_posting: set[int], strange: int
+    without_row: set[tuple[str, str, str]], without_posting: set[int], unowned: int
 ) -> None:
     store = MemoryStore()
     index = an_index(COLUMNS, ROWS, store)
@@ -34,16 +34,16 @@ def test_after_any_damage_the_check_holds_and_no_row_is_gone(
     postings = list(store.scan_keys(*records.posting_range(table)))
     with store.transaction() as txn:
         for values in without_row:
-            txn.delete(table.rows + table.form.row(values))
+            txn.delete(table.rows + table.key_schema.row(values))
         for at in without_posting:
             txn.delete(postings[at])
-        for number in range(strange):
+        for number in range(unowned):
             txn.put(b"px/p/" + (90 + number).to_bytes(8) + b"row", b"")
             txn.put(b"px/c/" + (90 + number).to_bytes(8) + b"posting", b"")
     found = repair(store)
     index.check()
     left = set(ROWS) - without_row
     assert {each.values for each in index.partitions(index.prepare(TABLE, ""))} == left
-    assert found.strange == 2 * strange
-    assert found.superfluous + found.missing <= len(postings)
+    assert found.unowned == 2 * unowned
+    assert found.orphaned + found.missing <= len(postings)
     assert repair(store) == RepairReport()
