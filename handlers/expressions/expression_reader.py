@@ -1,8 +1,8 @@
-"""From the bytes of an expression to its tree, through the Java process of ``jvm``.
+"""Reads expressions: from the bytes that Hive's clients send to an expression tree, through the Java process of ``java_process``.
 
-The process is started by the first expression and again after it failed; whatever cannot be read is None, which is a legal
-answer ("all partitions, some of which may not match"), so nothing here ever fails a client's call. Which Hive wrote the bytes
-is seen from their beginning: Hive 4 names the class of the root, Hive 2 and 3 do not.
+The first expression starts the process; after a failure it is started again. An expression that cannot be read is None, and the
+answer to the client is then "all partitions, some of which may not match". So no client call fails because of its expression. The
+first bytes tell which Hive wrote them: Hive 4 names the class of the root, Hive 2 and 3 do not.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 
 EXPRESSION_BYTES_MAX: Final = 1 << 20
 REST_S: Final = 10.0
-"""How long nothing is read after the process has failed: bytes that kill it cannot keep us busy starting it."""
+"""How long nothing is read after a failure of the process, so that bytes which kill it cannot cause endless restarts."""
 _HIVE_4: Final = b"\x01\x00org.apache.hadoop.hive.ql.plan."
 
 
 class ExpressionReader:
-    """Reads expressions; for any thread, one at a time."""
+    """Reads expressions; thread-safe, one expression at a time."""
 
     def __init__(self, start: Callable[[], JavaProcess] | None = None, *, rest_s: float = REST_S) -> None:
-        self._start = start or _started
+        self._start = start or _start_process
         self._rest_s = rest_s
-        self._jvm: JavaProcess | None = None
+        self._process: JavaProcess | None = None
         self._rest_until_s = 0.0
         self._lock = threading.Lock()
         self.failures = 0
-        """Expressions that could not be read."""
+        """The number of expressions that could not be read."""
 
     def read(self, expression: bytes) -> Expression | None:
         """Return the tree of an expression, None where it cannot be read. Raises ConfigError where Java is missing."""
         with self._lock:
             text = self._text(expression) if len(expression) <= EXPRESSION_BYTES_MAX else None
         try:
-            return _node(json.loads(text or ""))
+            return _parse_node(json.loads(text or ""))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.failures += 1
             return None
 
     @property
     def pid(self) -> int | None:
-        """The Java process, None while there is none."""
-        return None if self._jvm is None else self._jvm.process.pid
+        """The pid of the Java process, None while none is running."""
+        return None if self._process is None else self._process.process.pid
 
     def close(self) -> None:
-        """End the Java process."""
+        """Stop the Java process."""
         with self._lock:
             self._stop()
 
@@ -66,8 +66,8 @@ class ExpressionReader:
         if time.monotonic() < self._rest_until_s:
             return None
         try:
-            self._jvm = self._jvm or self._start()
-            return self._jvm.read(expression, is_hive4=expression.startswith(_HIVE_4))
+            self._process = self._process or self._start()
+            return self._process.read(expression, is_hive4=expression.startswith(_HIVE_4))
         except Py4JJavaError:
             return None
         except (Py4JError, OSError, ServerFault):
@@ -76,20 +76,20 @@ class ExpressionReader:
             return None
 
     def _stop(self) -> None:
-        if self._jvm is not None:
-            self._jvm.close()
-            self._jvm = None
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
 
-def _started() -> JavaProcess:
+def _start_process() -> JavaProcess:
     from handlers.expressions.java_process import JavaProcess
 
     return JavaProcess()
 
 
-def _node(found: Mapping[str, Any]) -> Expression:
+def _parse_node(found: Mapping[str, Any]) -> Expression:
     if "function" in found:
-        return Call(str(found["function"]), tuple(_node(part) for part in found["arguments"]))
+        return Call(str(found["function"]), tuple(_parse_node(part) for part in found["arguments"]))
     if "column" in found:
         return ColumnReference(str(found["column"]), str(found["type"]))
     text = found["constant"]
