@@ -1,9 +1,9 @@
-"""What ORC files say of themselves: rows, and per column the number of values and the bounds of numbers.
+"""ORC footers: number of rows, and per column the number of values and the bounds of numbers.
 
-The writer counts all of that anyway. So what a batch held costs one small read per file afterwards, instead of hundreds of
-aggregates in the query that splits it (at 300 columns those doubled its cost, docs/SPLITTING.md). The read goes through ORC's
-own library in Spark's JVM, hence on every file system that Spark can write to, and takes a few calls per file however many
-columns there are: the statistics come over as one JSON text.
+The ORC writer counts all of this anyway. So the content of a batch costs one small read per file, instead of hundreds of aggregates in
+the splitting query (at 300 columns these doubled its cost, docs/SPLITTING.md). ORC's own library in Spark's JVM reads the footers, so
+every file system that Spark can write to is supported. A file takes a few calls regardless of its number of columns, because the
+statistics travel as one JSON text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What ORC keeps statistics of; integers of all widths are one kind."""
+    """The kinds of ORC statistics; integers of all widths are one kind."""
 
     INTEGER = "integer"
     DOUBLE = "double"
@@ -40,22 +40,22 @@ _KIND_BY_STATISTIC: Final = {
     "upperBound": Kind.STRING,
     "sum": Kind.DOUBLE,
 }
-"""Which statistic only this kind has, or only it and those before it."""
+"""A statistic that identifies the kind, provided that the kinds before it are checked first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFooter:
-    """One column of a file, or of several together."""
+    """The statistics of one column in one or several files."""
 
     kind: Kind
     values: int
-    """How many are not NULL."""
+    """Number of values that are not NULL."""
     least: float | None = None
-    """The least number, an ``int`` in an integer column; None elsewhere and where there is no value. So is ``most``."""
+    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most`` likewise."""
     most: float | None = None
 
     def join(self, other: ColumnFooter) -> ColumnFooter:
-        """Return both together. A column that was widened into another kind keeps its counts and is of the wider kind."""
+        """Return the joint statistics. If the column was widened into another kind, the result has the wider kind."""
         bounds = [each for each in (self, other) if each.least is not None and each.most is not None]
         least = min((each.least for each in bounds if each.least is not None), default=None)
         most = max((each.most for each in bounds if each.most is not None), default=None)
@@ -64,7 +64,7 @@ class ColumnFooter:
 
     @property
     def evidence(self) -> Evidence:
-        """What the values prove of the type that their key needs. A text can be anything: it proves nothing."""
+        """What the values prove about the type that their key needs. A text proves nothing."""
         if not self.values:
             return NOTHING
         if self.kind is Kind.INTEGER and self.least is not None and self.most is not None:
@@ -74,20 +74,20 @@ class ColumnFooter:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What one file holds, or several together, column by column in the order of the file."""
+    """The statistics of one or several files, by column in file order."""
 
     rows: int
     columns: Mapping[str, ColumnFooter]
 
     def join(self, other: Footer) -> Footer:
-        """Return both together; columns that one of them lacks are the other's."""
+        """Return the joint statistics."""
         columns = dict(self.columns)
         for name, column in other.columns.items():
             columns[name] = columns[name].join(column) if name in columns else column
         return Footer(self.rows + other.rows, columns)
 
     def check(self) -> None:
-        """Assert that no column has more values than there are rows, and that bounds are in order."""
+        """Assert that no column has more values than rows, and that bounds are in order."""
         for name, column in self.columns.items():
             assert 0 <= column.values <= self.rows, (name, column, self.rows)
             assert (column.least is None) == (column.most is None), (name, column)
@@ -107,7 +107,7 @@ class FooterReader:
         self._mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def read(self, path: str) -> Footer:
-        """Return what one file holds. FilesUnavailable where it cannot be read, StateCorrupt where it is no flat ORC file."""
+        """Return the footer of a file. Raises FilesUnavailable if it cannot be read, StateCorrupt if it is not a flat ORC file."""
         orc = self._jvm.org.apache.orc.OrcFile
         with _errors(path):
             reader = orc.createReader(
@@ -121,14 +121,14 @@ class FooterReader:
         return _footer(path, json.loads(text))
 
     def read_all(self, paths: Iterable[str]) -> Footer:
-        """Return what all the files hold together."""
+        """Return the joint footer of all files."""
         joined = EMPTY
         for path in paths:
             joined = joined.join(self.read(path))
         return joined
 
     def values_by_position(self, paths: Iterable[str]) -> tuple[int, ...]:
-        """Return how many values each column has by its position, as Hive reads; files with fewer columns end earlier."""
+        """Return the number of values of each column by position, as Hive reads; older files may have fewer columns."""
         totals: list[int] = []
         for path in paths:
             counts = [column.values for column in self.read(path).columns.values()]
@@ -165,7 +165,9 @@ def _errors(path: str) -> Iterator[None]:
     except Py4JJavaError as error:
         reason = str(error.java_exception)[:500]
         if error.java_exception.getClass().getName().endswith("FileFormatException"):
-            raise StateCorrupt("a file of a flat table is no ORC file", path=path, reason=reason) from error
+            raise StateCorrupt(
+                "a file of a flat table is not an ORC file", path=path, reason=reason
+            ) from error
         raise FilesUnavailable("an ORC file cannot be read", path=path, reason=reason) from error
     except Py4JError as error:
-        raise FilesUnavailable("Spark's JVM did not answer", path=path, reason=str(error)[:500]) from error
+        raise FilesUnavailable("Spark's JVM does not answer", path=path, reason=str(error)[:500]) from error

@@ -1,11 +1,13 @@
-"""Who asks for which keys, and what people decided: the stream's view of the key log.
+"""Which keys users request, and under which rules: the stream's access to the key log.
 
-The key log is a database beside everything else, so its absence must not stop the stream: while it does not answer, the last
-answer counts, and before the first one only the configured rules do. Snapshots that cannot be told are told with the next batch.
+The key log is a database of its own, and its failure must not stop the stream. While it is unavailable, the last answer stays in
+effect; before the first answer, only the configured rules apply. A snapshot that cannot be stored is replaced by the next batch's.
+Each failure is logged and stays readable in ``failure`` until the next success, so that progress events can report it.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -23,28 +25,36 @@ if TYPE_CHECKING:
 
 
 REFRESH_S: Final = 60.0
+"""How long an answer of the key log is used."""
+_LOG: Final = logging.getLogger("tideline.flat")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedKeys:
-    """What is asked, under the rules as configured and as decided by people since."""
+    """The requested keys, and the rules as configured and as changed by users since."""
 
-    asked: Sequence[RequestedKey]
+    keys: Sequence[RequestedKey]
     rules: FlatRules
 
 
 class KeyDemand(Protocol):
-    """Where questions come from and the table's state is told."""
+    """The source of requested keys, and the receiver of the table's snapshots. No method raises if the key log is unavailable."""
+
+    @property
+    def failure(self) -> str:
+        """Why the key log could not be used last; empty while it works."""
 
     def read(self) -> RequestedKeys:
-        """Return what is asked at present; never raises for a database that is away."""
+        """Return the currently requested keys."""
 
     def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
-        """Tell people how the table stands, and what led to its version."""
+        """Store the state of the table at ``version``, and the changes that led to this version."""
 
 
 class ConfiguredKeys:
-    """No key log: the rules' whitelist alone."""
+    """The demand without a key log: only the rules' whitelist requests keys."""
+
+    failure: Final = ""
 
     def __init__(self, rules: FlatRules) -> None:
         self._rules = rules
@@ -54,11 +64,11 @@ class ConfiguredKeys:
         return RequestedKeys((), self._rules)
 
     def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
-        """Nobody listens."""
+        """Do nothing: there is no key log."""
 
 
 class KeyLogDemand:
-    """The key log in a database."""
+    """The demand that a key log records."""
 
     def __init__(self, settings: FlatSettings, clock: Callable[[], float] = time.monotonic) -> None:
         from streaming.keylog.log import KeyLog
@@ -68,19 +78,27 @@ class KeyLogDemand:
         self._log = KeyLog.open(settings.keylog_url)
         self._read_at: float | None = None
         self._last = RequestedKeys((), settings.rules)
+        self._read_failure = self._save_failure = ""
+
+    @property
+    def failure(self) -> str:
+        """Why the key log could not be read or written last."""
+        return self._read_failure or self._save_failure
 
     def read(self) -> RequestedKeys:
-        """Return what is asked, read anew once a minute."""
+        """Return the requested keys, read again once a minute."""
         if self._read_at is None or self._clock() - self._read_at >= REFRESH_S:
             self._read_at = self._clock()
             try:
                 self._last = self._read()
-            except TidelineError:
-                return self._last  # the stream goes on with what it knew
+                self._read_failure = ""
+            except TidelineError as error:
+                self._read_failure = str(error)
+                _LOG.warning("key log of %s not read, using the last answer: %s", self._settings.name, error)
         return self._last
 
     def save_snapshot(self, version: int, document: Mapping[str, Any], changes: Sequence[Change]) -> None:
-        """Store the snapshot."""
+        """Store the snapshot, or leave the previous one if the key log is unavailable."""
         from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
 
         now_s = int(time.time())
@@ -93,8 +111,10 @@ class KeyLogDemand:
         ]
         try:
             save_snapshot(self._log, table, history)
-        except TidelineError:
-            return  # a page that is a batch old is no reason to stop
+            self._save_failure = ""
+        except TidelineError as error:
+            self._save_failure = str(error)
+            _LOG.warning("snapshot of %s not stored in the key log: %s", self._settings.name, error)
 
     def _read(self) -> RequestedKeys:
         from streaming.keylog.key_rules import read_rule_set
@@ -107,5 +127,5 @@ class KeyLogDemand:
 
 
 def open_key_demand(settings: FlatSettings) -> KeyDemand:
-    """Return where this table's questions come from."""
+    """Return the source of requested keys for this table."""
     return KeyLogDemand(settings) if settings.keylog_url else ConfiguredKeys(settings.rules)

@@ -1,8 +1,8 @@
-"""What a batch's rows held, without a second pass over them.
+"""Observations of a batch without a second pass over its rows.
 
-How many values each column took, and between which integers, stands in the footers of the files that were just written. What
-did *not* fit shows as rows in ``_rescued``; only those are looked at, a sample of them on the driver. Both together are the
-observations from which the next batch's columns and types follow.
+The footers of the files that were just written state how many values each column has, and between which integers they lie. Values that
+did not fit are in rows with ``_rescued``; only a sample of these rows is inspected, on the driver. Both together are the observations
+from which the columns and types of the next batch follow.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """What one file's footer tells, slot by slot."""
+    """The content of a file's footer, slot by slot."""
 
     rows: int
     nonnull: tuple[int, ...]
     bounds: Mapping[int, tuple[int, int]]
-    """Least and greatest value of integer columns that have any."""
+    """Least and greatest value of integer columns with values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfits:
-    """A look at the rows in ``_rescued`` of an hour: how many there are, and the texts of a sample."""
+    """The rows of an hour with ``_rescued``: their number, and the texts of a sample."""
 
     rows: int
     texts: tuple[str, ...]
 
 
 def merge_counts(files: Iterable[FileCounts]) -> FileCounts:
-    """Return the counts of several files together."""
+    """Return the joint counts of several files."""
     rows, nonnull, bounds = 0, (), {}  # type: int, tuple[int, ...], dict[int, tuple[int, int]]
     for each in files:
         rows += each.rows
@@ -56,14 +56,14 @@ def merge_counts(files: Iterable[FileCounts]) -> FileCounts:
 
 
 def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: FlatRules) -> Observations:
-    """Return what an hour's part of a batch held, for the keys that have a column."""
-    lost = find_misfits(layout, misfits, rules)
+    """Return the observations of an hour in a batch, for keys with a column."""
+    misfitting = find_misfits(layout, misfits, rules)
     keys = {}
     for slot in layout.live:
         assert slot.key is not None, slot
         nonnull = counts.nonnull[slot.index] if slot.index < len(counts.nonnull) else 0
         evidence = _evidence(slot, nonnull, counts.bounds.get(slot.index))
-        missing = lost.get(slot.key, NO_COUNTS)
+        missing = misfitting.get(slot.key, NO_COUNTS)
         room = max(0, counts.rows - nonnull)
         keys[slot.key] = KeyCounts(
             counts.rows, nonnull, min(missing.misfits, room), evidence.join(missing.evidence)
@@ -73,7 +73,7 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
 
 
 def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeyCounts]:
-    """Return the values that did not fit, by key: how many (scaled up from the sample) and of what kinds."""
+    """Return the values that did not fit, by key: their number, extrapolated from the sample, and their kinds."""
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
     }
@@ -90,9 +90,9 @@ def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[Key
 def observe_sample(
     texts: Mapping[int, Sequence[str]], rules: FlatRules, keys: Collection[KeyPath]
 ) -> dict[int, Observations]:
-    """Return what a sample held of ``keys``, by hour; a key that no text held is noted as not seen.
+    """Return the observations of ``keys`` in a sample, by hour; a key that no text contains is recorded as not seen.
 
-    The rows themselves are not counted: they come again in the batch.
+    Rows are not counted here, because the batch counts them.
     """
     hours = {}
     for hour, sample in texts.items():
@@ -113,7 +113,7 @@ def _evidence(slot: Slot, nonnull: int, bounds: tuple[int, int] | None) -> Evide
 
 
 def _fits(slot: Slot, evidence: Evidence) -> bool:
-    """Whether values of this evidence would all have been taken by the slot."""
+    """Whether all values with this evidence fit into the slot."""
     if slot.type is ColumnType.DOUBLE:
         bounds = (evidence.least or 0, evidence.most or 0)
         exact = all(abs(bound) <= DOUBLE_EXACT_MAX for bound in bounds)

@@ -1,8 +1,13 @@
-"""A decided batch becomes part of the table: its files are moved to their hours, its counts added to the hours' parameters.
+"""Publishing: the files of a staged batch are moved to their hours, and its counts are added to the hours' parameters.
 
-Every step may be repeated, and is, after a crash: a move that was done is recognised, and an hour notes the last batch whose
-counts it has. Partitions exist before files are moved, so a file is never in a directory that nobody reads, and the table has
-the file's columns already (the batch's plan saw to that), so no reader sees a file that is newer than the table.
+Every step can be repeated, and is repeated after a crash:
+
+1. move each file to its final location; a move that was done before is recognized;
+2. add the batch's counts to each hour, unless the hour's mark names this batch already;
+3. remove the staging directory.
+
+Partitions exist before files are moved, so no file lies in a directory that readers do not see. The table already has the file's
+columns, because they were added when the batch was planned. So no reader sees a file that is newer than the table.
 """
 
 from __future__ import annotations
@@ -30,19 +35,22 @@ class Publisher:
         self._query = query
 
     def publish(self, staged: StagedBatch) -> StagedBatch:
-        """Carry on with a decided batch wherever it stands."""
+        """Publish a staged batch, or complete what an interrupted attempt began."""
+        # 1. Files: a completed move is not repeated.
         for move in staged.moves:
             self._storage.move(move.source, move.target)
             failpoint("flat.moved")
+        # 2. Counts: the mark in the hour's parameters shows whether this batch is included.
         for hour, counts in sorted(staged.hours.items()):
-            self._count(hour, counts, staged)
+            self._add_counts(hour, counts, staged)
             failpoint("flat.counted")
+        # 3. All files are moved; only empty directories are left.
         self._storage.remove(staged.directory)
         failpoint("flat.published")
         return staged
 
     def hour(self, hour: int) -> HourPartition:
-        """Return the partition of ``hour``, added where it is missing, in a directory that nothing is left in."""
+        """Return the partition of ``hour``; if it is missing, add it with a directory that no earlier partition used."""
         if found := self._table.partitions([hour]):
             return found[0]
         state = self._table.read()
@@ -52,7 +60,7 @@ class Publisher:
         ]
         return self._table.add_hour(hour, version=max(used, default=0) + 1)
 
-    def _count(self, hour: int, counts: HourDelta, staged: StagedBatch) -> None:
+    def _add_counts(self, hour: int, counts: HourDelta, staged: StagedBatch) -> None:
         partition = self.hour(hour)
         assert parse_version(partition.location) is not None, partition
         parameters = partition.parameters

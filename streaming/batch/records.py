@@ -1,15 +1,19 @@
-"""What a batch is about to do and what it has done, on record before it is done: the reason why it happens once.
+"""Durable records of batches: what a batch is about to do and what it has done. They are the reason why a batch takes effect once.
 
-Spark runs a batch again with the same rows until it has noted the batch as committed. Beside Spark's own notes in the checkpoint
-lie two records for every batch, ``tideline/batches/<id>.plan.json`` and ``.staged.json``, each written whole or not at all:
+Spark runs a batch again, with the same rows, until it has recorded the batch as committed. Beside Spark's own notes in the checkpoint
+there are two records per batch, ``tideline/batches/<id>.plan.json`` and ``.staged.json``, each written atomically:
 
-* the *plan* comes before anything else: slots, types, the watermark and the clock. A batch that runs again takes every row the
-  same way, even if people's questions, the clock or the table's types are others by then.
-* the *staged* record comes when all files of the batch lie in the staging directory, and lists every move to a place in the
-  table. From then on the batch is decided: whoever comes next only carries on with the moves, and never reads the source again.
+* The *plan* is written first: slots, types, watermark and clock. A batch that runs again routes every row as before, even if the
+  requested keys, the clock or the table's types have changed.
+* The *staged* record is written when all files of the batch are in the staging directory. It lists every move to a location in the
+  table. From then on the batch is decided: a repetition only completes the moves and never reads the source again.
 
-A batch whose moves are done has its ``done`` flag set in the staged record, and replays of it change nothing. So files of the
-table belong to decided batches only, and a compaction can never meet half of one.
+After the moves, ``done`` is set in the staged record, and repeating the batch changes nothing. So every file of the table belongs to a
+decided batch, and a compaction never meets a half-published batch.
+
+The hour counts, one JSON file beside the checkpoint, keep the observations of keys between batches. They are written before a batch is
+done and name the last batch that they include, so completing a batch after a crash counts nothing twice. Losing this file loses no row:
+types stay as in the table, and keys that wait for a column wait longer.
 """
 
 from __future__ import annotations
@@ -34,25 +38,25 @@ if TYPE_CHECKING:
 
 Record = TypeVar("Record")
 KEPT: Final = 100
-"""Records of so many batches stay, for people who look for what happened."""
+"""Number of past batches whose records are kept for troubleshooting."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a batch takes its rows apart and where they go."""
+    """How a batch splits its rows and where it routes them."""
 
     batch: int
     layout: Layout
     watermark: Watermark
-    """Before this batch."""
+    """The watermark before this batch."""
     now_s: int
     textual: frozenset[int] = frozenset()
-    """Slots on their way to STRING: their files hold texts already (``streaming.upkeep.promotion``)."""
+    """Slots under promotion to STRING, which are written as text (``streaming.upkeep.promotion``)."""
     sampled: HourCounts = field(default_factory=HourCounts)
-    """What a sample of the batch held of keys without a column."""
+    """Observations in a sample of the batch, for keys without a column."""
 
     def to_json(self) -> dict[str, object]:
-        """Return a form for a JSON file."""
+        """Return a value for a JSON file."""
         return {
             "batch": self.batch,
             "layout": encode_layout(self.layout),
@@ -64,7 +68,7 @@ class BatchPlan:
 
     @classmethod
     def of_json(cls, form: Mapping[str, Any]) -> BatchPlan:
-        """Read what ``to_json`` made."""
+        """Return the record that ``to_json`` encoded."""
         return cls(
             batch=form["batch"],
             layout=decode_layout(form["layout"]),
@@ -77,7 +81,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One file from the staging directory to its place."""
+    """The move of one file from the staging directory to its final location."""
 
     source: str
     target: str
@@ -85,7 +89,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class HourDelta:
-    """What a batch brings to an hour."""
+    """What a batch adds to an hour."""
 
     rows: int
     nonnull: tuple[int, ...]
@@ -95,24 +99,24 @@ class HourDelta:
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch:
-    """A decided batch."""
+    """A decided batch: its files are staged."""
 
     batch: int
     origin: str
-    """Which rows it was made from: the source's offsets as Spark noted them."""
+    """The rows of the batch: the source's offsets as Spark recorded them."""
     directory: str
     moves: tuple[Move, ...]
     hours: Mapping[int, HourDelta]
     counts: Mapping[str, int]
-    """Rows by what became of them, bytes of JSON, and misfits."""
+    """Rows by outcome, bytes of JSON, and misfits."""
     watermark: Watermark
-    """After this batch."""
+    """The watermark after this batch."""
     observed: HourCounts = field(default_factory=HourCounts)
-    """What was seen of the keys, by hour."""
+    """Observations of keys, by hour."""
     done: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """Return a form for a JSON file."""
+        """Return a value for a JSON file."""
         return {
             "batch": self.batch,
             "origin": self.origin,
@@ -129,7 +133,7 @@ class StagedBatch:
 
     @classmethod
     def of_json(cls, form: Mapping[str, Any]) -> StagedBatch:
-        """Read what ``to_json`` made."""
+        """Return the record that ``to_json`` encoded."""
         return cls(
             batch=form["batch"],
             origin=form["origin"],
@@ -154,23 +158,23 @@ class BatchRecords:
         self._directory = directory
 
     def plan(self, batch: int) -> BatchPlan | None:
-        """Return the plan of ``batch``; None before it was planned."""
+        """Return the plan of ``batch``; None before it is planned."""
         return self._read(batch, "plan", BatchPlan.of_json)
 
     def staged(self, batch: int) -> StagedBatch | None:
-        """Return the staged record of ``batch``; None before it was decided."""
+        """Return the staged record of ``batch``; None before it is decided."""
         return self._read(batch, "staged", StagedBatch.of_json)
 
     def save_plan(self, plan: BatchPlan) -> None:
-        """Note the plan."""
+        """Record the plan."""
         self._write(plan.batch, "plan", plan.to_json())
 
     def save_staged(self, staged: StagedBatch) -> None:
-        """Decide the batch."""
+        """Record the staged files, which decides the batch."""
         self._write(staged.batch, "staged", staged.to_json())
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
-        """Note that all moves are done, and forget batches of long ago."""
+        """Record that the batch is done, and delete the records of old batches."""
         done = replace(staged, done=True)
         self.save_staged(done)
         if staged.batch >= KEPT:
@@ -198,7 +202,7 @@ class BatchRecords:
             return of_json(json.loads(text))
         except (ValueError, KeyError, TypeError) as broken:
             raise StateCorrupt(
-                "the record of a batch cannot be read", path=self._path(batch, kind), reason=str(broken)[:200]
+                "the record of a batch is corrupt", path=self._path(batch, kind), reason=str(broken)[:200]
             ) from broken
 
     def _write(self, batch: int, kind: str, form: Mapping[str, object]) -> None:
@@ -206,14 +210,14 @@ class BatchRecords:
 
 
 def have_same_columns(one: Layout, other: Layout) -> bool:
-    """Whether files written by one layout are files of the other: same keys, names and types in the same slots."""
+    """Whether both layouts have the same keys, names and types in the same slots, so that their files are alike."""
     return [(slot.key, slot.name, slot.type, slot.state) for slot in one.slots] == [
         (slot.key, slot.name, slot.type, slot.state) for slot in other.slots
     ]
 
 
 def encode_layout(layout: Layout) -> dict[str, object]:
-    """Return a layout for a JSON file, in the form in which the table itself holds it."""
+    """Return a layout for a JSON file, in the form in which the table itself stores it."""
     return {
         "columns": [list(column) for column in encode_columns(layout)],
         "parameters": encode_parameters(layout),
@@ -221,16 +225,16 @@ def encode_layout(layout: Layout) -> dict[str, object]:
 
 
 def decode_layout(form: Mapping[str, Any]) -> Layout:
-    """Read what ``encode_layout`` made; TableAltered where it was changed."""
+    """Return the layout that ``encode_layout`` encoded. Raises TableAltered if it was modified."""
     return parse_layout([tuple(column) for column in form["columns"]], form["parameters"])
 
 
 FINE_HOURS: Final = 48
-"""Older hours are kept by the day."""
+"""Older hours are combined into days."""
 
 
 class HourCountsFile:
-    """The file of one stream's book."""
+    """The file with the hour counts of one stream."""
 
     def __init__(self, storage: Storage, path: str, retention_s: int) -> None:
         self._storage = storage
@@ -238,14 +242,14 @@ class HourCountsFile:
         self._retention_s = retention_s
 
     def load(self) -> HourCounts:
-        """Return the book, an empty one at first. StateCorrupt where it cannot be read: moving it away begins a new one."""
+        """Return the counts, empty at first. Raises StateCorrupt if the file is corrupt; removing the file starts anew."""
         text = self._storage.read(self._path)
         if text is None:
             return HourCounts()
         return hour_counts_from_json(text)
 
-    def save(self, book: HourCounts, now_hour: int) -> HourCounts:
-        """Write the book without what is older than partitions are kept, and return it."""
-        kept = book.since(now_hour - self._retention_s).merge_days_before(now_hour - FINE_HOURS * HOUR_S)
+    def save(self, counts: HourCounts, now_hour: int) -> HourCounts:
+        """Write the counts without hours that are older than the retention, and return them."""
+        kept = counts.since(now_hour - self._retention_s).merge_days_before(now_hour - FINE_HOURS * HOUR_S)
         self._storage.write(self._path, hour_counts_to_json(kept))
         return kept

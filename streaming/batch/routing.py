@@ -1,23 +1,31 @@
-"""Where each row goes, as Spark expressions: into its event hour, or to the dead letters and why.
+"""Routing: where each row goes, as Spark expressions.
 
-One string column, ``to``: the hour as seconds since 1970, or the name of a reason. It depends on the row and the batch's plan
-alone (its watermark, its clock), so a batch that runs again sends every row the same way.
+The string column ``to`` is the row's hour in seconds since 1970, or the reason why the row is a dead letter. It depends only on the row
+and the batch's plan (its watermark and clock), so a batch that runs again routes every row as before.
 
-A malformed row has no event time; it goes by its arrival, so that nobody has to look for it elsewhere than in its hour.
+A malformed row has no event time. Its arrival time is used instead, so that it can be found in the hour in which it arrived.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from state.columns.slots import HOUR_S
 from streaming.settings import EpochUnit, LatePolicy
+from streaming.split.splitter import MALFORMED, split
 
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
     from streaming.batch.records import BatchPlan
     from streaming.settings import EventTime, FlatSettings
+
+
+TO: Final = "to"
+WHEN: Final = "_tideline_when"
+_KEPT: Final = ("value", "size", "arrival", "part")
 
 
 class Reason(StrEnum):
@@ -25,16 +33,39 @@ class Reason(StrEnum):
 
     OVERSIZE = "oversize"
     WRONG_TIME = "wrong-time"
-    """It tells no time, or one that cannot be: before the limit, or too far in the future."""
+    """The event time is missing or impossible: before the limit, or too far in the future."""
     EXPIRED = "expired"
-    """Its hour is older than partitions are kept."""
+    """Its hour is older than the retention."""
     TOO_LATE = "too-late"
     MALFORMED = "malformed"
-    """It is no JSON object. Its raw text is in its hour's ``_rescued`` too."""
+    """The text is not a JSON object. It is also in ``_rescued`` of its hour."""
 
 
-def event_seconds(text: Any, when: EventTime) -> Any:
-    """Return the event's time in whole seconds since 1970, a LONG column, from the text of its key; NULL where it is none."""
+def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataFrame:
+    """Return the rows of ``raw`` (``streaming.source.raw_events``), split, with ``to``, ``_tideline_when`` and all slots."""
+    from pyspark.sql import functions
+
+    rows = split(
+        raw,
+        plan.layout,
+        keep=_KEPT,
+        texts={WHEN: settings.event_time.key},
+        numeric_strings=settings.rules.numeric_strings,
+    )
+    rows = rows.withColumn(WHEN, event_seconds(functions.col(WHEN), settings.event_time))
+    to = destination(
+        settings,
+        plan,
+        seconds=functions.col(WHEN),
+        arrival=functions.col("arrival"),
+        size=functions.col("size"),
+        malformed=functions.col(MALFORMED),
+    )
+    return rows.withColumn(TO, to)
+
+
+def event_seconds(text: Column, when: EventTime) -> Column:
+    """Return a LONG column with the event time in seconds since 1970, read from the text of its key; NULL if it is not a time."""
     from pyspark.sql import functions as sql
 
     if when.unit is EpochUnit.ISO:
@@ -46,8 +77,14 @@ def event_seconds(text: Any, when: EventTime) -> Any:
 
 
 def destination(
-    settings: FlatSettings, plan: BatchPlan, *, seconds: Any, arrival: Any, size: Any, malformed: Any
-) -> Any:
+    settings: FlatSettings,
+    plan: BatchPlan,
+    *,
+    seconds: Column,
+    arrival: Column,
+    size: Column,
+    malformed: Column,
+) -> Column:
     """Return the column ``to``.
 
     ``seconds`` and ``arrival`` are LONG columns of seconds since 1970, ``size`` the record's length in bytes, ``malformed`` a
@@ -71,5 +108,5 @@ def destination(
 
 
 def parse_destination(to: str) -> int | None:
-    """Return the hour that a value of ``to`` names; None for a dead letter."""
+    """Return the hour of a value of ``to``; None for a dead letter."""
     return int(to) if to.isdecimal() else None

@@ -1,18 +1,19 @@
-"""One batch of the stream, from its rows to the table: planned, staged, decided, published.
+"""Runs one micro-batch exactly once, although Spark may call it several times with the same rows.
 
-Spark calls this at least once for every batch, with the same rows each time; the records of ``streaming.batch.records`` make it happen
-exactly once. Wherever it was killed, the next call finds out how far it came:
+The batch advances through four durable states, each recorded before the next begins (``streaming.batch.records``). After a crash,
+the next call resumes from the recorded state:
 
-* nothing on record: the table is evolved, the plan noted, and everything follows;
-* a plan: rows take the ways of that plan. Its columns give way to the table's if those were altered since;
-* a decided batch: its files are moved where they are not yet, and nothing is read again;
-* a batch that is done: nothing is left to do.
+1. *new*: evolve the table's columns, then record the plan;
+2. *planned*: split and stage the rows as planned (if the table's columns changed in the meantime, the plan adopts them), then
+   record the staged files;
+3. *staged*: move the files to their final locations; no row is read again;
+4. *published*: update the hour counts and mark the batch done.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
 from state.columns.observations import HourCounts
@@ -35,6 +36,8 @@ from streaming.split.file_columns import textual_slots
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyspark.sql import DataFrame
+
     from state.columns.observations import Observations
     from streaming.batch.key_demand import KeyDemand, RequestedKeys
     from streaming.batch.observations import FileCounts
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a batch's rows come from, as Spark noted it: a line of offsets, and the source's partitions."""
+    """The rows of a batch, as Spark recorded them: a line of offsets, and the source's partitions."""
 
     line: str
     parts: tuple[int, ...]
@@ -58,11 +61,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The parts that work together on one table's stream."""
+    """The parts that process the stream of one table."""
 
     settings: FlatSettings
     query: str
-    """Short for the id of the checkpoint; in every file name."""
+    """A short id of the checkpoint, contained in every file name."""
     table: CachedTable
     lease: WriterLease
     records: BatchRecords
@@ -80,148 +83,158 @@ class BatchRunner:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def run(self, raw: Any, batch: int, origin: Origin) -> StagedBatch:
-        """Bring the rows of ``raw`` into the table and return the batch done.
+    def run(self, raw: DataFrame, batch: int, origin: Origin) -> StagedBatch:
+        """Bring the rows of ``raw`` into the table and return the completed batch.
 
-        Raises Inconsistent where the batch was decided with other rows, StateLocked or Conflict where another writer has the
-        table, Transient where the metastore or the files are away: the same call again then carries on.
+        Raises Inconsistent if the batch was staged from other rows, StateLocked or Conflict if another writer owns the table, and
+        Transient if the metastore or the files are unavailable. Calling it again then resumes the batch.
         """
         staged = self._stream.records.staged(batch)
         if staged is None:
-            staged = self._decide(raw, batch, origin)
+            staged = self._stage(raw, batch, origin)
         elif staged.origin != origin.line:
             raise Inconsistent(
-                "a batch that is in the table would be made from other rows now",
+                "a batch in the table would now be built from other rows",
                 batch=batch,
-                hint="Spark's checkpoint was changed by hand: restore it, or begin with a new checkpoint.",
+                hint="Spark's checkpoint was modified by hand. Restore it, or start with a new checkpoint.",
             )
         return self.finish(staged)
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
-        """Publish a decided batch, and note what it held."""
+        """Bring a staged batch to its end: publish its files, add its observations and mark it done."""
         if staged.done:
             return staged
         stream = self._stream
         stream.lease.hold()
-        done = stream.publisher.publish(staged)
-        book = stream.hour_counts.load()
-        noted = book.with_batch(done.batch, done.observed.hours)
-        if noted is not book:
-            stream.hour_counts.save(noted, current_hour(noted, done.watermark.reached_s))
+        # 3. staged: move the files.
+        published = stream.publisher.publish(staged)
+        # 4. published: the hour counts name the last batch that they include, so no batch is added twice.
+        known = stream.hour_counts.load()
+        counts = known.with_batch(published.batch, published.observed.hours)
+        if counts is not known:
+            stream.hour_counts.save(counts, current_hour(counts, published.watermark.reached_s))
         failpoint("flat.noted")
-        return stream.records.finish(done)
+        return stream.records.finish(published)
 
-    def _decide(self, raw: Any, batch: int, origin: Origin) -> StagedBatch:
+    def _stage(self, raw: DataFrame, batch: int, origin: Origin) -> StagedBatch:
         stream = self._stream
         state = stream.lease.hold()
-        plan = self._planned(raw, batch, state)
+        # 1. new: the plan is recorded before a row is read.
+        plan = self._load_or_make_plan(raw, batch, state)
         failpoint("flat.planned")
-        written = stream.stager.stage(raw, plan, origin.parts)
-        staged = self._staged(plan, origin, written)
+        # 2. planned: the staged record decides the batch.
+        files = stream.stager.stage(raw, plan, origin.parts)
+        staged = self._describe_staged(plan, origin, files)
         failpoint("flat.staged")
         stream.records.save_staged(staged)
         failpoint("flat.decided")
         return staged
 
-    def _planned(self, raw: Any, batch: int, state: TableState) -> BatchPlan:
+    def _load_or_make_plan(self, raw: DataFrame, batch: int, state: TableState) -> BatchPlan:
         stream = self._stream
         plan = stream.records.plan(batch)
         if plan is None:
-            plan = self._plan(raw, batch, state)
+            plan = self._make_plan(raw, batch, state)
         elif not have_same_columns(plan.layout, state.layout) or plan.textual != textual_slots(state):
             plan = replace(plan, layout=state.layout, textual=textual_slots(state))
         stream.records.save_plan(plan)
         return plan
 
-    def _plan(self, raw: Any, batch: int, state: TableState) -> BatchPlan:
+    def _make_plan(self, raw: DataFrame, batch: int, state: TableState) -> BatchPlan:
         stream = self._stream
         last = stream.records.last()
         watermark = Watermark() if last is None else last.watermark
         draft = BatchPlan(batch, state.layout, watermark, int(stream.clock()))
-        questions = stream.key_demand.read()
-        sample = self._sample(raw, draft, questions, state)
-        book = stream.hour_counts.load().join(HourCounts(sample))
+        requested = stream.key_demand.read()
+        sample = self._observe_sample(raw, draft, requested, state)
+        counts = stream.hour_counts.load().join(HourCounts(sample))
         partitions = stream.table.partitions()
-        hour = current_hour(book, watermark.reached_s)
-        found = propose_proven(
-            lambda held: propose(state, questions, book, held, hour), partitions, stream.sampler
+        hour = current_hour(counts, watermark.reached_s)
+        proposal = propose_proven(
+            lambda held: propose(state, requested, counts, held, hour), partitions, stream.sampler
         )
-        altered = evolve(stream.table, state, found.evolution)
-        altered = begin_promotion(stream.table, altered, found.evolution)
-        document = found.document(altered, book, partitions)
-        stream.key_demand.save_snapshot(altered.version, document, found.made if altered is not state else ())
+        altered = evolve(stream.table, state, proposal.evolution)
+        altered = begin_promotion(stream.table, altered, proposal.evolution)
+        document = proposal.document(altered, counts, partitions)
+        stream.key_demand.save_snapshot(
+            altered.version, document, proposal.changes if altered is not state else ()
+        )
         live = set(altered.layout.by_key)
         kept = {hour: seen.without(live) for hour, seen in sample.items()}
         return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourCounts(kept))
 
-    def _sample(
-        self, raw: Any, draft: BatchPlan, questions: RequestedKeys, state: TableState
+    def _observe_sample(
+        self, raw: DataFrame, draft: BatchPlan, requested: RequestedKeys, state: TableState
     ) -> dict[int, Observations]:
-        keys = find_keys_without_column(questions, state)
+        keys = find_keys_without_column(requested, state)
         if not keys:
             return {}
-        return observe_sample(self._stream.sampler.sample(raw, draft), questions.rules, keys)
+        return observe_sample(self._stream.sampler.sample(raw, draft), requested.rules, keys)
 
-    def _staged(self, plan: BatchPlan, origin: Origin, written: StagedFiles) -> StagedBatch:
+    def _describe_staged(self, plan: BatchPlan, origin: Origin, staged: StagedFiles) -> StagedBatch:
         stream = self._stream
         sampler = stream.sampler
-        counts = {hour: merge_counts(sampler.read_counts(files)) for hour, files in written.hours.items()}
-        letters = {reason: list(files) for reason, files in written.letters.items()}
-        totals = {reason: merge_counts(sampler.read_counts(files)).rows for reason, files in letters.items()}
-        _check_whole(written, sum(each.rows for each in counts.values()) + sum(totals.values()))
+        counts = {hour: merge_counts(sampler.read_counts(files)) for hour, files in staged.hours.items()}
+        dead_letters = {reason: list(files) for reason, files in staged.dead_letters.items()}
+        totals = {
+            reason: merge_counts(sampler.read_counts(files)).rows for reason, files in dead_letters.items()
+        }
+        _check_complete(staged, sum(each.rows for each in counts.values()) + sum(totals.values()))
         misfits = {
             hour: sampler.sample_misfits(files, counts[hour].nonnull[0], plan.layout)
-            for hour, files in written.hours.items()
+            for hour, files in staged.hours.items()
         }
-        if written.seen["malformed"] and written.hours:
-            files = [path for listed in written.hours.values() for path in listed]
-            letters[Reason.MALFORMED.value] = sampler.copy_malformed(
-                files, f"{written.directory}/malformed", plan.layout
+        if staged.counts["malformed"] and staged.hours:
+            files = [path for listed in staged.hours.values() for path in listed]
+            dead_letters[Reason.MALFORMED.value] = sampler.copy_malformed(
+                files, f"{staged.directory}/malformed", plan.layout
             )
         rules = stream.settings.rules
-        hours = {
+        observed = {
             hour: observe_batch(plan.layout, each, misfits[hour], rules) for hour, each in counts.items()
         }
         return StagedBatch(
             batch=plan.batch,
             origin=origin.line,
-            directory=written.directory,
-            moves=self._moves(plan.batch, written, letters),
-            hours={hour: _hour_counts(each, written) for hour, each in counts.items()},
-            counts={**totals, **written.seen, "misfits": _misfits(hours)},
-            watermark=plan.watermark.advance(written.latest_s, plan.now_s, stream.settings.event_time.idle_s),
-            observed=HourCounts(hours).join(plan.sampled),
+            directory=staged.directory,
+            moves=self._plan_moves(plan.batch, staged, dead_letters),
+            hours={hour: _build_delta(each, staged) for hour, each in counts.items()},
+            counts={**totals, **staged.counts, "misfits": _sum_misfits(observed)},
+            watermark=plan.watermark.advance(staged.latest_s, plan.now_s, stream.settings.event_time.idle_s),
+            observed=HourCounts(observed).join(plan.sampled),
         )
 
-    def _moves(self, batch: int, written: StagedFiles, letters: Mapping[str, list[str]]) -> tuple[Move, ...]:
+    def _plan_moves(
+        self, batch: int, staged: StagedFiles, dead_letters: Mapping[str, list[str]]
+    ) -> tuple[Move, ...]:
         stream = self._stream
-        places = {str(stream.publisher.hour(hour).location): files for hour, files in written.hours.items()}
+        targets = {str(stream.publisher.hour(hour).location): files for hour, files in staged.hours.items()}
         root = stream.settings.dead_letter_directory
-        places |= {f"{root}/{reason}": files for reason, files in letters.items()}
+        targets |= {f"{root}/{reason}": files for reason, files in dead_letters.items()}
         return tuple(
-            Move(source, f"{place}/b-{stream.query}-{batch}-{n}.orc")
-            for place, files in places.items()
+            Move(source, f"{target}/b-{stream.query}-{batch}-{n}.orc")
+            for target, files in targets.items()
             for n, source in enumerate(files)
         )
 
 
-def _check_whole(written: StagedFiles, rows: int) -> None:
+def _check_complete(staged: StagedFiles, rows: int) -> None:
     """Raise Inconsistent unless the files that the driver sees hold all rows that were written."""
-    if rows != written.seen["rows"]:
+    if rows != staged.counts["rows"]:
         raise Inconsistent(
             "the files of a batch do not hold its rows",
-            directory=written.directory,
-            rows=written.seen["rows"],
+            directory=staged.directory,
+            rows=staged.counts["rows"],
             found=rows,
-            hint="Nothing was published. Executors and driver have to see the same files: is the table on a disk of one machine?",
+            hint="Nothing was published. Executors and driver must see the same files: is the table on a local disk of one machine?",
         )
 
 
-def _hour_counts(counts: FileCounts, written: StagedFiles) -> HourDelta:
-    """Return an hour's counts; its share of the bytes is its share of the rows."""
-    share = written.seen["bytes"] * counts.rows // max(1, written.seen["rows"])
+def _build_delta(counts: FileCounts, staged: StagedFiles) -> HourDelta:
+    """Return what the batch adds to an hour; the hour's share of the bytes is its share of the rows."""
+    share = staged.counts["bytes"] * counts.rows // max(1, staged.counts["rows"])
     return HourDelta(counts.rows, counts.nonnull, share)
 
 
-def _misfits(hours: Mapping[int, Observations]) -> int:
-    return sum(seen.misfits for each in hours.values() for seen in each.keys.values())
+def _sum_misfits(observed: Mapping[int, Observations]) -> int:
+    return sum(seen.misfits for each in observed.values() for seen in each.keys.values())

@@ -1,20 +1,19 @@
-"""What Spark is asked beside the one pass over a batch: a sample before it, the files' footers and the misfits behind it.
+"""What Spark reads beside the one pass over a batch: a sample before it, and the files' footers and misfits after it.
 
-None of it reads the whole source again. The sample is a bounded look, and only made while some key waits for a column; everything
-else reads the batch's own staged files, of those only rows in ``_rescued``, which are few.
+None of this reads the whole source again. The sample is bounded and is taken only while some requested key has no column. Everything
+else reads the batch's own staged files, and of these only the few rows with ``_rescued``.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from state.columns.slots import RESCUED, Layout
 from streaming.batch.footers import FooterReader, Kind
 from streaming.batch.observations import FileCounts, Misfits
-from streaming.batch.routing import parse_destination
-from streaming.batch.staging import TO, route_rows
+from streaming.batch.routing import TO, parse_destination, route_rows
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split
 from streaming.table.value_counts import count_retained_values
@@ -22,6 +21,8 @@ from streaming.table.value_counts import count_retained_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from streaming.batch.footers import Footer
     from streaming.batch.records import BatchPlan
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 
 
 SAMPLE_BYTES_MAX: Final = 100 * 1024
-"""Longer records are left out of samples, which have to fit into the driver's memory."""
+"""Longer records are left out of samples, which must fit into the driver's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Looks at raw rows and at files, in one Spark session."""
+    """Reads samples of raw rows and of files in one Spark session."""
 
-    spark: Any
+    spark: SparkSession
     settings: FlatSettings
     storage: Storage
     footers: FooterReader = field(init=False)
@@ -46,8 +47,8 @@ class Sampler:
     def __post_init__(self) -> None:
         object.__setattr__(self, "footers", FooterReader(self.spark))
 
-    def sample(self, raw: Any, plan: BatchPlan) -> dict[int, list[str]]:
-        """Return the texts of some rows of ``raw``, by the hour that they will go to."""
+    def sample(self, raw: DataFrame, plan: BatchPlan) -> dict[int, list[str]]:
+        """Return the texts of some rows of ``raw``, by the hour to which they are routed."""
         bare = replace(plan, layout=Layout.new())
         small = raw.filter(f"size <= {SAMPLE_BYTES_MAX}").limit(self.settings.limits.sample_rows)
         texts: dict[int, list[str]] = defaultdict(list)
@@ -58,20 +59,20 @@ class Sampler:
         return dict(texts)
 
     def read_counts(self, files: Sequence[str]) -> list[FileCounts]:
-        """Return what the footers tell, by position."""
+        """Return the counts in the footers of the files, by position."""
         return [_counts(self.footers.read(path)) for path in files]
 
     def sample_misfits(self, files: Sequence[str], rescued: int, layout: Layout) -> Misfits:
-        """Return a look at the rows in ``_rescued``, of which ``files`` hold ``rescued``."""
+        """Return a sample of the rows with ``_rescued``, of which ``files`` hold ``rescued``."""
         if not rescued:
             return Misfits(0, ())
-        rows = self._rescued(files, layout).limit(self.settings.limits.sample_rows)
+        rows = self._read_rescued(files, layout).limit(self.settings.limits.sample_rows)
         small = rows.filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}").collect()
         return Misfits(rescued, tuple(row[RESCUED] for row in small))
 
     def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
-        """Write the raw texts of malformed rows of ``files`` to ``directory``, and return the files there."""
-        texts = self._rescued(files, layout).withColumnRenamed(RESCUED, "value")
+        """Write the raw texts of malformed rows of ``files`` to ``directory`` and return the files written."""
+        texts = self._read_rescued(files, layout).withColumnRenamed(RESCUED, "value")
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
         writer = bare.filter(MALFORMED).select(RESCUED).coalesce(1).write.mode("overwrite")
         writer.option("compression", self.settings.compression).orc(directory)
@@ -83,12 +84,15 @@ class Sampler:
         return frozenset(slot for slot in slots if slot < len(values) and values[slot])
 
     def list_files(self, directory: str) -> list[str]:
-        """Return the data files of a directory, in order."""
-        listed: Sequence[Any] = self.storage.list(directory)
-        return [f"{directory}/{found.name}" for found in listed if found.name.endswith(".orc")]
+        """Return the data files of a directory in order."""
+        return [
+            f"{directory}/{found.name}"
+            for found in self.storage.list(directory)
+            if found.name.endswith(".orc")
+        ]
 
-    def _rescued(self, files: Sequence[str], layout: Layout) -> Any:
-        """Read ``_rescued`` alone; every column is named, as files without names are refused under fewer than they have."""
+    def _read_rescued(self, files: Sequence[str], layout: Layout) -> DataFrame:
+        """Return the rows with ``_rescued``. The schema names every column: Spark refuses a file without names under a shorter schema."""
         schema = ", ".join(f"{quote(slot.name)} string" for slot in layout.slots)
         rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
         return rows.filter(f"{RESCUED} IS NOT NULL")

@@ -1,9 +1,9 @@
-"""The table before a batch: what people ask, what was seen and what partitions hold become the layout of the batch.
+"""Schema evolution: the requested keys, the observed values and the contents of the partitions determine the columns of a batch.
 
-The decision is ``state.columns.evolution``; here its inputs are gathered and its outcome is put into the metastore, by
-compare-and-set. A slot is given to another key only after every retained file was looked at: the counts in partition
-parameters say where to expect nothing, the files' own statistics prove it, because Hive would show what is left under the new
-name.
+``state.columns.evolution`` decides. This module gathers its inputs and applies its outcome to the metastore by compare-and-set.
+
+A slot is given to another key only after every retained file was inspected, because Hive would show a remaining value under the new
+name. The counts in the partition parameters state where no value is expected; the files' own statistics prove it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 
 KEYS_SHOWN_MAX: Final = 5_000
+"""Keys in a snapshot at most."""
 
 
 class FileInspector(Protocol):
-    """Who can look into the files of partitions."""
+    """Inspects the files of partitions."""
 
     def find_filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:
         """Return which of ``slots`` hold a value in some file of ``partitions``."""
@@ -47,34 +48,39 @@ class FileInspector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A decision with what it came from, for ``plan``, the page and the log."""
+    """The proposed changes and the demand they follow from, for ``plan``, the page and the log."""
 
     demand: Demand
     evolution: Evolution
 
     @property
-    def made(self) -> tuple[Change, ...]:
-        """The changes that alter something, or set out to."""
+    def changes(self) -> tuple[Change, ...]:
+        """The changes that alter the table or begin to."""
         return tuple(change for change in self.evolution.changes if change.kind is not ChangeKind.WAIT)
 
     def document(
         self, state: TableState, book: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
-        """Return what people see of the table: its columns, how they are filled, and why other keys are none."""
+        """Return the snapshot of the table for users: columns, fill rates, and the reason for each key without a column."""
         window = book.window()
-        whys = (self.demand.decisions or {}).values()
+        decisions = (self.demand.decisions or {}).values()
         return {
-            "columns": [_column(slot, window) for slot in state.layout.slots],
+            "columns": [_describe_column(slot, window) for slot in state.layout.slots],
             "partitions": len(partitions),
             "sealed": sum(each.is_sealed for each in partitions),
-            "sealed_raw_bytes": _bytes(partitions, RAW_BYTES, sealed=True),
+            "sealed_raw_bytes": _sum_bytes(partitions, RAW_BYTES, sealed=True),
             "hours": [partitions[0].hour, partitions[-1].hour] if partitions else None,
             "rows": sum(int(each.parameters.get(ROWS, 0)) for each in partitions),
-            "raw_bytes": _bytes(partitions, RAW_BYTES),
-            "flat_bytes": _bytes(partitions, FLAT_BYTES, sealed=True),
+            "raw_bytes": _sum_bytes(partitions, RAW_BYTES),
+            "flat_bytes": _sum_bytes(partitions, FLAT_BYTES, sealed=True),
             "keys": [
-                {"key": why.key.text, "verdict": why.verdict.value, "reason": why.reason, "rank": why.rank}
-                for why in sorted(whys, key=lambda why: why.key)[:KEYS_SHOWN_MAX]
+                {
+                    "key": each.key.text,
+                    "verdict": each.verdict.value,
+                    "reason": each.reason,
+                    "rank": each.rank,
+                }
+                for each in sorted(decisions, key=lambda each: each.key)[:KEYS_SHOWN_MAX]
             ],
             "waiting": [
                 {"key": str(change.key), "kind": change.kind.value, "reason": change.reason}
@@ -83,36 +89,36 @@ class Proposal:
         }
 
 
-def find_keys_without_column(questions: RequestedKeys, state: TableState) -> list[KeyPath]:
-    """Return the keys that are asked for and have no column: those that a sample has to be searched for."""
+def find_keys_without_column(requested: RequestedKeys, state: TableState) -> list[KeyPath]:
+    """Return the requested keys without a column; a sample has to be searched for them."""
     live = {slot.key for slot in state.layout.slots if slot.state is SlotState.LIVE}
     keys = {
-        each.key for each in questions.asked if not questions.rules.skips(each.key)
-    } | questions.rules.whitelist
+        each.key for each in requested.keys if not requested.rules.skips(each.key)
+    } | requested.rules.whitelist
     return sorted(keys - live)
 
 
 def propose(
     state: TableState,
-    questions: RequestedKeys,
+    requested: RequestedKeys,
     book: HourCounts,
     held: RetainedValues,
     current_hour: int,
 ) -> Proposal:
-    """Return what would become of the table, whose partitions hold ``held``. Changes nothing."""
+    """Return the changes for a table whose partitions hold ``held`` values. Changes nothing."""
     window = book.window()
     fills = {key: each.total.fill for key, each in window.items()} if book.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
-    demand = compute_demand(questions.asked, questions.rules, fills, live)
-    evolution = decide(state.layout, demand, window, held, current_hour, questions.rules, state.columns.names)
+    demand = compute_demand(requested.keys, requested.rules, fills, live)
+    evolution = decide(state.layout, demand, window, held, current_hour, requested.rules, state.columns.names)
     return Proposal(demand, evolution)
 
 
 def current_hour(book: HourCounts, reached_s: int | None) -> int:
-    """Return the hour that is being written: the watermark's, or before there is one the newest that brought a value.
+    """Return the hour that is being written: the watermark's hour, or before the first watermark the newest hour with a value.
 
-    Rows without a value are no measure: a text that is no JSON belongs to the hour in which it came, which may be days after
-    the events around it.
+    Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days after the events
+    around it.
     """
     if reached_s is not None:
         return reached_s - reached_s % HOUR_S
@@ -121,36 +127,41 @@ def current_hour(book: HourCounts, reached_s: int | None) -> int:
 
 
 def propose_proven(
-    decided: Callable[[RetainedValues], Proposal], partitions: Sequence[HourPartition], files: FileInspector
+    propose_for: Callable[[RetainedValues], Proposal],
+    partitions: Sequence[HourPartition],
+    files: FileInspector,
 ) -> Proposal:
-    """Return a decision that uses only those slots again of which every retained file says that they are empty.
+    """Return a proposal that reuses only slots that are empty in every retained file.
 
-    ``decided`` decides by what partitions hold. Where a slot holds a value after all, the counts were wrong, and it is decided
-    again with that known: the other changes do not wait for such a slot.
+    ``propose_for`` makes a proposal from the retained values. If a slot to be reused holds a value after all, the counts were
+    wrong, and the proposal is made again with this knowledge, so that the other changes need not wait.
     """
     held = read_retained(partitions)
     while True:
-        found = decided(held)
-        reused = _reused(found.evolution)
+        found = propose_for(held)
+        reused = _reused_slots(found.evolution)
         filled = files.find_filled(partitions, reused) if reused else frozenset()
         if not filled:
             return found
-        assert not filled <= held.filled, "a slot that is known to hold a value is not used again"
+        assert not filled <= held.filled, "a slot that holds a value must not be reused"
         held = replace(held, filled=held.filled | filled)
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Alter the table as decided (``propose_proven``) and return it; Conflict where somebody else altered it meanwhile."""
+    """Alter the table as proposed by ``propose_proven``. Raises Conflict if another writer altered it in the meantime."""
     if not evolution.alters:
         return state
     failpoint("flat.evolve")
-    altered = table.alter(state, evolution.layout, proven=_reused(evolution))
+    altered = table.alter(state, evolution.layout, proven=_reused_slots(evolution))
     failpoint("flat.evolved")
     return altered
 
 
 def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Start what the decision asks for, one generation of slots at a time; the state as it then is."""
+    """Begin the proposed promotions to STRING and return the new state.
+
+    Step 1 of ``streaming.upkeep.promotion``. Only one promotion runs at a time; further slots wait for the next one.
+    """
     slots = sorted({change.index for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None})
     if not slots or textual_slots(state):
         return state
@@ -160,16 +171,16 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
     return altered
 
 
-def _reused(evolution: Evolution) -> frozenset[int]:
+def _reused_slots(evolution: Evolution) -> frozenset[int]:
     return frozenset(change.index for change in evolution.of(ChangeKind.REUSE) if change.index is not None)
 
 
 def read_retained(partitions: Sequence[HourPartition]) -> RetainedValues:
-    """Return what partitions hold by their parameters."""
-    return RetainedValues.of(_counts(partition) for partition in partitions)
+    """Return the values that partitions hold, according to their parameters."""
+    return RetainedValues.of(_read_counts(partition) for partition in partitions)
 
 
-def _column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object]:
+def _describe_column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object]:
     seen = window.get(slot.key) if slot.key is not None else None
     return {
         "index": slot.index,
@@ -185,13 +196,13 @@ def _column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object
     }
 
 
-def _bytes(partitions: Sequence[HourPartition], name: str, *, sealed: bool = False) -> int:
-    """Add up a size; only sealed hours know that of their files."""
+def _sum_bytes(partitions: Sequence[HourPartition], name: str, *, sealed: bool = False) -> int:
+    """Return the sum of a size parameter; only sealed hours store the size of their files."""
     counted = (each for each in partitions if not sealed or each.is_sealed)
     return sum(int(each.parameters.get(name, 0)) for each in counted)
 
 
-def _counts(partition: HourPartition) -> dict[int, int] | None:
+def _read_counts(partition: HourPartition) -> dict[int, int] | None:
     text = partition.parameters.get(VALUES)
     if text is None:
         return None

@@ -1,11 +1,11 @@
-"""The watermark: how far the stream has come in event time.
+"""The watermark: how far the stream has advanced in event time.
 
-Each partition of the source has come as far as its latest event; the stream has come as far as its slowest partition. A
-partition that brought nothing for a while (``idle_s``) no longer counts, or a topic with one silent partition would never
-seal an hour. When all are silent the stream has come as far as the farthest. It never goes back: what it let be sealed stays.
+Each partition of the source has advanced to its latest event, and the stream to its slowest partition. A partition without events for
+``idle_s`` does not count; otherwise one silent partition would keep every hour from being sealed. If all partitions are silent, the
+fastest one counts. The watermark never goes back, because the hours that it passed may be sealed.
 
-A value, kept with every batch: a batch that runs again after a crash sees the very same watermark, so every row takes the
-same way as the first time.
+The watermark is a value that is stored with every batch. A batch that runs again after a crash uses the same watermark and therefore
+routes every row as before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition: its latest event (None before the first) and when the last batch with events of it ran."""
+    """One partition: its latest event (None before the first), and the time of the last batch that had events of it."""
 
     latest_s: int | None
     active_s: int
@@ -28,14 +28,14 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How far each partition came, and the stream."""
+    """The progress of each partition and of the stream."""
 
     partitions: Mapping[int, PartitionProgress] = field(default_factory=dict)
     reached_s: int | None = None
     """The watermark; None before the first event."""
 
     def advance(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
-        """Return the watermark after a batch at ``now_s`` that brought these latest events (None: no event) by partition."""
+        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no event)."""
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():
             known = partitions.get(number, PartitionProgress(None, now_s))
@@ -45,7 +45,7 @@ class Watermark:
         return Watermark(partitions, _later(self.reached_s, _slowest(partitions, now_s - idle_s)))
 
     def to_json(self) -> dict[str, object]:
-        """Return a form for a JSON file."""
+        """Return a value for a JSON file."""
         return {
             "reached": self.reached_s,
             "partitions": {str(n): [p.latest_s, p.active_s] for n, p in sorted(self.partitions.items())},
@@ -53,7 +53,7 @@ class Watermark:
 
     @classmethod
     def of_json(cls, form: Mapping[str, object]) -> Watermark:
-        """Read what ``to_json`` made."""
+        """Return the watermark that ``to_json`` encoded."""
         found = form["partitions"]
         assert isinstance(found, dict), form
         reached = form["reached"]

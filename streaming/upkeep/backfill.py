@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from state.columns.slots import HOUR_S, RESCUED, Layout, SlotState
 from state.errors import ConfigError
 from streaming.batch.observations import merge_counts
-from streaming.batch.routing import event_seconds
-from streaming.batch.staging import WHEN
+from streaming.batch.routing import WHEN, event_seconds
 from streaming.source.raw_events import normalize_columns
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split

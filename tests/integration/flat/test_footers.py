@@ -80,7 +80,7 @@ def test_a_column_that_was_widened_is_of_the_wider_kind() -> None:
 
 def test_what_is_no_flat_file_is_said_to_be_none(spark: Any, reader: FooterReader, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello, this is no file of ORC's")
-    with pytest.raises(StateCorrupt, match="no ORC file"):
+    with pytest.raises(StateCorrupt, match="not an ORC file"):
         reader.read(str(tmp_path / "text"))
     with pytest.raises(FilesUnavailable):
         reader.read(str(tmp_path / "absent"))

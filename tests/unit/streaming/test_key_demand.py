@@ -62,13 +62,13 @@ def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: K
     set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT))
     set_rule(log, KeyRule(FLAT, RuleKind.ALWAYS, other))
     found = open_key_demand(settings).read()
-    assert [each.key for each in found.asked] == [key]
+    assert [each.key for each in found.keys] == [key]
     assert found.rules.whitelist == {other}
     assert found.rules.pins == {key: ColumnType.BIGINT}
 
 
 def test_without_a_key_log_only_the_rules_ask(settings: FlatSettings) -> None:
-    assert open_key_demand(replace(settings, keylog_url="")).read().asked == ()
+    assert open_key_demand(replace(settings, keylog_url="")).read().keys == ()
 
 
 def test_a_key_log_that_is_away_leaves_the_last_answer(
