@@ -54,7 +54,7 @@ def decode(
     try:
         if len(value) > limits.record_bytes:
             raise MalformedEvent(
-                "the record is larger than its limit", size_bytes=len(value), limit_bytes=limits.record_bytes
+                "the record exceeds its limit", size_bytes=len(value), limit_bytes=limits.record_bytes
             )
         envelope = read_object(value, limits.json_depth + 1)  # the message and its envelope
     except BadInput as error:

@@ -99,7 +99,7 @@ def test_nesting_is_limited(levels: int, allowed: bool) -> None:
 def test_a_gzip_bomb_is_refused_before_it_grows() -> None:
     bomb = gzipped(b" " * 50_000_000)
     started = time.perf_counter()
-    with pytest.raises(LimitExceeded, match="larger than its limit"):
+    with pytest.raises(LimitExceeded, match="exceeds its limit"):
         unpack(bomb, "gzip", SMALL)
     assert time.perf_counter() - started < 5
 
