@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 Answer = dict[str, Any]
-COLUMN_VERDICTS: Final = frozenset({Verdict.WANTED.value, Verdict.WHITELISTED.value})
+COLUMN_VERDICTS: Final = frozenset({Verdict.SELECTED.value, Verdict.WHITELISTED.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _row(text: str, why: Mapping[str, Any], group: SelectedKey | None, known: _K
     counted = group or asked
     return {
         "key": text,
-        "verdict": why.get("verdict", Verdict.NOT_ASKED.value),
+        "verdict": why.get("verdict", Verdict.NOT_REQUESTED.value),
         "reason": why.get("reason") or _silence(text, known),
         "rank": why.get("rank"),
         "into": why.get("into"),

@@ -1,5 +1,6 @@
-"""Columns of flat event tables: keys, types, slots, and what decides about them. See DESIGN.md.
+"""Columns of flat event tables: which keys become columns, of which type, in which slot and under which name. See DESIGN.md.
 
-``asked`` → ``demand`` (which keys are wanted; ``collapsing``) and ``sniffing`` → ``observations`` (what was seen of them) meet in
-``evolution``, which leads from a ``Layout`` of ``slots`` to the next by ``rules``; ``comments`` keeps a layout in the table itself.
+Two inputs meet in ``evolution``, which computes the next ``Layout`` of ``slots`` by the thresholds in ``rules``: the query demand
+(``requested_keys`` → ``demand``) and the observed values (``sniffing`` → ``observations``, whose ``types`` follow from evidence). The
+result is a list of ``changes``. ``names`` and ``slot_codec`` write a layout into the metastore table.
 """

@@ -1,4 +1,15 @@
-"""Changes of a table, as values: what ``evolution`` decides from, and what it returns."""
+"""Changes of a flat table as values, and the rules for changes of a column's type.
+
+``evolution`` decides from these values and returns them. A type changes in one of two ways:
+
+* *Widening* between numeric types: the metastore alters the table, and readers accept old files as they are. A BIGINT becomes DOUBLE
+  only if DOUBLE represents every retained integer exactly (2^53); otherwise it becomes STRING.
+* *Promotion to STRING*: files of the old type must be rewritten first, because Spark's reader fails on filters over them
+  (flat-tables-hive4.md §0-§2). A rewrite is expensive. It therefore needs more than a few values that do not fit, or a pin, and is a
+  task for the caller.
+
+A column is never widened beyond its pin. If the column is already wider than the pin, the change waits with a reason that says so.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +38,11 @@ class ChangeKind(StrEnum):
     WIDEN = "widen"
     RETIRE = "retire"
     REFRESH = "refresh"
-    """Only the hours in comments change."""
+    """Only the hours in the column comments change."""
     PROMOTE = "harden"
-    """A task: retained partitions have to be rewritten before the slot can become text."""
+    """A task: the retained partitions must be rewritten before the slot can become STRING. The value is stored in the history."""
     WAIT = "wait"
-    """The key gets no column yet, or its column not the type."""
+    """The key does not get a column yet, or its column does not get the type yet."""
 
 
 TASKS: Final = frozenset({ChangeKind.PROMOTE, ChangeKind.WAIT})
@@ -39,7 +50,7 @@ TASKS: Final = frozenset({ChangeKind.PROMOTE, ChangeKind.WAIT})
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One step, as ``plan`` shows it and the history keeps it."""
+    """One step, as shown by ``tideline split plan`` and kept in the history."""
 
     kind: ChangeKind
     reason: str
@@ -51,47 +62,50 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RetainedValues:
-    """What the kept partitions hold, by the counts that were written with them."""
+    """Which slots the retained partitions fill, according to the counts that were written with them."""
 
     partitions: int = 0
     unknown: int = 0
-    """Partitions without counts: no slot is known to be empty while there is one."""
+    """Number of partitions without counts. While there is one, no slot is known to be empty."""
     filled: frozenset[int] = frozenset()
     """Slots with a value in some partition."""
 
     @classmethod
     def of(cls, counts: Iterable[Mapping[int, int] | None]) -> RetainedValues:
-        """Fold each partition's non-NULL values by slot, slots without left out; None where a partition has no counts."""
+        """Combine the numbers of non-NULL values by slot, one mapping for each partition; None for a partition without counts."""
         every = list(counts)
         filled = (index for each in every if each is not None for index, count in each.items() if count)
         return cls(len(every), every.count(None), frozenset(filled))
 
     def is_empty(self, index: int) -> bool:
-        """Whether no kept partition holds a value in this slot."""
+        """Whether no retained partition holds a value in this slot."""
         return not self.unknown and index not in self.filled
 
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The layout that follows, and every step to it; tasks and waits are in ``changes`` too but alter nothing."""
+    """The next layout and every step that leads to it. ``changes`` also lists tasks and waits, which alter nothing."""
 
     layout: Layout
     changes: tuple[Change, ...]
 
     @property
     def alters(self) -> bool:
-        """Whether the table has to be altered."""
+        """Whether the table must be altered."""
         return any(change.kind not in TASKS for change in self.changes)
 
     def of(self, *kinds: ChangeKind) -> tuple[Change, ...]:
-        """The changes of these kinds, in order."""
+        """Return the changes of these kinds, in order."""
         return tuple(change for change in self.changes if change.kind in kinds)
 
 
 def decide_type_change(
     slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules
 ) -> Change | None:
-    """Return what becomes of a live slot's type, by what was seen: WIDEN, HARDEN, WAIT with a reason; None where it fits."""
+    """Decide from the observed values whether a live slot's type must change: WIDEN, PROMOTE, or WAIT with a reason.
+
+    Returns None if the type fits.
+    """
     assert slot.key is not None, slot
     needed = rules.type_of(slot.key, window.evidence)
     target = slot.type.join(needed)
@@ -110,30 +124,30 @@ def decide_type_change(
     if readers_accept(slot.type, target) or (
         not retained.partitions and metastore_accepts(slot.type, target)
     ):
-        reason = f"{slot.type.hive} is too narrow: {_shown(window)}"
+        reason = f"{slot.type.hive} is too narrow: {_describe(window)}"
         return Change(ChangeKind.WIDEN, reason, slot.key, slot.index, target)
-    return _hard(slot, window, rules, is_pinned=is_pinned)
+    return _promotion(slot, window, rules, is_pinned=is_pinned)
 
 
-def _hard(slot: Slot, window: KeyWindow, rules: FlatRules, *, is_pinned: bool) -> Change:
+def _promotion(slot: Slot, window: KeyWindow, rules: FlatRules, *, is_pinned: bool) -> Change:
     share = window.misfit_share_max
     reason = f"{share:.4%} of an hour's values did not fit {slot.type.hive}"
     if is_pinned:
         reason = f"pinned to {ColumnType.STRING.hive}"
     elif share <= rules.misfit_share_max:
-        return Change(ChangeKind.WAIT, f"{reason}: too few to rewrite for", slot.key, slot.index)
+        return Change(ChangeKind.WAIT, f"{reason}: too few to justify a rewrite", slot.key, slot.index)
     return Change(ChangeKind.PROMOTE, reason, slot.key, slot.index, ColumnType.STRING)
 
 
 def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:
-    """Whether the 64-bit integers in old files are known to be DOUBLEs too."""
+    """Whether DOUBLE is known to represent the 64-bit integers in old files exactly."""
     least, most = window.evidence.least, window.evidence.most
     if least is None or most is None:
         return retained.is_empty(slot.index)
     return least >= -DOUBLE_EXACT_MAX and most <= DOUBLE_EXACT_MAX
 
 
-def _shown(window: KeyWindow) -> str:
+def _describe(window: KeyWindow) -> str:
     evidence = window.evidence
     parts = [] if evidence.least is None else [f"integers from {evidence.least} to {evidence.most}"]
     parts += ["fractions"] * evidence.has_floats + ["true or false"] * evidence.has_booleans

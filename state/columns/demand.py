@@ -1,10 +1,10 @@
-"""Which keys people want as columns, and for every other key why not.
+"""Query demand: which requested keys become columns, and for every other key the reason why not.
 
-Ranked by distinct users and days, never by the number of queries: one nightly job must not own fifty columns. Keys that would
-fragment the table are *collapsed* into the object that holds them, whose JSON text then serves them (seed: foo.bar.baz1 and
-foo.bar.baz2 become foo.bar). Rules: json-splitting.md §6.
+Keys rank by distinct users and days, never by the number of queries, so that one nightly job cannot occupy fifty columns. Keys that
+would fragment the table collapse into the object that holds them (``requested_keys``): foo.bar.baz1 and foo.bar.baz2 become foo.bar.
+Rules: json-splitting.md §6.
 
-A key and its ancestor are never both wanted, because one parse cannot bring both; only the whitelist may force it.
+A key and its ancestor are never both selected, because one parse cannot extract both. Only the whitelist may force it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """What became of a key."""
+    """Whether a key becomes a column. The values are part of stored snapshots and of the JSON API."""
 
-    WANTED = "wanted"
+    SELECTED = "wanted"
     WHITELISTED = "whitelisted"
     COLLAPSED = "collapsed"
     """An ancestor's column serves it."""
     OUTVOTED = "outvoted"
-    """It is an object whose members are asked for by far more people, and have the columns."""
-    NOT_ASKED = "not asked"
+    """It is an object whose members are requested by far more users and have the columns."""
+    NOT_REQUESTED = "not asked"
     SKIPPED = "skipped"
     UNSEEN = "unseen"
-    """No row has brought it: a misspelling, or not yet."""
+    """No row contains it: it is misspelled, or has not arrived yet."""
     OVER_CAP = "over the cap"
     OVER_QUOTA = "over the quota"
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedKey:
-    """A key that is to be a column."""
+    """A key that should be a column."""
 
     key: KeyPath
     rank: int
@@ -52,12 +52,12 @@ class SelectedKey:
     days: int = 0
     count: int = 0
     serves: tuple[KeyPath, ...] = ()
-    """The asked keys that it answers, itself too where asked."""
+    """The requested keys that its column serves, itself included if it is requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a key, and for what reason."""
+    """The decision for a key, and the reason."""
 
     key: KeyPath
     verdict: Verdict
@@ -69,113 +69,113 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The keys wanted, in their order, those to look out for, and a reason for every key there is."""
+    """The selected keys by rank, the keys to search rows for, and a decision for every key."""
 
     selected: tuple[SelectedKey, ...] = ()
     unseen: tuple[SelectedKey, ...] = ()
-    """They would be wanted if any row brought them."""
+    """Keys that would be selected if a row contained them."""
     decisions: Mapping[KeyPath, Decision] = field(default_factory=dict)
 
     def decision_for(self, key: KeyPath) -> Decision:
-        """Return what became of ``key``."""
-        return self.decisions.get(key) or Decision(key, Verdict.NOT_ASKED, "nobody asked for it lately")
+        """Return the decision for ``key``."""
+        return self.decisions.get(key) or Decision(key, Verdict.NOT_REQUESTED, "no recent query requests it")
 
 
 def compute_demand(
-    asked: Iterable[RequestedKey],
+    requested: Iterable[RequestedKey],
     rules: FlatRules,
-    fills: Mapping[KeyPath, float] | None = None,
+    fill_rates: Mapping[KeyPath, float] | None = None,
     live: Collection[KeyPath] = (),
 ) -> Demand:
-    """Return the demand that ``asked`` makes.
+    """Return the demand that follows from the requested keys.
 
-    ``fills`` holds the share of rows that bring each key, keys never seen left out; None where nothing has been looked at yet.
-    ``live`` holds the keys that have a column: of two that rank alike, the one with a column keeps it, and that no row has brought
-    such a key lately is no reason against it (a writer that starts anew has seen nothing; ``evolution`` tells silent ones).
+    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. It is None if no rows were
+    examined yet. ``live`` holds the keys that have a column. Of two keys that rank alike, the one with a column keeps it. A key with a
+    column does not count as unseen: a writer that starts anew has seen no rows (``evolution`` retires silent columns).
     """
-    whys: dict[KeyPath, Decision] = {}
-    if fills is not None:
-        fills = dict.fromkeys(live, 1.0) | {key: fill for key, fill in fills.items() if fill > 0.0}
-    groups, moved = collapse(_unskipped(asked, rules, whys), rules, fills, live)
-    whys |= {each.key: _told(each) for each in moved}
-    wanted, unseen = _admitted(_ranked(groups, rules, frozenset(live)), rules, fills, whys)
-    return Demand(tuple(wanted), tuple(unseen), whys)
+    decisions: dict[KeyPath, Decision] = {}
+    if fill_rates is not None:
+        fill_rates = dict.fromkeys(live, 1.0) | {key: rate for key, rate in fill_rates.items() if rate > 0.0}
+    groups, displaced = collapse(_without_skipped(requested, rules, decisions), rules, fill_rates, live)
+    decisions |= {each.key: _decision(each) for each in displaced}
+    selected, unseen = _select(_rank(groups, rules, frozenset(live)), rules, fill_rates, decisions)
+    return Demand(tuple(selected), tuple(unseen), decisions)
 
 
-def _unskipped(
-    asked: Iterable[RequestedKey], rules: FlatRules, whys: dict[KeyPath, Decision]
+def _without_skipped(
+    requested: Iterable[RequestedKey], rules: FlatRules, decisions: dict[KeyPath, Decision]
 ) -> list[RequestedKey]:
     kept = []
-    for each in asked:
+    for each in requested:
         if rules.skips(each.key):
-            whys[each.key] = Decision(each.key, Verdict.SKIPPED, "a pattern of the skip list")
+            decisions[each.key] = Decision(each.key, Verdict.SKIPPED, "matches a pattern of the skip list")
         else:
             kept.append(each)
     return kept
 
 
-def _told(moved: DisplacedKey) -> Decision:
-    verdict = Verdict.OUTVOTED if moved.into is None else Verdict.COLLAPSED
-    return Decision(moved.key, verdict, moved.reason, into=moved.into)
+def _decision(displaced: DisplacedKey) -> Decision:
+    verdict = Verdict.OUTVOTED if displaced.into is None else Verdict.COLLAPSED
+    return Decision(displaced.key, verdict, displaced.reason, into=displaced.into)
 
 
-def _ranked(groups: Iterable[KeyGroup], rules: FlatRules, live: frozenset[KeyPath]) -> list[KeyGroup]:
-    by_key = {each.asked.key: each for each in groups}
+def _rank(groups: Iterable[KeyGroup], rules: FlatRules, live: frozenset[KeyPath]) -> list[KeyGroup]:
+    by_key = {each.requested.key: each for each in groups}
     listed = {key: KeyGroup(RequestedKey(key), ()) for key in rules.whitelist}
-    return sorted((listed | by_key).values(), key=lambda group: _rank(group.asked, rules, live))
+    return sorted((listed | by_key).values(), key=lambda group: _sort_key(group.requested, rules, live))
 
 
-def _rank(asked: RequestedKey, rules: FlatRules, live: frozenset[KeyPath]) -> tuple[Any, ...]:
-    is_plain, is_new = asked.key not in rules.whitelist, asked.key not in live
-    return is_plain, -len(asked.users), -asked.days, is_new, -asked.count, asked.key
+def _sort_key(requested: RequestedKey, rules: FlatRules, live: frozenset[KeyPath]) -> tuple[Any, ...]:
+    is_plain, is_new = requested.key not in rules.whitelist, requested.key not in live
+    return is_plain, -len(requested.users), -requested.days, is_new, -requested.count, requested.key
 
 
-def _admitted(
+def _select(
     ranked: Iterable[KeyGroup],
     rules: FlatRules,
-    fills: Mapping[KeyPath, float] | None,
-    whys: dict[KeyPath, Decision],
+    fill_rates: Mapping[KeyPath, float] | None,
+    decisions: dict[KeyPath, Decision],
 ) -> tuple[list[SelectedKey], list[SelectedKey]]:
-    wanted: list[SelectedKey] = []
+    selected: list[SelectedKey] = []
     unseen: list[SelectedKey] = []
     quotas = _Quotas(rules.columns_per_user_max)
     for group in ranked:
-        key = group.asked.key
+        key = group.requested.key
         is_listed = key in rules.whitelist
-        if fills is not None and not is_listed and fills.get(key, 0.0) <= 0.0:
-            whys[key] = Decision(key, Verdict.UNSEEN, "no row has brought it")
-            unseen.append(_wanted(group, len(unseen) + 1))
-        elif len(wanted) >= rules.columns_max:
-            whys[key] = Decision(key, Verdict.OVER_CAP, f"{rules.columns_max} keys rank before it")
-        elif not is_listed and not quotas.admits(group.asked.users):
-            reason = f"who asks for it has {rules.columns_per_user_max} columns already"
-            whys[key] = Decision(key, Verdict.OVER_QUOTA, reason)
+        if fill_rates is not None and not is_listed and fill_rates.get(key, 0.0) <= 0.0:
+            decisions[key] = Decision(key, Verdict.UNSEEN, "no row contains it")
+            unseen.append(_selected_key(group, len(unseen) + 1))
+        elif len(selected) >= rules.columns_max:
+            decisions[key] = Decision(key, Verdict.OVER_CAP, f"{rules.columns_max} keys rank before it")
+        elif not is_listed and not quotas.charge(group.requested.users):
+            reason = f"each of its users has {rules.columns_per_user_max} columns already"
+            decisions[key] = Decision(key, Verdict.OVER_QUOTA, reason)
         else:
-            wanted.append(_wanted(group, len(wanted) + 1))
-            whys[key] = _admission(wanted[-1], is_listed=is_listed)
-    return wanted, unseen[: rules.candidates_max]
+            selected.append(_selected_key(group, len(selected) + 1))
+            decisions[key] = _acceptance(selected[-1], is_listed=is_listed)
+    return selected, unseen[: rules.candidates_max]
 
 
-def _wanted(group: KeyGroup, rank: int) -> SelectedKey:
-    asked = group.asked
-    return SelectedKey(asked.key, rank, asked.users, asked.days, asked.count, group.serves)
+def _selected_key(group: KeyGroup, rank: int) -> SelectedKey:
+    requested = group.requested
+    return SelectedKey(requested.key, rank, requested.users, requested.days, requested.count, group.serves)
 
 
-def _admission(wanted: SelectedKey, *, is_listed: bool) -> Decision:
-    verdict = Verdict.WHITELISTED if is_listed else Verdict.WANTED
-    reason = f"rank {wanted.rank}: {_counted(len(wanted.users), 'user')} on {_counted(wanted.days, 'day')}"
-    return Decision(wanted.key, verdict, reason, rank=wanted.rank)
+def _acceptance(selected: SelectedKey, *, is_listed: bool) -> Decision:
+    verdict = Verdict.WHITELISTED if is_listed else Verdict.SELECTED
+    users, days = _pluralize(len(selected.users), "user"), _pluralize(selected.days, "day")
+    return Decision(selected.key, verdict, f"rank {selected.rank}: {users} on {days}", rank=selected.rank)
 
 
 class _Quotas:
-    """Columns that each person has brought into being; a column is on the account of the one asker who has fewest."""
+    """Counts the columns charged to each user. A column is charged to the one of its users who has the fewest columns."""
 
     def __init__(self, columns_max: int) -> None:
         self._columns_max = columns_max
         self._columns: Counter[str] = Counter()
 
-    def admits(self, users: frozenset[str]) -> bool:
-        """Put one more column on somebody's account; False where every asker's is full."""
+    def charge(self, users: frozenset[str]) -> bool:
+        """Charge one more column to one of ``users``; return False if all of them have reached their quota."""
         payer = min(users, key=lambda user: (self._columns[user], user), default="")
         if self._columns[payer] >= self._columns_max:
             return False
@@ -183,5 +183,5 @@ class _Quotas:
         return True
 
 
-def _counted(number: int, noun: str) -> str:
+def _pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

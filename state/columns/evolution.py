@@ -1,7 +1,17 @@
-"""When slots last brought a value: whether one is silent, and when its hours are worth writing down again.
+"""Evolution of a flat table: computes the next layout from the current one, the query demand and the observed values.
 
-Hours are those that are known from before, in the layout, joined with those that were seen: the book of observations may be lost or
-cut, and the layout is only altered now and then. Hours are seconds since 1970.
+Every change carries its reason. The rules (json-splitting.md §3.4-3.6 and §6, flat-tables-hive4.md §0-§2):
+
+* Slots are appended and never moved. A key has one slot, and gets that slot back when queries request it again.
+* An empty slot may take another key under three conditions. It has been empty for longer than partitions are kept. Every retained
+  partition is known to hold no value in it: Hive reads by position, and would show old values under the new name. The metastore
+  accepts the change of type.
+* Types only widen (``changes``). A change that needs a rewrite is a task for the caller; ``promote_to_string`` returns the layout
+  after it.
+* A key whose values are numbers waits for a thousand values or a full hour. STRING cannot get wider and does not wait.
+* A key without values never gets a column.
+
+``decide`` is a pure function: the same input gives the same output, and a second decision on its own output changes nothing.
 """
 
 from __future__ import annotations
@@ -24,48 +34,6 @@ if TYPE_CHECKING:
     from state.columns.rules import FlatRules
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """Slots beside what was seen of their keys, in the hour that is being written."""
-
-    seen: Mapping[KeyPath, KeyWindow]
-    now_hour: int
-    rules: FlatRules
-
-    def is_silent(self, slot: Slot) -> bool:
-        """Whether the slot's key has brought nothing for longer than slots wait; never so for the whitelist."""
-        return self._is_old(self._last_hour(slot)) and slot.key not in self.rules.whitelist
-
-    def is_long_empty(self, slot: Slot) -> bool:
-        """Whether the slot is empty, and noted to have had its last value longer ago than slots wait."""
-        return slot.state is SlotState.EMPTY and self._is_old(slot.last_seen_hour)
-
-    def refreshed(self, slot: Slot) -> Slot:
-        """Return the slot with the hours that were seen, where it is live."""
-        if slot.state is not SlotState.LIVE:
-            return slot
-        last_hour = self._last_hour(slot)
-        first_hour = last_hour if slot.first_seen_hour is None else slot.first_seen_hour
-        return replace(slot, first_seen_hour=first_hour, last_seen_hour=last_hour)
-
-    def is_stale(self, slot: Slot) -> bool:
-        """Whether the slot's hours alone are worth an alteration of the table."""
-        last_hour = self.refreshed(slot).last_seen_hour
-        if slot.last_seen_hour is None or last_hour is None:
-            return last_hour is not slot.last_seen_hour
-        return last_hour - slot.last_seen_hour >= self.rules.refresh_hours * HOUR_S
-
-    def _last_hour(self, slot: Slot) -> int | None:
-        """The last hour that brought a value; one from the future counts as now, or its slot would never be free again."""
-        assert slot.key is not None, slot
-        window = self.seen.get(slot.key)
-        hours = [slot.last_seen_hour, None if window is None else min(window.last_hour, self.now_hour)]
-        return max((hour for hour in hours if hour is not None), default=None)
-
-    def _is_old(self, hour: int | None) -> bool:
-        return hour is None or hour < self.now_hour - self.rules.empty_days * 24 * HOUR_S
-
-
 def decide(
     layout: Layout,
     demand: Demand,
@@ -75,29 +43,30 @@ def decide(
     rules: FlatRules,
     partition_keys: Collection[str] = (),
 ) -> Evolution:
-    """Return what becomes of ``layout``.
+    """Decide the next layout.
 
-    ``seen`` is the retained window's (``HourBook.window``); ``now_hour`` is the hour that is being written, in seconds since
-    1970. An empty demand retires nothing: a key log without a question is more likely lost than unanimous.
+    ``seen`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour that is being written, in
+    seconds since 1970. An empty demand retires nothing: an empty key log more likely means that the log was lost than that nobody
+    runs queries any more.
     """
-    wanted = [each.key for each in demand.selected]
+    selected = [each.key for each in demand.selected]
     step = _Step(layout, seen, retained, now_hour, rules, partition_keys)
-    step.spare(wanted)
-    if wanted:
-        step.retire(frozenset(wanted))
-    for key in wanted:
+    step.reserve(selected)
+    if selected:
+        step.retire(frozenset(selected))
+    for key in selected:
         step.settle(key)
-    return step.evolution()
+    return step.finish()
 
 
 def promote_to_string(layout: Layout, index: int) -> Layout:
-    """Return ``layout`` with that slot as text: for when no retained file of another type is left."""
+    """Return ``layout`` with that slot as STRING. No retained file may hold another type in it any more."""
     slot = replace(layout.slots[index], type=ColumnType.STRING)
     return replace(layout.with_slot(slot), version=layout.version + 1)
 
 
 class _Step:
-    """One decision while it is being made."""
+    """One decision in progress."""
 
     def __init__(
         self,
@@ -117,46 +86,46 @@ class _Step:
         self._partition_keys = partition_keys
         self._changes: list[Change] = []
         self._slots = {slot.key: slot for slot in layout.slots if slot.key is not None}
-        self._freshness = Freshness(seen, now_hour, rules)
+        self._freshness = _Freshness(seen, now_hour, rules)
         self._free = [
             slot
             for slot in layout.slots
             if self._freshness.is_long_empty(slot) and retained.is_empty(slot.index)
         ]
 
-    def spare(self, wanted: Collection[KeyPath]) -> None:
-        """Keep the empty slots of wanted keys from being given to others."""
-        self._free = [slot for slot in self._free if slot.key not in wanted]
+    def reserve(self, selected: Collection[KeyPath]) -> None:
+        """Reserve the empty slots of selected keys, so that no other key takes them."""
+        self._free = [slot for slot in self._free if slot.key not in selected]
 
-    def retire(self, wanted: Collection[KeyPath]) -> None:
-        """Empty the slots whose keys are not wanted, or have brought nothing for longer than partitions are kept."""
+    def retire(self, selected: Collection[KeyPath]) -> None:
+        """Empty the slots whose keys are not selected, or had no value for longer than partitions are kept."""
         for slot in self._layout.live:
             assert slot.key is not None, slot
-            if slot.key not in wanted:
-                self._retire(slot, "it is not wanted any more")
+            if slot.key not in selected:
+                self._retire(slot, "no longer requested")
             elif self._freshness.is_silent(slot):
-                self._retire(slot, f"no row has brought it for {self._rules.empty_days} days")
+                self._retire(slot, f"no row has contained it for {self._rules.empty_days} days")
 
     def settle(self, key: KeyPath) -> None:
-        """See that a wanted key has a slot of the type it needs."""
+        """Give a selected key a slot of the type that it needs."""
         slot = self._slots.get(key)
         if slot is None:
             self._place(key)
         elif slot.state is SlotState.LIVE:
             self._widen(slot)
         elif not self._freshness.is_silent(slot):
-            self._put(ChangeKind.REVIVE, replace(slot, state=SlotState.LIVE), "it is wanted again")
+            self._put(ChangeKind.REVIVE, replace(slot, state=SlotState.LIVE), "requested again")
             self._widen(self._slots[key])
         else:
-            self._wait(key, "no row brings it", slot)
+            self._wait(key, "no recent row contains it", slot)
 
-    def evolution(self) -> Evolution:
-        """Return the outcome; hours are refreshed where anything changes anyway, or where they have become stale."""
+    def finish(self) -> Evolution:
+        """Return the result. The last-seen hours are refreshed if anything else changes, or if they have become stale."""
         alters = any(change.kind not in TASKS for change in self._changes)
-        refreshed = {slot.index: self._freshness.refreshed(slot) for slot in self._layout.slots}
+        refreshed = {slot.index: self._freshness.refresh(slot) for slot in self._layout.slots}
         stale = [slot for slot in self._layout.live if self._freshness.is_stale(slot)]
         if stale and not alters:
-            reason = f"values were seen in {len(stale)} columns lately"
+            reason = f"{len(stale)} columns had values recently"
             self._changes.append(Change(ChangeKind.REFRESH, reason))
         if not (stale or alters):
             return Evolution(self._before, tuple(self._changes))
@@ -167,16 +136,16 @@ class _Step:
         window = self._seen.get(key)
         needed = ColumnType.NULL if window is None else self._rules.type_of(key, window.evidence)
         if window is None or needed is ColumnType.NULL:
-            self._wait(key, "no row has brought it")
+            self._wait(key, "no row contains it")
         elif not self._is_proven(key, needed, window):
             self._wait(key, f"{needed.hive} so far, after {window.total.values} values")
         elif (free := self._best_free(needed, is_pinned=key in self._rules.pins)) is not None:
             self._free = [each for each in self._free if each.index != free.index]
             slot = self._slot(free.index, key, choose_reused_type(free.type, needed), free.name)
-            self._put(ChangeKind.REUSE, slot, f"the slot of {free.key} has been empty for long")
+            self._put(ChangeKind.REUSE, slot, f"requested; the slot of {free.key} has been empty long enough")
         elif len(self._layout.slots) < SLOTS_MAX:
             slot = self._slot(len(self._layout.slots), key, needed, None)
-            self._put(ChangeKind.APPEND, slot, f"wanted, and {window.total.values} values were seen")
+            self._put(ChangeKind.APPEND, slot, f"requested; {window.total.values} values observed")
         else:
             self._wait(key, f"all {SLOTS_MAX} slots are taken")
 
@@ -191,7 +160,7 @@ class _Step:
         return has_full_hour or window.total.values >= self._rules.probation_values
 
     def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
-        """The free slot whose type is nearest; wider integers will do, but not where people chose the width."""
+        """Return the free slot with the closest type. A wider integer type is accepted unless the key's type is pinned."""
         reused = [(slot, choose_reused_type(slot.type, needed)) for slot in self._free]
         fitting = [
             slot
@@ -212,7 +181,7 @@ class _Step:
         self._changes.append(change)
 
     def _retire(self, slot: Slot, reason: str) -> None:
-        self._put(ChangeKind.RETIRE, replace(self._freshness.refreshed(slot), state=SlotState.EMPTY), reason)
+        self._put(ChangeKind.RETIRE, replace(self._freshness.refresh(slot), state=SlotState.EMPTY), reason)
 
     def _put(self, kind: ChangeKind, slot: Slot, reason: str) -> None:
         self._take(slot)
@@ -226,3 +195,49 @@ class _Step:
     def _wait(self, key: KeyPath, reason: str, slot: Slot | None = None) -> None:
         index = None if slot is None else slot.index
         self._changes.append(Change(ChangeKind.WAIT, reason, key, index))
+
+
+@dataclass(frozen=True, slots=True)
+class _Freshness:
+    """When slots last had a value: whether one is silent, and when its recorded hours are worth an alteration of the table.
+
+    The last hour with a value combines the hour recorded in the layout and the observed ones. Neither suffices alone: the hour counts may
+    be lost or trimmed, and the layout is altered only now and then.
+    """
+
+    seen: Mapping[KeyPath, KeyWindow]
+    now_hour: int
+    rules: FlatRules
+
+    def is_silent(self, slot: Slot) -> bool:
+        """Whether the slot's key has had no value for longer than ``empty_days``; never true for a whitelisted key."""
+        return self._is_old(self._last_hour(slot)) and slot.key not in self.rules.whitelist
+
+    def is_long_empty(self, slot: Slot) -> bool:
+        """Whether the slot is empty, and its recorded last value is older than ``empty_days``."""
+        return slot.state is SlotState.EMPTY and self._is_old(slot.last_seen_hour)
+
+    def refresh(self, slot: Slot) -> Slot:
+        """Return the slot with up-to-date hours if it is live, unchanged otherwise."""
+        if slot.state is not SlotState.LIVE:
+            return slot
+        last_hour = self._last_hour(slot)
+        first_hour = last_hour if slot.first_seen_hour is None else slot.first_seen_hour
+        return replace(slot, first_seen_hour=first_hour, last_seen_hour=last_hour)
+
+    def is_stale(self, slot: Slot) -> bool:
+        """Whether the slot's recorded hours are so old that they alone justify an alteration of the table."""
+        last_hour = self.refresh(slot).last_seen_hour
+        if slot.last_seen_hour is None or last_hour is None:
+            return last_hour is not slot.last_seen_hour
+        return last_hour - slot.last_seen_hour >= self.rules.refresh_hours * HOUR_S
+
+    def _last_hour(self, slot: Slot) -> int | None:
+        """Return the last hour with a value. An hour in the future counts as now; otherwise its slot would never become free."""
+        assert slot.key is not None, slot
+        window = self.seen.get(slot.key)
+        hours = [slot.last_seen_hour, None if window is None else min(window.last_hour, self.now_hour)]
+        return max((hour for hour in hours if hour is not None), default=None)
+
+    def _is_old(self, hour: int | None) -> bool:
+        return hour is None or hour < self.now_hour - self.rules.empty_days * 24 * HOUR_S

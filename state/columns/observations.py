@@ -1,10 +1,14 @@
-"""What was seen of the keys' values: per batch, per hour, and folded over the retained window.
+"""Observations of the keys' values: for a batch, by hour, and combined over the retained window.
 
-Counts are added and evidence is joined, so batches and hours may come in any order. Only the counts care about repetition; a
-book therefore remembers the last batch that it was given, and a replayed batch changes nothing.
+Counts are added and evidence is joined, so batches and hours may come in any order. Repetition would falsify the counts; ``HourCounts``
+therefore remembers its last batch, and a replayed batch changes nothing.
 
-A key has its own count of rows, because live columns are counted in every row (from the files' footers) while keys that wait
-for a column are looked for in a sample.
+Each key has its own row count, because live columns are counted in every row (from the file footers), while keys that wait for a
+column are searched for in a sample only.
+
+A table's writer keeps ``HourCounts`` as JSON beside its checkpoint, and those of a single batch beside that batch's plan. The JSON
+names each key once and refers to it by number, so that a month of 300 columns takes a few megabytes. Reading has limits, and anything
+that this module would not have written raises StateCorrupt: wrong counts would free slots that hold values.
 """
 
 from __future__ import annotations
@@ -24,37 +28,43 @@ if TYPE_CHECKING:
 
 
 DAY_S: Final = 24 * HOUR_S
+FORMAT: Final = 1
+"""Version of the JSON form."""
+JSON_CHARS_MAX: Final = 256 << 20
+_HAS_FLOATS: Final = 1
+_HAS_BOOLEANS: Final = 2
+_HAS_TEXT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCounts:
-    """One key in some rows."""
+    """Counts for one key over some rows."""
 
     rows: int = 0
-    """Rows that were looked at."""
+    """Rows that were examined."""
     nonnull: int = 0
-    """Values that its column took, or that a sample held."""
+    """Values that are in the key's column, or that a sample contained."""
     misfits: int = 0
-    """Values that its column did not take: they are in ``_rescued``."""
+    """Values that did not fit the column's type and are in ``_rescued``."""
     evidence: Evidence = NOTHING
 
     @property
     def values(self) -> int:
-        """How many rows brought a value."""
+        """The number of rows with a value."""
         return self.nonnull + self.misfits
 
     @property
-    def fill(self) -> float:
-        """The share of rows that brought a value."""
+    def fill_rate(self) -> float:
+        """The share of rows with a value."""
         return self.values / self.rows if self.rows else 0.0
 
     @property
     def misfit_share(self) -> float:
-        """The share of values that did not fit."""
+        """The share of values that did not fit the column's type."""
         return self.misfits / self.values if self.values else 0.0
 
     def join(self, other: KeyCounts) -> KeyCounts:
-        """Return both together; they are of different rows."""
+        """Return the counts of both, which must be of different rows."""
         return KeyCounts(
             self.rows + other.rows,
             self.nonnull + other.nonnull,
@@ -63,7 +73,7 @@ class KeyCounts:
         )
 
     def check(self) -> None:
-        """Assert that no count is negative and no value without a row."""
+        """Assert that no count is negative and that there are no more values than rows."""
         assert min(self.rows, self.nonnull, self.misfits) >= 0, self
         assert self.values <= self.rows, self
         self.evidence.check()
@@ -75,27 +85,27 @@ NO_COUNTS: Final = KeyCounts()
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What some rows held, of one hour or one batch."""
+    """Counts for all keys over the rows of one hour or one batch."""
 
     rows: int = 0
     malformed: int = 0
-    """Rows of these that are no JSON object."""
+    """Number of these rows that are not a JSON object."""
     keys: Mapping[KeyPath, KeyCounts] = field(default_factory=dict)
 
     def join(self, other: Observations) -> Observations:
-        """Return both together; they are of different rows."""
+        """Return the observations of both, which must be of different rows."""
         keys = dict(self.keys)
         for key, seen in other.keys.items():
             keys[key] = keys.get(key, NO_COUNTS).join(seen)
         return Observations(self.rows + other.rows, self.malformed + other.malformed, keys)
 
     def without(self, keys: Iterable[KeyPath]) -> Observations:
-        """Return it without ``keys``: of a sample, those that the files' footers have counted already."""
+        """Return the observations without ``keys``: the keys of a sample that the file footers count already."""
         left_out = frozenset(keys)
         return replace(self, keys={key: seen for key, seen in self.keys.items() if key not in left_out})
 
     def check(self) -> None:
-        """Assert that the counts can be true."""
+        """Assert that the counts are possible."""
         assert 0 <= self.malformed <= self.rows, self
         for seen in self.keys.values():
             seen.check()
@@ -107,45 +117,45 @@ class KeyWindow:
 
     total: KeyCounts
     first_hour: int
-    """The first hour that brought a value (seconds since 1970); of older hours, the day."""
+    """The first hour with a value (seconds since 1970), or the day if it is among the merged hours."""
     last_hour: int
     misfit_share_max: float = 0.0
-    """The highest share of misfits of any one hour."""
+    """The highest share of misfits in a single hour."""
 
     @property
     def evidence(self) -> Evidence:
-        """What its fattest type follows from."""
+        """The evidence of all hours, from which the column's type follows."""
         return self.total.evidence
 
 
 @dataclass(frozen=True, slots=True)
 class HourCounts:
-    """Observations by event hour: what a table's writer remembers between batches."""
+    """Observations by event hour, which a table's writer keeps between batches."""
 
     hours: Mapping[int, Observations] = field(default_factory=dict)
-    """By the second at which the hour begins, or the day where hours were put together."""
+    """By the second at which the hour begins, or the day if hours were merged."""
     batch: int = -1
-    """The last batch in it."""
+    """The last batch that is included."""
 
     def with_batch(self, batch: int, seen: Mapping[int, Observations]) -> HourCounts:
-        """Return the book with what ``batch`` saw by hour; itself if it has that batch, or a later one, already."""
+        """Return the counts with those of ``batch`` added, unchanged if that batch or a later one is already included."""
         if batch <= self.batch:
             return self
         return replace(self.join(HourCounts(seen)), batch=batch)
 
     def join(self, other: HourCounts) -> HourCounts:
-        """Return both together; they are of different rows."""
+        """Return the counts of both, which must be of different rows."""
         hours = dict(self.hours)
         for hour, observations in other.hours.items():
             hours[hour] = hours.get(hour, Observations()).join(observations)
         return HourCounts(hours, max(self.batch, other.batch))
 
     def since(self, hour: int) -> HourCounts:
-        """Return the book without what is older than ``hour``: the retained window."""
+        """Return the counts without the hours before ``hour``: the retained window."""
         return replace(self, hours={each: seen for each, seen in self.hours.items() if each >= hour})
 
     def merge_days_before(self, hour: int) -> HourCounts:
-        """Return the book with the hours before ``hour`` put together by day (UTC), so that it stays small."""
+        """Return the counts with the hours before ``hour`` merged by day (UTC), which keeps them small."""
         joined = HourCounts({each: seen for each, seen in self.hours.items() if each >= hour}, self.batch)
         for each, seen in self.hours.items():
             if each < hour:
@@ -153,34 +163,35 @@ class HourCounts:
         return joined
 
     def window(self) -> dict[KeyPath, KeyWindow]:
-        """Return every key that has brought a value, folded over all hours.
+        """Return every key that has a value, combined over all hours.
 
-        An object has brought one wherever a member has: people ask for members, and the object may have to be the column.
+        An object counts as having a value wherever one of its members has one: queries request the members, and the object may become
+        the column.
         """
         folded: dict[KeyPath, KeyWindow] = {}
         for hour, observations in sorted(self.hours.items()):
             for key, seen in observations.keys.items():
                 if seen.values:
-                    folded[key] = _extended(folded.get(key), hour, seen)
+                    folded[key] = _add_hour(folded.get(key), hour, seen)
         for key, window in list(folded.items()):
             above = key.parent
             while above is not None:
-                folded[above] = _holding(folded.get(above), window)
+                folded[above] = _add_member(folded.get(above), window)
                 above = above.parent
         return folded
 
     def fill_rates(self) -> dict[KeyPath, float]:
-        """Return the share of rows that bring each key, as ``demand_of`` asks for it."""
-        return {key: window.total.fill for key, window in self.window().items()}
+        """Return the share of rows that contain each key, as ``compute_demand`` takes it."""
+        return {key: window.total.fill_rate for key, window in self.window().items()}
 
     def check(self) -> None:
-        """Assert whole hours and counts that can be true."""
+        """Assert that hours are whole and counts are possible."""
         for hour, observations in self.hours.items():
             assert hour % HOUR_S == 0, hour
             observations.check()
 
 
-def _holding(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
+def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     total = member.total
     text = KeyCounts(total.rows, total.values, 0, _TEXT)
     if own is None:
@@ -194,7 +205,7 @@ def _holding(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     )
 
 
-def _extended(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
+def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
     if window is None:
         return KeyWindow(seen, hour, hour, seen.misfit_share)
     return KeyWindow(
@@ -205,47 +216,40 @@ def _extended(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow
     )
 
 
-FORMAT: Final = 1
-BOOK_CHARS_MAX: Final = 256 << 20
-_HAS_FLOATS: Final = 1
-_HAS_BOOLEANS: Final = 2
-_HAS_TEXT: Final = 4
-
-
-def hour_counts_to_json(book: HourCounts) -> str:
-    """Return the text of ``book``; equal books have equal texts."""
-    keys = sorted({key for observations in book.hours.values() for key in observations.keys})
+def hour_counts_to_json(counts: HourCounts) -> str:
+    """Return ``counts`` as JSON; equal counts give equal texts."""
+    keys = sorted({key for observations in counts.hours.values() for key in observations.keys})
     numbers = {key: number for number, key in enumerate(keys)}
-    hours = {str(hour): _hour_form(seen, numbers) for hour, seen in sorted(book.hours.items())}
-    form = {"v": FORMAT, "batch": book.batch, "keys": [key.text for key in keys], "hours": hours}
+    hours = {str(hour): _encode_hour(seen, numbers) for hour, seen in sorted(counts.hours.items())}
+    form = {"v": FORMAT, "batch": counts.batch, "keys": [key.text for key in keys], "hours": hours}
     return json.dumps(form, separators=(",", ":"))
 
 
 def hour_counts_from_json(text: str) -> HourCounts:
-    """Read ``hour_counts_to_json``; raise LimitExceeded beyond 256 Mi characters, StateCorrupt where it is none."""
-    if len(text) > BOOK_CHARS_MAX:
-        raise LimitExceeded("a book of observations is too long", chars=len(text), limit=BOOK_CHARS_MAX)
+    """Read what ``hour_counts_to_json`` wrote; raise LimitExceeded beyond 256 Mi characters and StateCorrupt for anything else."""
+    if len(text) > JSON_CHARS_MAX:
+        raise LimitExceeded("hour counts are too long", chars=len(text), limit=JSON_CHARS_MAX)
     try:
         form = json.loads(text)
         if form["v"] != FORMAT:
-            raise StateCorrupt("a book of observations is of another version", version=form["v"])
+            raise StateCorrupt("hour counts have another version", version=form["v"])
         keys = dict(enumerate(map(KeyPath.of_json_path, form["keys"])))
-        hours = {int(hour): _hour(each, keys) for hour, each in form["hours"].items()}
-        book = HourCounts(hours, _count(form["batch"]))
-        book.check()
+        hours = {int(hour): _decode_hour(each, keys) for hour, each in form["hours"].items()}
+        counts = HourCounts(hours, _decode_count(form["batch"]))
+        counts.check()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as broken:
         raise _corrupt(broken) from None
     except (AssertionError, BadInput) as broken:
         raise _corrupt(broken) from None
-    return book
+    return counts
 
 
-def _hour_form(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[Any]:
-    keys = [_key_form(numbers[key], seen) for key, seen in sorted(observations.keys.items())]
+def _encode_hour(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[Any]:
+    keys = [_encode_key(numbers[key], seen) for key, seen in sorted(observations.keys.items())]
     return [observations.rows, observations.malformed, keys]
 
 
-def _key_form(number: int, seen: KeyCounts) -> list[int | None]:
+def _encode_key(number: int, seen: KeyCounts) -> list[int | None]:
     evidence = seen.evidence
     flags = (
         _HAS_FLOATS * evidence.has_floats
@@ -255,28 +259,29 @@ def _key_form(number: int, seen: KeyCounts) -> list[int | None]:
     return [number, seen.rows, seen.nonnull, seen.misfits, evidence.least, evidence.most, flags]
 
 
-def _hour(form: Sequence[Any], keys: Mapping[int, KeyPath]) -> Observations:
+def _decode_hour(form: Sequence[Any], keys: Mapping[int, KeyPath]) -> Observations:
     rows, malformed, seen = form
-    return Observations(_count(rows), _count(malformed), {keys[_count(each[0])]: _key(each) for each in seen})
+    by_key = {keys[_decode_count(each[0])]: _decode_key(each) for each in seen}
+    return Observations(_decode_count(rows), _decode_count(malformed), by_key)
 
 
-def _key(form: Sequence[Any]) -> KeyCounts:
+def _decode_key(form: Sequence[Any]) -> KeyCounts:
     _, rows, nonnull, misfits, least, most, flags = form
     evidence = Evidence(
-        None if least is None else _count(least),
-        None if most is None else _count(most),
-        bool(_count(flags) & _HAS_FLOATS),
+        None if least is None else _decode_count(least),
+        None if most is None else _decode_count(most),
+        bool(_decode_count(flags) & _HAS_FLOATS),
         bool(flags & _HAS_BOOLEANS),
         bool(flags & _HAS_TEXT),
     )
-    return KeyCounts(_count(rows), _count(nonnull), _count(misfits), evidence)
+    return KeyCounts(_decode_count(rows), _decode_count(nonnull), _decode_count(misfits), evidence)
 
 
-def _count(value: Any) -> int:
+def _decode_count(value: Any) -> int:
     if type(value) is not int:
-        raise ValueError(f"{value!r:.40} is no whole number")
+        raise ValueError(f"{value!r:.40} is not a whole number")
     return value
 
 
 def _corrupt(broken: Exception) -> StateCorrupt:
-    return StateCorrupt("a book of observations cannot be read", reason=str(broken)[:200])
+    return StateCorrupt("hour counts cannot be read", reason=str(broken)[:200])

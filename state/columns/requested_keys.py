@@ -1,4 +1,18 @@
-"""A key as people asked for it: who, on how many days, how often."""
+"""Requested keys: who used which key in queries, and which requested keys share one column.
+
+Some keys would fragment the table. They *collapse*: the object that holds them becomes the column, and its JSON text serves them.
+An object becomes the column in place of its members (json-splitting.md §6) in these cases:
+
+* more than ``children_max`` of its members are requested;
+* the members' names look generated (numbers, hexadecimal digits, exp_1 and exp_2);
+* the members are filled, on average, in fewer rows than ``fill_min``;
+* the members lie deeper than ``depth_max``;
+* queries request the object itself.
+
+The outermost such object takes all keys below it, whatever the order of the requested keys. There are three exceptions. Whitelisted keys
+never collapse. Members that no row contains do not count, so that nine misspellings cannot remove nine columns. An object that
+far fewer users request than its members is *outvoted*: the members keep their columns.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +30,46 @@ if TYPE_CHECKING:
     from state.columns.rules import FlatRules
 
 
+_NUMBERED: Final = re.compile(r"(?P<stem>.*[^0-9])[0-9]+")
+_GENERATED: Final = re.compile(
+    r"[0-9]+|(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RequestedKey:
-    """A key in the questions of the last days; the default has no question, as a whitelisted key may have none."""
+    """A key and the queries of the last days that use it. The defaults describe a whitelisted key that no query uses."""
 
     key: KeyPath
     users: frozenset[str] = frozenset()
     days: int = 0
-    """Distinct days with a question."""
+    """Number of distinct days on which a query used the key."""
     count: int = 0
     first_s: int = 0
-    """The first and the last question, in seconds since 1970."""
+    """Time of the first query, in seconds since 1970; ``last_s`` is that of the last one."""
     last_s: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class KeyGroup:
+    """A key that stays, together with the requests that its column serves and the keys they name."""
+
+    requested: RequestedKey
+    serves: tuple[KeyPath, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedKey:
+    """A key that does not stay, and the reason."""
+
+    key: KeyPath
+    into: KeyPath | None
+    """The key whose column serves it; None for an outvoted object, whose members have the columns."""
+    reason: str
+
+
 def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
-    """Return the questions of ``group`` as questions for ``key``; the days are at least those of the one with most."""
+    """Return the requests of ``group`` as requests for ``key``. ``days`` is the largest of the group: a lower bound."""
     return RequestedKey(
         key,
         frozenset().union(*(each.users for each in group)),
@@ -42,57 +80,33 @@ def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
     )
 
 
-_NUMBERED: Final = re.compile(r"(?P<stem>.*[^0-9])[0-9]+")
-_GENERATED: Final = re.compile(
-    r"[0-9]+|(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyGroup:
-    """A key that stays, with all questions that its column answers and the keys they name."""
-
-    asked: RequestedKey
-    serves: tuple[KeyPath, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DisplacedKey:
-    """A key that does not stay, and why."""
-
-    key: KeyPath
-    into: KeyPath | None
-    """The key whose column serves it; None where it is outvoted and the columns are its members'."""
-    reason: str
-
-
 def collapse(
-    asked: Iterable[RequestedKey],
+    requested: Iterable[RequestedKey],
     rules: FlatRules,
-    fills: Mapping[KeyPath, float] | None = None,
+    fill_rates: Mapping[KeyPath, float] | None = None,
     live: Collection[KeyPath] = (),
 ) -> tuple[list[KeyGroup], list[DisplacedKey]]:
-    """Return the keys that stay and those that do not; ``fills`` and ``live`` as in ``demand_of``. One ``RequestedKey`` per key comes in.
+    """Return the keys that stay and those that do not; ``fill_rates`` and ``live`` as in ``compute_demand``.
 
-    No two keys that stay lie within each other, the whitelist aside.
+    ``requested`` holds each key once. No key that stays lies within another one, except by the whitelist.
     """
-    by_key = {each.key: each for each in asked}
+    by_key = {each.key: each for each in requested}
     free = [key for key in by_key if key not in rules.whitelist]
-    objects = _objects_by_shape(free, rules, fills, live)
+    objects = _objects_by_shape(free, rules, fill_rates, live)
     outvoted = _outvoted(free, by_key, rules).difference(objects)
     for key in (*rules.whitelist, *(key for key in free if key not in outvoted)):
-        objects.setdefault(key, "people ask for it as a whole")
-    places = {key: key if key in rules.whitelist else _outermost(key, objects) for key in by_key}
+        objects.setdefault(key, "queries request it as a whole")
+    targets = {key: key if key in rules.whitelist else _outermost(key, objects) for key in by_key}
     groups: dict[KeyPath, list[RequestedKey]] = defaultdict(list)
-    for key, into in places.items():
+    for key, into in targets.items():
         if into is not None:
             groups[into].append(by_key[key])
-    moved = [_moved(key, into, objects) for key, into in places.items() if into != key]
-    return [_group(key, group) for key, group in groups.items()], moved
+    displaced = [_displaced(key, into, objects) for key, into in targets.items() if into != key]
+    return [_group(key, group) for key, group in groups.items()], displaced
 
 
 def looks_generated(names: Collection[str]) -> bool:
-    """Whether members of these names were made by a program: numbers, hexadecimal digits, or a stem with counting numbers."""
+    """Whether a program made these member names: numbers, hexadecimal digits, or one stem with several numbers."""
     stems = Counter(numbered["stem"] for name in names if (numbered := _NUMBERED.fullmatch(name)))
     return any(map(_GENERATED.fullmatch, names)) or any(count > 1 for count in stems.values())
 
@@ -100,26 +114,26 @@ def looks_generated(names: Collection[str]) -> bool:
 def _objects_by_shape(
     keys: Iterable[KeyPath],
     rules: FlatRules,
-    fills: Mapping[KeyPath, float] | None,
+    fill_rates: Mapping[KeyPath, float] | None,
     live: Collection[KeyPath],
 ) -> dict[KeyPath, str]:
-    """Return the objects that are columns whoever asks, with the reason."""
+    """Return the objects that become columns regardless of who requests them, with the reason."""
     objects = {}
     members: dict[KeyPath, dict[str, float]] = defaultdict(dict)
-    """Of each object, the members that rows have brought, with the share of rows."""
+    """For each object, the members that rows contain, with their fill rates."""
     for key in keys:
-        fill = 1.0 if fills is None else fills.get(key, 0.0)
-        above = _above(key)
-        if len(above) >= rules.depth_max:
-            objects[above[rules.depth_max - 1]] = f"its members lie deeper than {rules.depth_max}"
-        for at, parent in enumerate(above, 1):
+        rate = 1.0 if fill_rates is None else fill_rates.get(key, 0.0)
+        ancestors = _ancestors(key)
+        if len(ancestors) >= rules.depth_max:
+            objects[ancestors[rules.depth_max - 1]] = f"its members lie deeper than {rules.depth_max}"
+        for at, parent in enumerate(ancestors, 1):
             seen, name = members[parent], key.members[at]
-            if fill > 0.0:
-                seen[name] = max(fill, seen.get(name, 0.0))
+            if rate > 0.0:
+                seen[name] = max(rate, seen.get(name, 0.0))
     for parent, filled in members.items():
         reason = _reason(filled, rules)
         if not filled and parent in live:
-            reason = "it is a column, and no row has brought any of the members lately"
+            reason = "it is a column, and no recent row contains any of its members"
         if reason:
             objects.setdefault(parent, reason)
     return {key: reason for key, reason in objects.items() if not rules.skips(key)}
@@ -127,7 +141,7 @@ def _objects_by_shape(
 
 def _reason(filled: Mapping[str, float], rules: FlatRules) -> str:
     if len(filled) > rules.children_max:
-        return f"{len(filled)} of its members are asked for"
+        return f"{len(filled)} of its members are requested"
     if looks_generated(filled):
         return "names of its members look generated"
     if len(filled) > 1 and sum(filled.values()) / len(filled) < rules.fill_min:
@@ -140,24 +154,24 @@ def _outvoted(
 ) -> set[KeyPath]:
     users_below: dict[KeyPath, set[str]] = defaultdict(set)
     for key in keys:
-        for parent in _above(key):
+        for parent in _ancestors(key):
             users_below[parent] |= by_key[key].users
     share = rules.parent_users_share_min
     return {key for key in keys if len(by_key[key].users) < share * len(users_below.get(key, ()))}
 
 
 def _outermost(key: KeyPath, objects: Mapping[KeyPath, str]) -> KeyPath | None:
-    return next((each for each in (*_above(key), key) if each in objects), None)
+    return next((each for each in (*_ancestors(key), key) if each in objects), None)
 
 
-def _above(key: KeyPath) -> list[KeyPath]:
-    """The keys of the objects that hold it, the outermost first."""
+def _ancestors(key: KeyPath) -> list[KeyPath]:
+    """Return the keys of the objects that hold ``key``, the outermost first."""
     return [KeyPath(key.members[:depth]) for depth in range(1, key.depth)]
 
 
-def _moved(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> DisplacedKey:
+def _displaced(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> DisplacedKey:
     if into is None:
-        return DisplacedKey(key, None, "its members are asked for by far more people")
+        return DisplacedKey(key, None, "far more users request its members")
     return DisplacedKey(key, into, f"{into} serves it: {objects[into]}")
 
 

@@ -1,15 +1,15 @@
-"""What a slot is, as the comment of its column: the table itself tells, to people and to the next run, which key a column holds.
+"""Slot codec: stores a layout in the metastore table itself, in the comments of its columns and in table parameters.
 
-A comment is JSON of at most 256 characters, ASCII so that no metastore's database changes it::
+The table thereby documents, for its users and for the next run, which key each column holds. A comment is JSON of at most 256
+characters, in ASCII so that no metastore database changes it::
 
     {"k":"$.action.name","f":"2016041821","l":"2016042103","t":"smallint"}
 
-``k`` is the key, ``f`` and ``l`` the first and last hour (UTC) that brought a value, ``t`` the type, ``s`` "empty" where the
-slot waits for its key to be asked for again, or for another one. A key too long for this is told by its digest ``d``, and its
-text is in the table parameter ``tideline.key.<slot>``. A slot that was used again keeps its former name in
-``tideline.former.<slot>``.
+``k`` is the key, ``f`` and ``l`` are the first and last hour (UTC) with a value, and ``t`` is the type. ``s`` is "empty" if the slot is
+not in use. If the key is too long for the comment, ``d`` holds its digest, and the table parameter ``tideline.key.<slot>`` holds its
+text. A reused slot keeps its former name in ``tideline.former.<slot>``.
 
-Reading is strict: what Tideline would not have written raises TableAltered, for files are read by these positions.
+Reading is strict, because files are read by these positions: anything that Tideline would not have written raises TableAltered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIELDS: Final = frozenset("kdflts")
 
 
 class Column(NamedTuple):
-    """A column as the metastore stores it."""
+    """A column, as the metastore stores it."""
 
     name: str
     type: str
@@ -50,14 +50,14 @@ class Column(NamedTuple):
 
 
 def encode_columns(layout: Layout) -> list[Column]:
-    """Return the columns that stand for ``layout``, without the partition keys."""
+    """Return the columns that represent ``layout``, without the partition keys."""
     rescued, *slots = layout.slots
     first = Column(rescued.name, rescued.type.hive, _RESCUED_COMMENT)
     return [first, *(Column(slot.name, slot.type.hive, encode_comment(slot)) for slot in slots)]
 
 
 def encode_parameters(layout: Layout) -> dict[str, str]:
-    """Return the table parameters that stand for ``layout`` beside the columns."""
+    """Return the table parameters that, with the columns, represent ``layout``."""
     parameters = {VERSION_PARAMETER: str(layout.version)}
     for slot in layout.slots:
         if slot.key is not None and not _is_short(slot):
@@ -68,7 +68,7 @@ def encode_parameters(layout: Layout) -> dict[str, str]:
 
 
 def replace_parameters(existing: Mapping[str, str], layout: Layout) -> dict[str, str]:
-    """Return ``existing`` with what stands for ``layout`` in place of what stood for an earlier one."""
+    """Return ``existing`` with the parameters of ``layout`` in place of those of an earlier layout."""
     others = {
         name: value
         for name, value in existing.items()
@@ -78,7 +78,7 @@ def replace_parameters(existing: Mapping[str, str], layout: Layout) -> dict[str,
 
 
 def encode_comment(slot: Slot) -> str:
-    """Return the comment of a key's slot."""
+    """Return the comment for the slot of a key."""
     assert slot.key is not None, slot
     if _is_short(slot):
         return _comment({"k": slot.key.text}, slot)
@@ -86,13 +86,16 @@ def encode_comment(slot: Slot) -> str:
 
 
 def parse_layout(columns: Iterable[tuple[str, str, str | None]], parameters: Mapping[str, str]) -> Layout:
-    """Read a table's columns (name, type, comment; no partition keys) and parameters; TableAltered where they are not ours."""
+    """Read a layout from a table's columns (name, type, comment; no partition keys) and parameters.
+
+    Raises TableAltered if Tideline did not write them.
+    """
     slots = tuple(_slot(index, Column(*each), parameters) for index, each in enumerate(columns))
     layout = Layout(_version(parameters), slots)
     try:
         layout.check()
     except AssertionError as broken:
-        raise TableAltered("the columns of a flat table contradict each other", reason=str(broken)) from None
+        raise TableAltered("the columns of a flat table are inconsistent", reason=str(broken)) from None
     return layout
 
 
@@ -102,13 +105,13 @@ def format_hour(hour: int) -> str:
 
 
 def parse_hour(text: str) -> int:
-    """Return the hour of ``2016041821``; BadInput where it is none."""
+    """Return the hour of ``2016041821``; raise BadInput for any other text."""
     try:
         parsed = time.strptime(text, "%Y%m%d%H") if _HOUR.fullmatch(text) else None
     except ValueError:
         parsed = None
     if parsed is None:
-        raise BadInput("an hour is written as yyyymmddhh", text=text[:40])
+        raise BadInput("an hour must have the form yyyymmddhh", text=text[:40])
     return calendar.timegm(parsed)
 
 
@@ -132,16 +135,16 @@ def _comment(key: dict[str, str], slot: Slot, *, room_for_state: bool = False) -
 def _slot(index: int, column: Column, parameters: Mapping[str, str]) -> Slot:
     column_type = _TYPES.get(column.type.lower())
     if column_type is None:
-        raise _refused(column, "its type is none of the eight")
+        raise _altered(column, "its type is not one of the eight column types")
     if index == 0:
         return Slot(0, column.name, None, column_type, state=SlotState.RESERVED)
     fields = _fields(column)
     key = _key(index, column, fields, parameters)
     first, last = _hours(column, fields)
     if fields.get("t") != column_type.hive:
-        raise _refused(column, "its type is not the one in its comment")
+        raise _altered(column, "its type differs from the one in its comment")
     if fields.get("s", SlotState.EMPTY.value) != SlotState.EMPTY.value:
-        raise _refused(column, "its comment tells no state that we know")
+        raise _altered(column, "its comment contains an unknown state")
     state = SlotState.EMPTY if "s" in fields else SlotState.LIVE
     former = _text_parameter(column, parameters, f"{FORMER_PARAMETER}{index}")
     return Slot(index, column.name, key, column_type, first, last, state, former)
@@ -154,11 +157,11 @@ def _fields(column: Column) -> dict[str, str]:
             check_name(column.name)
             fields = json.loads(column.comment)
         except (ValueError, RecursionError, BadInput) as broken:
-            raise _refused(column, str(broken)) from None
+            raise _altered(column, str(broken)) from None
     if not isinstance(fields, dict) or not fields.keys() <= _FIELDS:
-        raise _refused(column, "its comment is not ours")
+        raise _altered(column, "Tideline did not write its comment")
     if not all(isinstance(value, str) for value in fields.values()):
-        raise _refused(column, "its comment is not ours")
+        raise _altered(column, "Tideline did not write its comment")
     return fields
 
 
@@ -169,9 +172,9 @@ def _key(index: int, column: Column, fields: dict[str, str], parameters: Mapping
     try:
         key = KeyPath.of_json_path(text or "")
     except BadInput as broken:
-        raise _refused(column, str(broken)) from None
+        raise _altered(column, str(broken)) from None
     if key.text != text or ("k" not in fields and fields.get("d") != digest_key(key)):
-        raise _refused(column, "its key is not the one in its comment")
+        raise _altered(column, "its key differs from the one in its comment")
     return key
 
 
@@ -181,7 +184,7 @@ def _hours(column: Column, fields: dict[str, str]) -> tuple[int | None, int | No
     try:
         first, last = parse_hour(fields.get("f", "")), parse_hour(fields.get("l", ""))
     except BadInput as broken:
-        raise _refused(column, str(broken)) from None
+        raise _altered(column, str(broken)) from None
     assert first % HOUR_S == 0, first
     return first, last
 
@@ -193,16 +196,20 @@ def _text_parameter(column: Column, parameters: Mapping[str, str], name: str) ->
     except (ValueError, RecursionError):
         text = 0
     if text is not None and not isinstance(text, str):
-        raise _refused(column, f"{name} is no text")
+        raise _altered(column, f"{name} must be a JSON string")
     return text
 
 
 def _version(parameters: Mapping[str, str]) -> int:
     text = parameters.get(VERSION_PARAMETER, "")
     if not re.fullmatch(r"[1-9][0-9]{0,17}", text):
-        raise TableAltered("a flat table has no schema version", parameter=VERSION_PARAMETER, value=text[:40])
+        raise TableAltered(
+            "the table has no valid schema version", parameter=VERSION_PARAMETER, value=text[:40]
+        )
     return int(text)
 
 
-def _refused(column: Column, reason: str) -> TableAltered:
-    return TableAltered("a column is not as it was written", column=column.name[:200], reason=reason)
+def _altered(column: Column, reason: str) -> TableAltered:
+    return TableAltered(
+        "a column was changed by something other than Tideline", column=column.name[:200], reason=reason
+    )

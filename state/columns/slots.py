@@ -1,11 +1,11 @@
 """Slots: the columns of a flat table by position.
 
-Hive reads ORC columns by position and Spark by name, so both come out right only when every file's columns are a prefix of
-the table's, in the table's order (reference: flat-tables-hive4.md §0). Hence a table is a row of slots that is only ever
-appended to; what changes is which key a slot holds and, softly, its type. Slot 0 is ``_rescued``: the raw text of rows with a
-value that did not fit, so that nothing is lost.
+Hive reads ORC columns by position and Spark reads them by name. Both are right only if the columns of every file are a prefix of the
+table's columns, in the table's order (flat-tables-hive4.md §0). Slots are therefore only appended. What may change is the key that a slot
+holds, and its type within what readers accept. Slot 0 is ``_rescued``: the raw text of rows with a value that did not fit, so that
+nothing is lost.
 
-Everything here is a value: a changed layout is a new layout with a higher version.
+Layouts are immutable values: a changed layout is a new one with a higher version.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ HOUR_S: Final = 3_600
 
 
 class SlotState(StrEnum):
-    """What a slot is for at present."""
+    """The current use of a slot."""
 
     LIVE = "live"
     """It holds its key."""
     EMPTY = "empty"
-    """Nobody asks for its key any more, or the key brings no values: written as NULL, free once no file holds a value."""
+    """Its key is no longer requested or has no values. It is written as NULL, and becomes free when no file holds a value."""
     RESERVED = "reserved"
-    """It is not a key's: ``_rescued``."""
+    """It holds no key: ``_rescued``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One column. Hours are seconds since 1970, multiples of 3,600; None where no value was seen yet."""
+    """One column. Hours are seconds since 1970, multiples of 3,600; None if no value was seen yet."""
 
     index: int
     name: str
@@ -53,19 +53,19 @@ class Slot:
     last_seen_hour: int | None = None
     state: SlotState = SlotState.LIVE
     former_name: str | None = None
-    """The name before the slot's last reuse. Retained files may still call their column so, hence no other slot takes it."""
+    """The name before the slot's last reuse. Retained files may still use it, so no other slot may take it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The slots of a table in its order, under a version that grows with every change."""
+    """The slots of a table in order, with a version that grows with every change."""
 
     version: int
     slots: tuple[Slot, ...]
 
     @classmethod
     def new(cls) -> Layout:
-        """Return the layout that a table begins with: ``_rescued`` alone."""
+        """Return the initial layout of a table: ``_rescued`` alone."""
         return cls(1, (Slot(0, RESCUED, None, ColumnType.STRING, state=SlotState.RESERVED),))
 
     @property
@@ -80,29 +80,29 @@ class Layout:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name that files of this table may know a column by."""
+        """Every column name that files of this table may use."""
         former = (slot.former_name for slot in self.slots if slot.former_name is not None)
         return frozenset(former).union(slot.name for slot in self.slots)
 
     def with_slot(self, slot: Slot) -> Layout:
-        """Return the layout with ``slot`` in its place, or behind the last; the version is the caller's to raise."""
+        """Return the layout with ``slot`` replaced or appended. The caller raises the version."""
         assert slot.index <= len(self.slots), (slot, len(self.slots))
         slots = [*self.slots[: slot.index], slot, *self.slots[slot.index + 1 :]]
         return replace(self, slots=tuple(slots))
 
     def check(self) -> None:
-        """Assert positions, names that differ, one slot per key, a type for each, and ``_rescued`` at the front."""
+        """Assert correct positions, distinct names, one slot for each key, a type for each slot, and ``_rescued`` first."""
         assert self.version >= 1, self.version
-        assert self.slots, "a table has a first column"
+        assert self.slots, "a table must have a first column"
         assert self.slots[0] == Slot(0, RESCUED, None, ColumnType.STRING, state=SlotState.RESERVED), (
             self.slots[0]
         )
         assert [slot.index for slot in self.slots] == list(range(len(self.slots)))
         assert len(self.slots) <= SLOTS_MAX, len(self.slots)
         names = [slot.name for slot in self.slots]
-        assert len(set(map(fold_case, names))) == len(names), "two slots of one name"
+        assert len(set(map(fold_case, names))) == len(names), "two slots have the same name"
         keys = [slot.key for slot in self.slots]
-        assert len(set(keys)) == len(keys), "two slots of one key"
+        assert len(set(keys)) == len(keys), "two slots have the same key"
         for slot in self.slots[1:]:
             assert slot.key is not None, slot
             assert slot.type is not ColumnType.NULL, slot

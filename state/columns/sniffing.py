@@ -1,9 +1,14 @@
-"""Evidence from JSON texts: which keys they hold, and of what kinds the values are.
+"""Sniffing: derives from a sample of JSON texts which keys they hold, and of which kinds the values are.
 
-This looks at a sample on the driver, with Python's own parser told to keep what floats would lose, while Spark's parser splits
-the rows. Both have to agree on what a value's text is (spark-4.0.md §6), hence: of two members of one name the first that is not
-null counts; what follows the document is ignored; raw control characters are allowed, NaN and Infinity are not; a number that
-no float can hold is text; so is every object and array. What is not a JSON object is malformed, and nothing raises.
+The sample is read on the driver with Python's JSON parser, configured to keep what floats would lose, while Spark's parser splits all
+rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these rules:
+
+* of two members with the same name, the first that is not null counts;
+* anything behind the document is ignored;
+* raw control characters are allowed, NaN and Infinity are not;
+* objects, arrays and numbers that no float can hold are text.
+
+A text that is not a JSON object counts as malformed. No text raises an error.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 DOCUMENT_CHARS_MAX: Final = 16 << 20
 KEYS_MAX: Final = 10_000
 _INTEGER_CHARS_MAX: Final = 40
-"""Longer ones are text whatever their value, and Python's conversion takes time that grows with the square."""
+"""Longer integers count as text: the time of Python's conversion grows with the square of the length."""
 _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,38}")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
@@ -49,12 +54,12 @@ def sniff(
     keys: Collection[KeyPath] | None = None,
     keys_max: int = KEYS_MAX,
 ) -> Observations:
-    """Return what ``texts`` hold: of ``keys``, or of every key down to ``rules.depth_max`` members.
+    """Return observations of ``keys`` in ``texts``, or of every key down to ``rules.depth_max`` members if ``keys`` is None.
 
-    Of more than ``keys_max`` distinct keys the later ones are left out. A key's rows are all texts.
+    At most ``keys_max`` distinct keys are returned; later ones are left out. The row count of each key is the number of texts.
     """
     numeric = frozenset(key.members for key in rules.numeric_strings)
-    asked = None if keys is None else [key.members for key in keys]
+    chosen = None if keys is None else [key.members for key in keys]
     found: dict[tuple[str, ...], _Count] = {}
     rows = malformed = 0
     for text in texts:
@@ -63,7 +68,7 @@ def sniff(
         if document is None:
             malformed += 1
             continue
-        values = _every(document, rules.depth_max) if asked is None else _chosen(document, asked)
+        values = _every(document, rules.depth_max) if chosen is None else _chosen(document, chosen)
         for members, value in values:
             if members in found or len(found) < keys_max:
                 found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
@@ -74,7 +79,7 @@ def sniff(
 
 
 def parse_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that ``text`` begins with; None where it does not."""
+    """Return the JSON object at the beginning of ``text``; None if there is none."""
     if len(text) > DOCUMENT_CHARS_MAX:
         return None
     try:
@@ -87,7 +92,7 @@ def parse_object(text: str) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class _Count:
-    """What one key has brought so far."""
+    """The values of one key so far."""
 
     values: int = 0
     evidence: Evidence = NOTHING
@@ -122,7 +127,7 @@ def _chosen(
 
 
 def _every(document: dict[str, Any], depth_max: int) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every value that a key can name; not below arrays, nor where a name is empty, endless or no Unicode."""
+    """Yield every value that a key can name: not below arrays, nor behind names that are empty, too long or invalid Unicode."""
     pending: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), document)]
     while pending:
         above, members = pending.pop()

@@ -1,13 +1,16 @@
 """The eight types of flat columns, and the evidence from which a column's type follows.
 
-Values seen in different rows, batches and hours, by different executors and in any order, have to lead to one type. So what
-is kept is evidence, a semilattice: ``join`` is associative, commutative and idempotent, and a type is read off it at the end.
-The order of types alone (NULL < TINYINT < … < DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too, but a lossy
-one: whether integers may live in a DOUBLE depends on how large they were.
+Values appear in different rows, batches and hours, on different executors and in any order, and must lead to one type. Tideline
+therefore keeps evidence, which forms a semilattice: ``join`` is associative, commutative and idempotent. A type is derived from the
+evidence at the end. The order of types alone (NULL < TINYINT < … < DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too,
+but loses information: whether DOUBLE can hold the integers depends on how large they are.
 
-Rules (reference: json-splitting.md §6): integers take the narrowest width; beyond 64 bits they are text, never floats; mixed
-with floats they are DOUBLE while every one is exact there (2^53); true and false beside anything else are text; so are objects,
-arrays, quoted strings and numbers that no DOUBLE can hold.
+Rules (json-splitting.md §6):
+
+* integers take the narrowest width; beyond 64 bits they are text, never floats;
+* integers mixed with floats are DOUBLE as long as DOUBLE represents each of them exactly (2^53);
+* true and false mixed with anything else are text;
+* objects, arrays, quoted strings and numbers that no DOUBLE can hold are text.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 class ColumnType(IntEnum):
@@ -34,7 +37,7 @@ class ColumnType(IntEnum):
     BOOLEAN = 7
 
     def join(self, other: ColumnType) -> ColumnType:
-        """Return the least type that takes the values of both."""
+        """Return the narrowest type that holds the values of both."""
         if self is other or other is ColumnType.NULL:
             return self
         if self is ColumnType.NULL:
@@ -45,18 +48,18 @@ class ColumnType(IntEnum):
 
     @property
     def hive(self) -> str:
-        """The name that Hive and Spark know it by; NULL has none."""
-        assert self is not ColumnType.NULL, "a column of no type is no column"
+        """The name in Hive and Spark; NULL has none."""
+        assert self is not ColumnType.NULL, "a column must have a type"
         return self.name.lower()
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is one of the four integer types."""
+        """Whether this is one of the four integer types."""
         return ColumnType.TINYINT <= self <= ColumnType.BIGINT
 
     @property
     def is_numeric(self) -> bool:
-        """Whether it is an integer type or DOUBLE."""
+        """Whether this is an integer type or DOUBLE."""
         return ColumnType.TINYINT <= self <= ColumnType.DOUBLE
 
 
@@ -67,15 +70,15 @@ INTEGER_BITS: Final = {
     ColumnType.BIGINT: 64,
 }
 DOUBLE_EXACT_MAX: Final = 1 << 53
-"""Every integer up to this one is a DOUBLE of its own."""
+"""DOUBLE represents every integer up to this one exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What has been seen of a key's values, NULLs and absences left out; the default has seen nothing."""
+    """The kinds and bounds of a key's values, without NULLs and absent values. The default stands for no values."""
 
     least: int | None = None
-    """The least integer, None where there was none; ``most`` goes with it."""
+    """The least integer, ``most`` the greatest; both are None if there was none."""
     most: int | None = None
     has_floats: bool = False
     has_booleans: bool = False
@@ -94,7 +97,7 @@ class Evidence:
 
     @property
     def type(self) -> ColumnType:
-        """The narrowest type that holds every value seen, without loss."""
+        """The narrowest type that holds every value without loss."""
         numbers = self._number_type()
         if self.has_text or (self.has_booleans and numbers is not ColumnType.NULL):
             return ColumnType.STRING
@@ -109,7 +112,7 @@ class Evidence:
         return integer_type(self.least, self.most)
 
     def check(self) -> None:
-        """Assert that bounds come together and in order."""
+        """Assert that both bounds are set or neither, and that they are in order."""
         assert (self.least is None) == (self.most is None), self
         assert self.least is None or self.most is None or self.least <= self.most, self
 
@@ -118,31 +121,23 @@ NOTHING: Final = Evidence()
 
 
 def integers(least: int, most: int) -> Evidence:
-    """Return the evidence of integers between two that were seen."""
+    """Return the evidence of integers from ``least`` to ``most``, both of which were seen."""
     return Evidence(least=least, most=most)
 
 
 def integer_type(least: int, most: int) -> ColumnType:
-    """Return the narrowest integer type for both; STRING where 64 bits are too few."""
+    """Return the narrowest integer type for both; STRING if they need more than 64 bits."""
     for column_type, bits in INTEGER_BITS.items():
         if -(1 << (bits - 1)) <= least and most < 1 << (bits - 1):
             return column_type
     return ColumnType.STRING
 
 
-def fattest(evidence: Iterable[Evidence]) -> Evidence:
-    """Join all: the hour's, or the retained window's."""
-    joined = NOTHING
-    for each in evidence:
-        joined = joined.join(each)
-    return joined
-
-
 def readers_accept(old: ColumnType, new: ColumnType) -> bool:
-    """Whether a column may change from ``old`` to ``new`` while files of the old type stay.
+    """Whether a column may change from ``old`` to ``new`` while files of the old type remain.
 
-    Readers agree on wider integers and on DOUBLE for integers that are exact there. Into STRING Spark's reader fails on pushed
-    filters, and the metastore refuses BOOLEAN -> STRING (reference: json-splitting.md §3.2, flat-tables-hive4.md §2).
+    Readers accept wider integers, and DOUBLE for integers that it represents exactly. If the new type is STRING, Spark's reader fails on
+    filters pushed down to old files, and the metastore refuses BOOLEAN -> STRING (json-splitting.md §3.2, flat-tables-hive4.md §2).
     """
     if not (old.is_numeric and new.is_numeric):
         return old is new
@@ -150,14 +145,14 @@ def readers_accept(old: ColumnType, new: ColumnType) -> bool:
 
 
 def metastore_accepts(old: ColumnType, new: ColumnType) -> bool:
-    """Whether the metastore lets a column of ``old`` become ``new`` (reference: flat-tables-hive4.md §2)."""
+    """Whether the metastore accepts a change of a column from ``old`` to ``new`` (flat-tables-hive4.md §2)."""
     if old is new:
         return True
     return old.is_numeric and (new is ColumnType.STRING or (new.is_numeric and old < new))
 
 
 def choose_reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
-    """Return the type that an empty column of ``old`` gets for values of ``needed``: among integers, the wider of both."""
+    """Return the type that an empty column of type ``old`` gets for values of ``needed``: the wider one if both are integers."""
     return old.join(needed) if old.is_integer and needed.is_integer else needed
 
 

@@ -107,7 +107,7 @@ def propose(
 ) -> Proposal:
     """Return the changes for a table whose partitions hold ``held`` values. Changes nothing."""
     window = book.window()
-    fills = {key: each.total.fill for key, each in window.items()} if book.hours else None
+    fills = {key: each.total.fill_rate for key, each in window.items()} if book.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
     demand = compute_demand(requested.keys, requested.rules, fills, live)
     evolution = decide(state.layout, demand, window, held, current_hour, requested.rules, state.columns.names)
@@ -190,7 +190,7 @@ def _describe_column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[st
         "state": slot.state.value,
         "first_seen_hour": slot.first_seen_hour,
         "last_seen_hour": slot.last_seen_hour,
-        "fill": None if seen is None else round(seen.total.fill, 6),
+        "fill": None if seen is None else round(seen.total.fill_rate, 6),
         "misfits": 0 if seen is None else seen.total.misfits,
         "former": slot.former_name,
     }

@@ -28,6 +28,20 @@ def a_key(dotted: str) -> KeyPath:
     return KeyPath(tuple(dotted.split(".")))
 
 
+def spark_json_path(key: KeyPath) -> str | None:
+    """The path as Spark 4's ``get_json_object`` reads it; None if it cannot be written (Spark skips blanks before names)."""
+
+    def is_plain(name: str) -> bool:
+        return "." not in name and "[" not in name and not name.startswith("*")
+
+    quoted = [name for name in key.members if not is_plain(name)]
+    if "*" in key.members or any("'" in name for name in quoted):
+        return None
+    if any(name[0] in " \t\n\v\f\r" for name in key.members):
+        return None
+    return "$" + "".join(f".{name}" if is_plain(name) else f"['{name}']" for name in key.members)
+
+
 def asked_by(dotted: str, users: Collection[str] = ("ann",), days: int = 1, count: int = 1) -> RequestedKey:
     return RequestedKey(a_key(dotted), frozenset(users), days, count, first_s=T0, last_s=T0 + count)
 

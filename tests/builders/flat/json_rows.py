@@ -12,6 +12,7 @@ from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split
+from tests.builders.flat.columns import spark_json_path
 
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def told(
 
 
 def _raw(key: KeyPath, column: str) -> str:
-    path = key.json_path
+    path = spark_json_path(key)
     if path is None:
         return f"CAST({column} AS STRING)"
     escaped = path.replace("\\", "\\\\").replace("'", "\\'")

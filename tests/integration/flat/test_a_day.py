@@ -18,6 +18,7 @@ from streaming.keylog.log import KeyLog
 from streaming.keylog.records import KeyRequest
 from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import Limits
+from tests.builders.flat.columns import spark_json_path
 from tests.builders.flat.streams import Stream, key, rules
 
 
@@ -152,7 +153,11 @@ def compare(stream: Stream, spark: Any, raw: list[str]) -> None:
     from pyspark.sql import functions
 
     layout = stream.parts(spark).stream.table.read().layout
-    slots = {slot.name: (slot.key.json_path or "", slot.type) for slot in layout.live if slot.key is not None}
+    slots = {
+        slot.name: (spark_json_path(slot.key) or "", slot.type)
+        for slot in layout.live
+        if slot.key is not None
+    }
     truth = spark.createDataFrame([(line,) for line in raw], "value string").select(
         "value", *[functions.get_json_object("value", path).alias(name) for name, (path, _) in slots.items()]
     )

@@ -84,7 +84,7 @@ def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
     assert answer["told_by"] == "driver"
     assert told["$.user"]["column"] == "user"
     assert (told["$.n"]["verdict"], told["$.n"]["column"]) == ("skipped", None)
-    assert "no row has brought it" in keys_text(answer, why=True, limit=100)
+    assert "no row contains it" in keys_text(answer, why=True, limit=100)
 
 
 def event(hour: int, n: int) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_every_asked_key_is_a_column_or_is_told_why_not(
     wanted = {each.key for each in demand.selected}
     for key in {each.key for each in asked} | rules.whitelist:
         why = demand.decision_for(key)
-        assert (key in wanted) == (why.verdict in {Verdict.WANTED, Verdict.WHITELISTED})
+        assert (key in wanted) == (why.verdict in {Verdict.SELECTED, Verdict.WHITELISTED})
         assert why.reason
         if why.into is not None:
             assert key != why.into
@@ -62,7 +62,7 @@ def test_every_asked_key_is_a_column_or_is_told_why_not(
             assert demand.decision_for(why.into).verdict not in {
                 Verdict.COLLAPSED,
                 Verdict.OUTVOTED,
-                Verdict.NOT_ASKED,
+                Verdict.NOT_REQUESTED,
             }
 
 
@@ -234,7 +234,7 @@ def test_one_user_with_a_thousand_keys_gets_the_quota_and_others_theirs() -> Non
     flood = [asked_by(f"k{chr(97 + n % 26)}{chr(97 + n // 26)}", ["mallory"], days=30) for n in range(600)]
     demand = compute_demand([*flood, asked_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
     assert len(demand.selected) == 51
-    assert demand.decision_for(a_key("real")).verdict is Verdict.WANTED
+    assert demand.decision_for(a_key("real")).verdict is Verdict.SELECTED
     refused = [each for each in flood if demand.decision_for(each.key).verdict is Verdict.OVER_QUOTA]
     assert len(refused) == 550
 

@@ -115,7 +115,7 @@ def test_a_key_that_nobody_wants_any_more_is_retired_and_gets_its_slot_back() ->
     layout = a_layout(a_slot(1, "a"), a_slot(2, "b"))
     retired = decided(layout, ("b",), {"a": a_window(TEXT), "b": a_window(TEXT)})
     assert retired.changes == (
-        Change(ChangeKind.RETIRE, "it is not wanted any more", a_key("a"), 1, ColumnType.STRING),
+        Change(ChangeKind.RETIRE, "no longer requested", a_key("a"), 1, ColumnType.STRING),
     )
     assert retired.layout.slots[1].state is EMPTY
     revived = decided(retired.layout, ("b", "a"), {"a": a_window(TEXT), "b": a_window(TEXT)})

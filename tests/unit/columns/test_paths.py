@@ -7,7 +7,7 @@ from hypothesis import given
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
-from tests.builders.flat.columns import a_key, keys
+from tests.builders.flat.columns import a_key, keys, spark_json_path
 
 
 @given(keys())
@@ -58,9 +58,11 @@ def test_a_text_that_names_no_member_is_refused(text: str) -> None:
         ("it's.b", None),
     ],
 )
-def test_a_path_for_get_json_object_is_the_one_that_spark_reads(member: str, path: str | None) -> None:
+def test_the_builders_path_for_get_json_object_is_the_one_that_spark_reads(
+    member: str, path: str | None
+) -> None:
     """Each was tried on PySpark 4.0.0."""
-    assert KeyPath((member,)).json_path == path
+    assert spark_json_path(KeyPath((member,))) == path
 
 
 def test_a_key_is_within_itself_and_its_ancestors() -> None:

@@ -147,7 +147,7 @@ def test_the_commands_work_on_the_configured_database(
         return told.out + told.err
 
     assert "debug.trace" not in run("list", "web")
-    assert "a pattern of the skip list" in run("list", "web", "--why")
+    assert "matches a pattern of the skip list" in run("list", "web", "--why")
     assert json.loads(run("list", FLAT, "--json"))["table"] == FLAT
     assert "decided" in run("pin", "web", "action.name", "string")
     assert "decided" in run("whitelist", "web", "$.session")
