@@ -1,46 +1,47 @@
-"""The one tree of errors.
+"""The error tree of Tideline.
 
-Every failure that Tideline can name is an instance of ``TidelineError``: a stable ``code`` (log field, metric label, word to
-search the docs for), a plain message, the context as named values, and a hint on what to do. The branches say what the
-caller has to decide, which is why they exist at all::
+Every failure that Tideline can name is an instance of ``TidelineError``: a stable ``code`` (log field, metric label, search
+term for the docs), a plain message, the context as named values, and a hint that says what to do. The branches exist because
+each of them demands a different decision from the caller::
 
     TidelineError
-    ├── ConfigError                 the user has to change a setting; nothing was started
+    ├── ConfigError                 a setting must be changed; nothing was started
     ├── Transient                   the same call may succeed later: retry with backoff
     │   ├── MetastoreUnavailable
     │   ├── KafkaUnavailable
     │   ├── FilesUnavailable
     │   ├── HBaseUnavailable
     │   ├── KeyLogUnavailable
-    │   ├── DriverEnded             a flat table's Spark driver ended, or told nothing for too long
-    │   ├── ServerFault             the metastore answered "internal error": retried a few times, then the event's table is at fault
-    │   └── AmbiguousCall           sent, but no answer came: it may have been applied
-    ├── Refused                     the other side understood and said no: repeating changes nothing
+    │   ├── DriverEnded             a flat table's Spark driver exited unexpectedly, or reported no progress for too long
+    │   ├── MinerEnded              the process that reads users' queries exited unexpectedly
+    │   ├── ServerFault             the metastore answered "internal error": retry a few times, then blame the event's table
+    │   └── AmbiguousCall           the call was sent but not answered: it may have been applied
+    ├── Refused                     the other side understood and refused: repeating changes nothing
     │   ├── NotFound
-    │   │   └── Uncoverable         a time range was to be covered completely and partitions are missing
+    │   │   └── Uncoverable         partitions are missing in a time range that must be covered completely
     │   ├── AlreadyExists
-    │   ├── Conflict                somebody else changed it since it was read: read it anew and decide again
+    │   ├── Conflict                changed by somebody else since it was read: read it again and decide again
     │   ├── InvalidRequest
     │   ├── TxnNotOpen
-    │   └── Unsupported             this generation of the other side has no such call
-    ├── BadInput                    what came in cannot be used: dead letter, and its table is quarantined
+    │   └── Unsupported             this Hive version does not have the call or format
+    ├── BadInput                    the input cannot be used: write a dead letter and quarantine its table
     │   ├── MalformedEvent
-    │   ├── BadPartitionValue   a text that is no partition of its update period
-    │   ├── BadFilter           a partition filter that the metastore's language or the table's columns do not allow
-    │   ├── PeriodMismatch      partitions of two update periods where there can be one
+    │   ├── BadPartitionValue       the text is not a partition value of its update period
+    │   ├── BadFilter               the filter language or the table's columns do not allow the partition filter
+    │   ├── PeriodMismatch          partitions of two update periods meet where only one is allowed
     │   ├── LimitExceeded
     │   └── UnsafePath
-    └── Inconsistent                what Tideline knows and what it sees disagree: stop (or quarantine) and tell
+    └── Inconsistent                what Tideline knows and what it sees disagree: stop (or quarantine) and report
         ├── GapDetected
         ├── StateCorrupt
         ├── StateLocked
-        ├── TimelineInconsistent  stored timeline properties contradict themselves: rebuild from the partitions
-        ├── TableAltered            a flat table is not as Tideline wrote it: somebody altered it by hand
-        ├── TopicReplaced           a topic was created anew under its name, or lost records that were read already
+        ├── TimelineInconsistent    stored timeline properties contradict each other: rebuild from the partitions
+        ├── TableAltered            somebody altered a flat table by hand
+        ├── TopicReplaced           a topic was created again under its name, or lost records that were already read
         ├── TargetDiverged
         └── FileLost                neither the source nor the change manager has the file with the recorded checksum
 
-A new kind of failure gets a class here, a line in docs/ERRORS.md (a test compares the two) and a test.
+A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compares the two) and a test.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ from typing import ClassVar
 class TidelineError(Exception):
     """Root of the tree.
 
-    ``context`` holds the values that the message is about (``key``, ``value``, ``reason``, ``event_id``, ``table``, …);
-    logs carry them as fields. ``hint`` tells the reader what to do next and defaults to the class' own.
+    ``context`` holds the values that the message is about (``key``, ``value``, ``reason``, ``event_id``, ``table`` and others);
+    logs carry them as fields. ``hint`` says what to do next; it defaults to the hint of the class.
     """
 
     code: ClassVar[str] = "tideline"
@@ -76,7 +77,7 @@ class ConfigError(TidelineError):
     """A setting is missing, unknown or out of range."""
 
     code = "config"
-    default_hint = "Run 'tideline config check' to see every problem at once."
+    default_hint = "Run 'tideline config check' to list all problems at once."
 
 
 class Transient(TidelineError):
@@ -89,7 +90,7 @@ class MetastoreUnavailable(Transient):
     """No metastore of the list could be reached, or the connection broke before the call was sent."""
 
     code = "metastore-unavailable"
-    default_hint = "Check that the metastore runs and that its address in the configuration is right."
+    default_hint = "Check that the metastore runs and that its address in the configuration is correct."
 
 
 class KafkaUnavailable(Transient):
@@ -106,77 +107,77 @@ class FilesUnavailable(Transient):
 
 
 class HBaseUnavailable(Transient):
-    """HBase's Thrift gateway could not be reached, or HBase behind it did not do what was asked."""
+    """HBase's Thrift gateway could not be reached, or HBase behind it failed."""
 
     code = "hbase-unavailable"
-    default_hint = "Check that HBase and its Thrift gateway run and that the address is right."
+    default_hint = "Check that HBase and its Thrift gateway run and that the address is correct."
 
 
 class KeyLogUnavailable(Transient):
-    """The key log's database could not be reached, or did not do what was asked."""
+    """The key log's database could not be reached, or failed."""
 
     code = "keylog-unavailable"
-    default_hint = "Check that the database runs, and keylog.url, its user and its password."
+    default_hint = "Check that the database runs, and check keylog.url, its user and its password."
 
 
 class DriverEnded(Transient):
-    """A flat table's Spark driver ended without being asked to, or told nothing for too long."""
+    """A flat table's Spark driver exited unexpectedly, or reported no progress for too long."""
 
     code = "driver-ended"
-    default_hint = "It is started again and goes on where it was; its own last words tell why it ended."
+    default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
 
 
 class MinerEnded(Transient):
-    """The process that reads people's queries ended without being asked to."""
+    """The process that reads users' queries exited unexpectedly."""
 
     code = "miner-ended"
-    default_hint = "It is started again and goes on where it was; its own last words tell why it ended."
+    default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
 
 
 class ServerFault(Transient):
     """The metastore answered with an internal error and closed the connection; nothing was applied."""
 
     code = "server-fault"
-    default_hint = "The metastore's own log holds the cause."
+    default_hint = "Look for the cause in the metastore's own log."
 
 
 class AmbiguousCall(Transient):
-    """The call was sent but no answer came: it may or may not have been applied."""
+    """The call was sent but not answered: it may or may not have been applied."""
 
     code = "ambiguous-call"
-    default_hint = "Repeat it only if it is idempotent, or ask for the state first."
+    default_hint = "Repeat the call only if it is idempotent; otherwise read the current state first."
 
 
 class Refused(TidelineError):
-    """The other side understood the request and said no."""
+    """The other side understood the request and refused it."""
 
     code = "refused"
 
 
 class NotFound(Refused):
-    """The object is not there."""
+    """The object does not exist."""
 
     code = "not-found"
 
 
 class Uncoverable(NotFound):
-    """A time range was to be covered completely, and partitions are missing."""
+    """Partitions are missing in a time range that must be covered completely."""
 
     code = "uncoverable"
-    default_hint = "Wait for the missing partitions, allow finer update periods, or ask without strict mode."
+    default_hint = "Wait for the missing partitions, allow finer update periods, or repeat the query without strict mode."
 
 
 class AlreadyExists(Refused):
-    """The object is there already."""
+    """The object already exists."""
 
     code = "already-exists"
 
 
 class Conflict(Refused):
-    """It was changed by somebody else since it was read; nothing was done."""
+    """Somebody else changed the object since it was read; nothing was done."""
 
     code = "conflict"
-    default_hint = "Read it anew and decide again."
+    default_hint = "Read it again and decide again."
 
 
 class InvalidRequest(Refused):
@@ -192,13 +193,13 @@ class TxnNotOpen(Refused):
 
 
 class Unsupported(Refused):
-    """This generation of the other side has no such call or format."""
+    """This version of the other side does not have the call or format."""
 
     code = "unsupported"
 
 
 class BadInput(TidelineError):
-    """What came in cannot be used."""
+    """The input cannot be used."""
 
     code = "bad-input"
 
@@ -207,30 +208,30 @@ class MalformedEvent(BadInput):
     """An event cannot be decoded."""
 
     code = "malformed-event"
-    default_hint = "The record is in the dead-letter topic: 'tideline dlq show'."
+    default_hint = "The record is in the dead-letter topic: run 'tideline dlq show'."
 
 
 class BadPartitionValue(BadInput):
-    """A text is no partition value of the update period that it was read as."""
+    """A text is not a partition value of the update period that it was read as."""
 
     code = "bad-partition-value"
-    default_hint = "Values are read strictly: writing the parsed value again must give the same text."
+    default_hint = (
+        "Write the value exactly as Lens does: formatting the parsed value must give the same text."
+    )
 
 
 class BadFilter(BadInput):
-    """A partition filter cannot be read, or asks what the table's columns do not allow."""
+    """A partition filter cannot be parsed, or uses the table's columns in a way that is not allowed."""
 
     code = "bad-filter"
-    default_hint = "The position counts characters from 0; the language is described in docs/PARTITIONS.md."
+    default_hint = "See docs/PARTITIONS.md for the filter language. The position counts characters from 0."
 
 
 class PeriodMismatch(BadInput):
-    """Partitions of two update periods meet where only one can be."""
+    """Partitions of two update periods meet where only one is allowed."""
 
     code = "period-mismatch"
-    default_hint = (
-        "Every update period has a timeline of its own: convert the value first, or use that timeline."
-    )
+    default_hint = "Convert the value to the period of this timeline, or use the timeline of its own period."
 
 
 class LimitExceeded(BadInput):
@@ -241,7 +242,7 @@ class LimitExceeded(BadInput):
 
 
 class UnsafePath(BadInput):
-    """A path would leave the place that it has to stay in."""
+    """A path leads out of the directory that it must stay in."""
 
     code = "unsafe-path"
 
@@ -256,11 +257,14 @@ class GapDetected(Inconsistent):
     """Event ids are missing and cannot be read any more."""
 
     code = "gap"
-    default_hint = "The notification log was cleaned before it was read: bootstrap the policy anew, and raise the log's time to live."
+    default_hint = (
+        "The notification log was cleaned before it was read: bootstrap the policy again, "
+        "and raise the log's time to live."
+    )
 
 
 class StateCorrupt(Inconsistent):
-    """The stored state breaks one of its invariants or was written by a newer version."""
+    """The stored state breaks one of its invariants, or a newer version wrote it."""
 
     code = "state-corrupt"
 
@@ -269,36 +273,34 @@ class StateLocked(Inconsistent):
     """Another process uses the same state."""
 
     code = "state-locked"
-    default_hint = "Only one daemon may use a state directory at a time."
+    default_hint = "Run only one daemon for each state directory."
 
 
 class TimelineInconsistent(Inconsistent):
-    """Stored timeline properties are incomplete or contradict themselves."""
+    """Stored timeline properties are incomplete or contradict each other."""
 
     code = "timeline-inconsistent"
-    default_hint = "The timeline is rebuilt from the table's partitions: 'tideline timeline rebuild'."
+    default_hint = "Rebuild the timeline from the table's partitions: run 'tideline timeline rebuild'."
 
 
 class TableAltered(Inconsistent):
-    """A flat table's columns, comments or parameters are not as Tideline wrote them."""
+    """A flat table's columns, comments or parameters differ from what Tideline wrote."""
 
     code = "table-altered"
-    default_hint = (
-        "Flat tables are Tideline's to alter: undo the change, or begin a new table beside this one."
-    )
+    default_hint = "Only Tideline may alter a flat table: undo the change, or start a new table next to it."
 
 
 class TopicReplaced(Inconsistent):
-    """A topic of raw events is not the one that was read so far: created anew under its name, or cut back."""
+    """A topic of raw events differs from the one read so far: it was created again under its name, or truncated."""
 
     code = "topic-replaced"
     default_hint = (
-        "Old offsets mean nothing in a new topic: begin with a new checkpoint; the table's rows stay."
+        "Start with a new checkpoint, because old offsets are invalid in a new topic; the table's rows stay."
     )
 
 
 class TargetDiverged(Inconsistent):
-    """The target answered something that only a change from outside can explain."""
+    """The target's answer can only be explained by a change from outside."""
 
     code = "target-diverged"
 

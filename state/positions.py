@@ -1,8 +1,9 @@
 """Positions: what a projection has durably applied, and what may come next.
 
-A position is an event id of the source's notification log and a part of that event, not a Kafka offset: event ids are
-contiguous (the metastore draws them under a lock, inside the transaction that makes the change), so that a missing one is
-proof of a loss, which no offset can be; and a topic that was truncated, recreated or mirrored elsewhere keeps its meaning.
+A position is an event id of the source's notification log and a part of that event, not a Kafka offset. Event ids are
+contiguous, because the metastore allocates them under a lock inside the transaction that makes the change. A missing id
+therefore proves a loss, which a missing offset does not. A position also stays valid in a topic that was truncated,
+recreated or mirrored.
 
 Every store keeps its position under ``POSITION_KEY``, written in the same transaction as the effects that it stands for.
 """
@@ -19,7 +20,7 @@ from state.errors import StateCorrupt
 
 
 POSITION_KEY: Final = b"position"
-"""Where a store keeps the position of the projection that owns it."""
+"""Key of the position in the store of each projection."""
 
 _FORMAT = 1
 _BYTES = struct.Struct(">BQII")  # format, event id, part, parts: 17 bytes
@@ -38,8 +39,7 @@ class Step(Enum):
 class Position:
     """The last part of the last event that was applied.
 
-    ``part`` counts from 0, ``parts`` is the number of parts of this event; events of one part have ``0, 1``.
-    ``Position.before(n)`` is where a reader stands that has applied everything up to, not including, event n.
+    ``part`` counts from 0. ``parts`` is the number of parts of this event; an event of one part has ``0, 1``.
     """
 
     event_id: int
@@ -47,13 +47,13 @@ class Position:
     parts: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse values that no event can have."""
+        """Assert that an event can have these values."""
         assert self.event_id >= 0, self
         assert 0 <= self.part < self.parts, self
 
     @staticmethod
     def before(event_id: int) -> Position:
-        """Where a reader stands that applied everything up to event ``event_id - 1``."""
+        """Return the position of a reader that has applied every event up to ``event_id - 1``."""
         return Position(event_id - 1)
 
     @property
@@ -63,11 +63,11 @@ class Position:
 
     @property
     def applied_event_id(self) -> int:
-        """The last event that was applied as a whole."""
+        """The last event that was applied completely."""
         return self.event_id if self.complete else self.event_id - 1
 
     def step(self, event_id: int, part: int) -> Step:
-        """Tell whether (``event_id``, ``part``) was applied before, comes next, or leaves something out."""
+        """Return whether (``event_id``, ``part``) was applied before, comes next, or leaves a gap."""
         if self.covers(event_id, part):
             return Step.DUPLICATE
         return Step.NEXT if (event_id, part) == self.expected() else Step.GAP
@@ -75,15 +75,15 @@ class Position:
     def covers(self, event_id: int, part: int) -> bool:
         """Whether (``event_id``, ``part``) was applied.
 
-        Of a complete event every part was, also where this position does not know how many it had: one that was made from
-        the metastore's current id.
+        Every part of a complete event counts as applied. A position made from the metastore's current id does not know how
+        many parts that event had.
         """
         if event_id == self.event_id:
             return self.complete or part <= self.part
         return event_id < self.event_id
 
     def expected(self) -> tuple[int, int]:
-        """The (event id, part) that has to come next."""
+        """Return the (event id, part) that must come next."""
         return (self.event_id + 1, 0) if self.complete else (self.event_id, self.part + 1)
 
     def __lt__(self, other: Position) -> bool:
@@ -100,12 +100,12 @@ class Position:
 
     @staticmethod
     def from_bytes(value: bytes) -> Position:
-        """Read what ``to_bytes`` wrote; raise StateCorrupt where it is something else."""
+        """Read what ``to_bytes`` wrote; raise StateCorrupt for any other value."""
         if len(value) != _BYTES.size or value[0] != _FORMAT:
-            raise StateCorrupt("a stored position cannot be read", value=value.hex()[:64])
+            raise StateCorrupt("the stored position cannot be read", value=value.hex()[:64])
         _, event_id, part, parts = _BYTES.unpack(value)
         if part >= parts:
             raise StateCorrupt(
-                "a stored position names a part that its event does not have", value=value.hex()
+                "the stored position names a part that its event does not have", value=value.hex()
             )
         return Position(event_id, part, parts)
