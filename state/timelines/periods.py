@@ -1,12 +1,12 @@
 """Update periods: how often a table gets partitions, under Lens' names.
 
-A partition value is an integer ordinal, consecutive within its period, so that the next partition is ``+ 1`` whatever the
-calendar says. Two orders exist and both matter: ``rank`` is Lens' enum order (CONTINUOUS last), ``weight_ms`` the order of
-length (CONTINUOUS first); covering goes by weight.
+A partition value is an integer ordinal, consecutive within its period, so that the next partition is always ``+ 1``. There
+are two orders. ``rank`` is Lens' enum order (CONTINUOUS last); ``weight_ms`` is the order of length (CONTINUOUS first).
+Covering uses the weight.
 
-Weeks start on Sunday and the one that holds 1 January is week 1; a table set to ISO weeks has WEEKLY_ISO, which writes the
-same name into properties. MONTHLY and QUARTERLY share a text form, as do SECONDLY and CONTINUOUS: text alone does not
-tell them apart.
+Weeks start on Sunday, and the week that contains 1 January is week 1. A table with ISO weeks uses WEEKLY_ISO, which has the
+same name in properties. MONTHLY and QUARTERLY have the same text form, and so do SECONDLY and CONTINUOUS: text alone does not
+distinguish them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class UpdatePeriod(Enum):
         """Return the first moment of a partition; it ends where its successor starts."""
         self._text = unit
 
-    # Members are singletons: identity is enough, and Enum's own hash is the slowest part of a look-up by period.
+    # Members are singletons, so identity is enough. Enum's own hash is the slowest part of a look-up by period.
     __hash__ = object.__hash__
 
     @property
@@ -59,37 +59,37 @@ class UpdatePeriod(Enum):
 
     @staticmethod
     def from_lens_name(name: str, *, iso_weeks: bool = False) -> UpdatePeriod:
-        """Return the period of a Lens name in any case; raise BadInput for another word."""
+        """Return the period of a Lens name in any case; raise BadInput for an unknown name."""
         upper = name.strip().upper()
         if upper == "WEEKLY" and iso_weeks:
             return UpdatePeriod.WEEKLY_ISO
         if upper not in UpdatePeriod.__members__:
-            raise BadInput("no such update period", name=name, known=", ".join(UpdatePeriod.__members__))
+            raise BadInput("unknown update period", name=name, known=", ".join(UpdatePeriod.__members__))
         return UpdatePeriod[upper]
 
     def ceil(self, moment_s: int) -> int:
-        """Ordinal of the first partition that starts at the moment or after it."""
+        """Return the ordinal of the first partition that starts at the moment or later."""
         ordinal = self.floor(moment_s)
         return ordinal if self.start_s(ordinal) == moment_s else ordinal + 1
 
     def starts_s(self, ordinals: Iterable[int]) -> list[int]:
-        """First moments of many partitions, at a fraction of the price of one call each."""
+        """Return the first moments of many partitions, at a fraction of the cost of separate calls."""
         unit_s, offset_s = self._unit_s, self._offset_s
         if unit_s:
             return [ordinal * unit_s + offset_s for ordinal in ordinals]
         return [self.start_s(ordinal) for ordinal in ordinals]
 
     def parse(self, text: str) -> int:
-        """Return the ordinal of a partition value; raise BadPartitionValue unless it is exactly in this period's form."""
+        """Return the ordinal of a partition value; raise BadPartitionValue unless it is written exactly in this period's form."""
         try:
             return self._text.read(text)
         except (ValueError, KeyError):
             raise BadPartitionValue(
-                "no value of this update period", value=text, period=self.lens_name
+                "not a value of this update period", value=text, period=self.lens_name
             ) from None
 
     def parse_or_none(self, text: str) -> int | None:
-        """Return the ordinal of a partition value, or None where the text is none of this period."""
+        """Return the ordinal of a partition value, or None if the text is not a value of this period."""
         if len(text) != self.text_length:
             return None
         try:
@@ -102,7 +102,7 @@ class UpdatePeriod(Enum):
         return self._text.write(ordinal)
 
     def count_within(self, start_s: int, end_s: int) -> tuple[int, bool]:
-        """Count the whole partitions within [start, end), and tell whether they fill it exactly."""
+        """Return how many whole partitions are within [start, end), and whether they fill it exactly."""
         first, end = self.ceil(start_s), self.floor(end_s)
         exact = self.start_s(first) == start_s and self.start_s(end) == end_s
         return (end - first, exact) if first < end else (0, False)
@@ -119,7 +119,7 @@ def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
 def find_largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
     """Return the longest period with at least one whole, aligned partition within [start, end).
 
-    Length alone does not decide: a range of 36 days may hold no whole month (reference: timelines §2.2).
+    Length alone does not decide: a range of 36 days may contain no whole month (reference: timelines §2.2).
     """
     return next(
         (period for period in sort_longest_first(periods) if period.count_within(start_s, end_s)[0]), None
@@ -127,5 +127,5 @@ def find_largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: in
 
 
 def detect_period(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
-    """Return the first allowed period that ``text`` is a value of, or None."""
+    """Return the first allowed period of which ``text`` is a value, or None."""
     return next((period for period in allowed if period.parse_or_none(text) is not None), None)

@@ -1,13 +1,15 @@
-"""Runs: a set of ordinals kept as the edges of its unbroken stretches.
+"""Runs: a set of ordinals, kept as the edges of its runs of consecutive members.
 
-Partitions come in order and are seldom missing, so a year of minutes is one stretch and not half a million members. The
-edges stand in one sorted array, start, end, start, end, … (ends excluded). An ordinal is a member if the number of edges
-at or below it is odd: existence is one binary search, an interval operation is one slice, and a stretch costs 16 bytes.
+Partitions usually come in order and are seldom missing, so a year of minutes is one run instead of half a million members.
+The edges are in one sorted array: start, end, start, end and so on (ends excluded). An ordinal is a member if the number of
+edges at or below it is odd. Existence is therefore one binary search, an interval operation is one slice, and a run costs 16
+bytes.
 
-Why no bitmap: it pays per member on load and on listing stretches, needs a compiled library, and wins only where every
-second member is missing. Why no tree: below about 100,000 stretches moving a slice of an array is cheaper than rebalancing.
+A bitmap would cost time per member for loading and listing runs, needs a compiled library, and is better only if every second
+member is missing. A tree would be slower below about 100,000 runs, where moving a slice of an array is cheaper than
+rebalancing.
 
-Promises exact set semantics for every sequence of operations; ``check()`` states the invariant.
+Promises exact set semantics for every sequence of operations; ``check()`` asserts the invariant.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ NONE: Final = "\N{MIDDLE DOT}"
 
 
 class Runs:
-    """A set of integers of 64 bits, ordered, as unbroken stretches ("runs")."""
+    """An ordered set of 64-bit integers, kept as runs of consecutive members."""
 
     __slots__ = ("_edges",)
 
     def __init__(self, edges: Iterable[int] = ()) -> None:
-        """Take edges that are strictly increasing and even in number, as ``edges()`` returns them."""
+        """Take strictly increasing edges, even in number, as ``edges()`` returns them."""
         self._edges = array("q", edges)
 
     @staticmethod
     def of(ordinals: Iterable[int]) -> Runs:
-        """Build from members in any order, repeated or not: n log n, and linear where they come in order."""
+        """Build from members in any order, with or without repetition: n log n, and linear for sorted members."""
         members = sorted(ordinals)
         if not members:
             return Runs()
@@ -54,11 +56,11 @@ class Runs:
         return runs
 
     def copy(self) -> Runs:
-        """Return an independent copy, at the price of one memory copy."""
+        """Return an independent copy, at the cost of one memory copy."""
         return Runs(self._edges)
 
     def add(self, ordinal: int) -> bool:
-        """Add one; False where it was there."""
+        """Add one; return False if it was already there."""
         edges = self._edges
         at = bisect_right(edges, ordinal)
         if at & 1:
@@ -76,7 +78,7 @@ class Runs:
         return True
 
     def drop(self, ordinal: int) -> bool:
-        """Remove one; False, and no change at all, where it was not there."""
+        """Remove one; return False, without any change, if it was not there."""
         edges = self._edges
         at = bisect_right(edges, ordinal)
         if not at & 1:
@@ -111,7 +113,7 @@ class Runs:
         """Add many in any order and return how many were new."""
         before, fresh = self.count(), Runs.of(ordinals)
         if len(fresh) > 16:
-            self._edges = _union(self._edges, fresh.edges())
+            self._edges = _merge(self._edges, fresh.edges())
         else:
             for start, end in fresh.pairs():
                 self.add_range(start, end)
@@ -121,12 +123,12 @@ class Runs:
         return bisect_right(self._edges, ordinal) & 1 == 1
 
     def run_at(self, ordinal: int) -> tuple[int, int] | None:
-        """Return the run [start, end) that holds the ordinal, or None."""
+        """Return the run [start, end) that contains the ordinal, or None."""
         at = bisect_right(self._edges, ordinal)
         return (self._edges[at - 1], self._edges[at]) if at & 1 else None
 
     def between(self, start: int, end: int) -> array[int]:
-        """Return the edges of what is in [start, end), cut at both: the one walk that covering needs."""
+        """Return the edges of the runs in [start, end), cut at both bounds: the only walk that covering needs."""
         low, high = bisect_right(self._edges, start), bisect_left(self._edges, end)
         part = self._edges[low:high]
         if low & 1:
@@ -150,20 +152,20 @@ class Runs:
 
     @property
     def first(self) -> int | None:
-        """The smallest member."""
+        """Return the smallest member, or None."""
         return self._edges[0] if self._edges else None
 
     @property
     def last(self) -> int | None:
-        """The largest member."""
+        """Return the largest member, or None."""
         return self._edges[-1] - 1 if self._edges else None
 
     def count(self) -> int:
-        """How many members there are; ``len()`` is the number of runs."""
+        """Return the number of members; ``len()`` is the number of runs."""
         return sum(self._edges[1::2]) - sum(self._edges[::2])
 
     def size_bytes(self) -> int:
-        """Memory of the edges."""
+        """Return the memory that the edges take."""
         return len(self._edges) * self._edges.itemsize
 
     def __len__(self) -> int:
@@ -178,21 +180,21 @@ class Runs:
     def __eq__(self, other: object) -> bool:
         return self._edges == other._edges if isinstance(other, Runs) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # it changes: not a key
+    __hash__ = None  # type: ignore[assignment]  # mutable, so not a key
 
     def __repr__(self) -> str:
         return f"Runs({[(start, end) for start, end in self.pairs()]!r})"
 
     def check(self) -> None:
-        """Assert that edges are even in number and strictly increasing: runs are disjoint, not empty, not adjacent."""
+        """Assert that edges are even in number and strictly increasing: runs are disjoint, not empty and not adjacent."""
         assert len(self._edges) % 2 == 0, self
         assert all(left < right for left, right in pairwise(self._edges)), self
 
 
 def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None = None) -> str:
-    """Draw [start, end), by default from the first to the last partition, in at most ``width`` cells.
+    """Return [start, end) as one line of at most ``width`` cells; by default from the first to the last member.
 
-    A cell is full, partly filled or empty; it stands for one partition at least, so a short timeline gives a short line.
+    A cell is full, partly filled or empty. It stands for at least one member, so few members give a short line.
     """
     assert width > 0, width
     first = runs.first if start is None else start
@@ -202,18 +204,18 @@ def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None =
     total = last + 1 - first
     cells = min(width, total)
     edges = [first + total * cell // cells for cell in range(cells + 1)]
-    return "".join(_cell(runs, low, high) for low, high in pairwise(edges))
+    return "".join(_draw_cell(runs, low, high) for low, high in pairwise(edges))
 
 
-def _cell(runs: Runs, low: int, high: int) -> str:
+def _draw_cell(runs: Runs, low: int, high: int) -> str:
     inside = runs.between(low, high)
     if not inside:
         return NONE
     return FULL if (inside[0], inside[1]) == (low, high) else PARTLY
 
 
-def _union(left: array[int], right: array[int]) -> array[int]:
-    """Merge two edge arrays in one pass, for bulk loads where inserting run by run would move the array each time."""
+def _merge(left: array[int], right: array[int]) -> array[int]:
+    """Merge two edge arrays in one pass. Bulk loads need it: inserting run by run would move the array each time."""
     merged: array[int] = array("q")
     for start, end in sorted(
         chain(zip(left[::2], left[1::2], strict=True), zip(right[::2], right[1::2], strict=True))

@@ -1,8 +1,8 @@
-"""The three storage forms of a timeline, and the registry that finds one by its class name.
+"""The three storage forms of a timeline, and the registry that finds a form by its name.
 
-StoreAll lists every partition, EndsAndHoles (Lens' default) the first, the latest and what is missing between, Ranges the
-unbroken stretches. They differ only in what they write into table properties: the set behind all three is ``Runs``, so none
-of them can break in the ways theirs do. A deployment with a form of its own registers it under its class name.
+StoreAll lists every partition. EndsAndHoles (Lens' default) lists the first, the latest and the holes between them. Ranges
+lists the runs. They differ only in what they write into table properties: the set behind all three is ``Runs``, so none of
+them has the defects of Lens' own implementations. A deployment may register its own form under its class name.
 
 Reading is strict. Contradictions (reference: timelines §1.2, §6) raise TimelineInconsistent, and the caller rebuilds.
 """
@@ -34,24 +34,24 @@ class StorageForm(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name, for people."""
+        """Short name, for users."""
 
     @property
     def class_name(self) -> str:
         """The value of ``storage.class``."""
 
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
-        """Return all keys of the form, also for an empty timeline (stale ones could not be removed)."""
+        """Return all keys of the form, even for an empty timeline, because stale keys cannot be removed."""
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
-        """Return what stands there, None where the form has no keys; raise TimelineInconsistent for contradictions."""
+        """Return the runs, or None if the form has no keys; raise TimelineInconsistent for contradictions."""
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return what makes the form's keys in ``properties`` say "empty"."""
+        """Return the values that empty the form's keys in ``properties``."""
 
 
 class StoreAll:
-    """Every partition by name: right where there are few, far apart."""
+    """Lists every partition: for few partitions, far apart."""
 
     name = "store-all"
     class_name = _LENS_PACKAGE + "StoreAllPartitionTimeline"
@@ -61,9 +61,13 @@ class StoreAll:
         return write_list("partitions", map(period.format, runs))
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
-        """Read ``partitions``; spaces are an error, as in Lens, and empty items are skipped."""
+        """Read ``partitions``; as in Lens, spaces are an error and empty items are skipped."""
         text = read_list(properties, "partitions")
-        return None if text is None else Runs.of(_parsed(period, (item for item in text.split(",") if item)))
+        return (
+            None
+            if text is None
+            else Runs.of(_parse_items(period, (item for item in text.split(",") if item)))
+        )
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Empty ``partitions``."""
@@ -71,13 +75,13 @@ class StoreAll:
 
 
 class EndsAndHoles:
-    """First, latest and what is missing between: the default, for long histories with few holes."""
+    """Lists the first and the latest partition and the holes between them: the default, for long histories with few holes."""
 
     name = "ends-and-holes"
     class_name = _LENS_PACKAGE + "EndsAndHolesPartitionTimeline"
 
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
-        """Write ``first``, ``latest`` (empty text for an empty timeline, LENS-512) and ``holes``."""
+        """Write ``first``, ``latest`` (both empty for an empty timeline, LENS-512) and ``holes``."""
         first, latest = runs.first, runs.last
         ends = {
             "first": "" if first is None else period.format(first),
@@ -88,18 +92,18 @@ class EndsAndHoles:
         )
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
-        """Read both ends and the holes, which have to lie strictly between them."""
+        """Read both ends and the holes, which must be strictly between them."""
         first, latest = properties.get("first"), properties.get("latest")
         text = read_list(properties, "holes")
         if first is None and latest is None and text is None:
             return None
-        holes = Runs.of(_parsed(period, _items(text or "")))
+        holes = Runs.of(_parse_items(period, _split_items(text or "")))
         if not first and not latest and not holes:
             return Runs()
         if not first or not latest:
             raise TimelineInconsistent("an end is missing", first=first, latest=latest, holes=holes.count())
-        begin, last = _parsed(period, (first, latest))
-        return _without(begin, last + 1, holes)
+        begin, last = _parse_items(period, (first, latest))
+        return _remove_holes(begin, last + 1, holes)
 
     def blanks(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Empty both ends and the holes."""
@@ -107,7 +111,7 @@ class EndsAndHoles:
 
 
 class Ranges:
-    """Unbroken stretches: right where partitions come and go in blocks."""
+    """Lists the runs: for partitions that come and go in blocks."""
 
     name = "ranges"
     class_name = _LENS_PACKAGE + "RangesPartitionTimeline"
@@ -119,24 +123,24 @@ class Ranges:
         )
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
-        """Read ``ranges``: disjoint, in order, not adjacent and not empty, as every writer leaves them."""
+        """Read ``ranges``, which must be disjoint, in order, not adjacent and not empty, as every writer leaves them."""
         text = read_list(properties, "ranges")
         if text is None:
             return None
-        items = _items(text)
+        items = _split_items(text)
         if len(items) % 2:
-            raise TimelineInconsistent("a range has one end only", value=text[-80:])
+            raise TimelineInconsistent("a range has only one end", value=text[-80:])
         try:
             ranges = [
                 PartitionRange.parse(period, f"{begin},{end}")
                 for begin, end in zip(*[iter(items)] * 2, strict=True)
             ]
         except BadInput as error:
-            raise TimelineInconsistent(f"no range: {error.message}", value=text[-80:]) from error
+            raise TimelineInconsistent(f"invalid range: {error.message}", value=text[-80:]) from error
         edges = [edge for stretch in ranges for edge in (stretch.begin, stretch.end)]
         if any(left >= right for left, right in pairwise(edges)):
             raise TimelineInconsistent(
-                "ranges overlap, touch, are empty or out of order", period=period.lens_name
+                "ranges overlap, are adjacent, empty or out of order", period=period.lens_name
             )
         return Runs(edges)
 
@@ -148,42 +152,42 @@ class Ranges:
 STORE_ALL: Final = StoreAll()
 ENDS_AND_HOLES: Final = EndsAndHoles()
 RANGES: Final = Ranges()
-_known: Final[dict[str, StorageForm]] = {}
+_forms: Final[dict[str, StorageForm]] = {}
 
 
 def register_form(form: StorageForm) -> StorageForm:
-    """Make a form known under its class name and its short name; the latest registration wins."""
-    _known[form.class_name] = form
-    _known[form.name] = form
+    """Register a form under its class name and its short name; the latest registration wins."""
+    _forms[form.class_name] = form
+    _forms[form.name] = form
     return form
 
 
 def list_forms() -> list[StorageForm]:
     """Return every registered form once, in the order of registration."""
-    return list(dict.fromkeys(_known.values()))
+    return list(dict.fromkeys(_forms.values()))
 
 
 def find_form(name: str) -> StorageForm:
     """Return the form of a class name or short name.
 
-    Raises ConfigError with the known ones for any other: Lens falls back to its default in silence, and then serves an
-    empty timeline.
+    Raises ConfigError with the known names for any other. Lens silently falls back to its default instead, and then serves
+    an empty timeline.
     """
-    if name not in _known:
+    if name not in _forms:
         raise ConfigError(
-            "no such storage form",
+            "unknown storage form",
             name=name,
-            known=", ".join(_known),
-            hint="Register it, or use a known one.",
+            known=", ".join(_forms),
+            hint="Register the form, or use a known one.",
         )
-    return _known[name]
+    return _forms[name]
 
 
-def _items(text: str) -> list[str]:
+def _split_items(text: str) -> list[str]:
     return [item for item in _COMMA.split(text.strip()) if item]
 
 
-def _parsed(period: UpdatePeriod, items: Iterable[str]) -> list[int]:
+def _parse_items(period: UpdatePeriod, items: Iterable[str]) -> list[int]:
     try:
         return [period.parse(item) for item in items]
     except BadPartitionValue as error:
@@ -192,14 +196,14 @@ def _parsed(period: UpdatePeriod, items: Iterable[str]) -> list[int]:
         ) from error
 
 
-def _without(begin: int, end: int, holes: Runs) -> Runs:
+def _remove_holes(begin: int, end: int, holes: Runs) -> Runs:
     if begin >= end:
-        raise TimelineInconsistent("first lies after latest", first=begin, latest=end - 1)
+        raise TimelineInconsistent("the first partition is after the latest", first=begin, latest=end - 1)
     if not holes:
         return Runs((begin, end))
     edges = holes.edges()
     if edges[0] <= begin or edges[-1] >= end:
-        raise TimelineInconsistent("a hole lies outside of first and latest", first=begin, latest=end - 1)
+        raise TimelineInconsistent("a hole is outside of first and latest", first=begin, latest=end - 1)
     return Runs((begin, *edges, end))
 
 

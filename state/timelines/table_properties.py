@@ -1,8 +1,8 @@
 """Table properties of timelines, byte for byte as Lens writes them.
 
-One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``; a long list is cut into chunks of at most
-3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore properties are seldom removed,
-so an empty list is written as size 0 and stale higher chunks are ignored (reference: timelines §1.3).
+One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``. A long list is split into chunks of at most
+3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore properties are seldom removed, so an
+empty list is written as size 0, and stale higher chunks are ignored (reference: timelines §1.3).
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 CACHE: Final = "cube.storagetable.partition.timeline.cache."
 PRESENT: Final = CACHE + "present"
-"""One flag per table: its timelines stand in its properties."""
+"""One flag per table: its timelines are in its properties."""
 APPLIED_EVENT: Final = CACHE + "tideline.event.id"
-"""Ours: the last metastore event that the properties reflect."""
+"""Written by Tideline only: the last metastore event that the properties reflect."""
 TIME_COLUMNS: Final = "cube.storagetable.time.partcols"
 PARTITION_PERIOD: Final = "cube.storagetable.partition.update.period"
-"""A parameter of each partition: its update period."""
+"""Parameter of a partition: its update period."""
 STORAGE_CLASS: Final = "storage.class"
 CHUNK_LENGTH_MAX: Final = 3_999
 CHUNKS_MAX: Final = 1_000_000
 
 
 def build_key_prefix(period: UpdatePeriod, column: str) -> str:
-    """Return what the keys of one timeline start with; the column in the spelling of ``time.partcols``."""
+    """Return the common prefix of one timeline's keys; ``column`` is spelled as in ``time.partcols``."""
     return f"{CACHE}{period.lens_name}.{column}."
 
 
 def is_present(properties: Mapping[str, str]) -> bool:
-    """Whether the table's timelines stand in its properties (any case of ``true``, LENS-416)."""
+    """Whether the table's timelines are in its properties (``true`` in any case, LENS-416)."""
     return properties.get(PRESENT, "").lower() == "true"
 
 
 def read_time_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the time columns that the table names, in its spelling."""
+    """Return the time columns that the table declares, in its spelling."""
     return tuple(name.strip() for name in properties.get(TIME_COLUMNS, "").split(",") if name.strip())
 
 
 def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str) -> dict[str, str]:
     """Return the keys of one timeline without their prefix.
 
-    The exact spelling of the column wins; a different case is read where the exact one has no key at all.
+    The exact spelling of the column wins. Another case is read only if the exact spelling has no key at all.
     """
     start = build_key_prefix(period, column)
     exact = {key[len(start) :]: value for key, value in properties.items() if key.startswith(start)}
@@ -62,8 +62,8 @@ def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str
 def write_list(key: str, items: Iterable[str], *, length_max: int = CHUNK_LENGTH_MAX) -> dict[str, str]:
     """Write ``key.size`` and ``key0`` … ``keyN``: items joined by commas, never split, chunks ending in a comma.
 
-    The rule is Lens' own, also where it looks odd (a chunk is closed before an item that would just fit), so that both
-    write the same bytes. An item longer than the limit has a chunk of its own.
+    Lens closes a chunk before an item that would just fit. The same is done here, so that both write the same bytes. An item
+    longer than the limit gets its own chunk.
     """
     chunks: list[str] = []
     parts: list[str] = []
@@ -82,15 +82,15 @@ def write_list(key: str, items: Iterable[str], *, length_max: int = CHUNK_LENGTH
 
 
 def read_list(properties: Mapping[str, str], key: str) -> str | None:
-    """Join the chunks of a list, or take the bare key of the old unchunked form; None where neither is there.
+    """Join the chunks of a list, or take the bare key of the old unchunked form; None if neither exists.
 
-    Raises TimelineInconsistent where the size is no number or a chunk is missing.
+    Raises TimelineInconsistent if the size is not a number or a chunk is missing.
     """
     size = properties.get(f"{key}.size")
     if size is None:
         return properties.get(key)
     if not (size.isascii() and size.isdigit()) or int(size) > CHUNKS_MAX:
-        raise TimelineInconsistent("the number of chunks is no number", key=f"{key}.size", value=size)
+        raise TimelineInconsistent("the number of chunks is not a number", key=f"{key}.size", value=size)
     chunks = [properties.get(f"{key}{number}") for number in range(int(size))]
     if None in chunks:
         raise TimelineInconsistent("a chunk is missing", key=f"{key}{chunks.index(None)}", size=size)
@@ -98,7 +98,7 @@ def read_list(properties: Mapping[str, str], key: str) -> str | None:
 
 
 def blank_list(properties: Mapping[str, str], key: str) -> dict[str, str]:
-    """Return what empties a list that stands in ``properties``: size 0, every chunk that is there as empty text."""
+    """Return the keys that empty a list in ``properties``: size 0, and every existing chunk as empty text."""
     stale = {name: "" for name in properties if name == key or _is_chunk(name, key)}
     return {**({f"{key}.size": "0"} if f"{key}.size" in properties else {}), **stale}
 

@@ -1,7 +1,7 @@
-"""What callers hand in and get back: one partition, a stretch of partitions, a span of time.
+"""Values for callers: one partition, a range of partitions, and a range of time.
 
-Timelines count in bare integers; at the doors a value carries its period, so that a day is never added to a timeline of
-hours (Lens accepts that and breaks, reference: timelines §1.2).
+Timelines count in bare integers. Values that callers pass in or get back carry their period, so that a day is never added to
+a timeline of hours. Lens accepts that and breaks (reference: timelines §1.2).
 """
 
 from __future__ import annotations
@@ -42,31 +42,33 @@ class TimePartition:
 
     @staticmethod
     def parse(period: UpdatePeriod, text: str) -> TimePartition:
-        """Read a partition value; raise BadPartitionValue where it is none of this period."""
+        """Read a partition value; raise BadPartitionValue if it is not a value of this period."""
         return TimePartition(period, period.parse(text))
 
     @property
     def start_s(self) -> int:
-        """First moment."""
+        """Return the first moment."""
         return self.period.start_s(self.ordinal)
 
     @property
     def end_s(self) -> int:
-        """First moment after it."""
+        """Return the first moment after the end."""
         return self.period.start_s(self.ordinal + 1)
 
     def next(self) -> TimePartition:
-        """The partition that starts where this one ends."""
+        """Return the partition that starts where this one ends."""
         return TimePartition(self.period, self.ordinal + 1)
 
     def previous(self) -> TimePartition:
-        """The partition that ends where this one starts."""
+        """Return the partition that ends where this one starts."""
         return TimePartition(self.period, self.ordinal - 1)
 
     def range_up_to(self, end: TimePartition) -> PartitionRange:
-        """Return [self, end); raise PeriodMismatch or BadInput where there is no such range."""
+        """Return [self, end); raise PeriodMismatch for another period, BadInput if the end is before the start."""
         if self.period is not end.period:
-            raise PeriodMismatch("a range has one period", begin=str(self), end=str(end))
+            raise PeriodMismatch(
+                "both ends of a range must have the same period", begin=str(self), end=str(end)
+            )
         return PartitionRange(self.period, self.ordinal, end.ordinal)
 
     def __str__(self) -> str:
@@ -85,15 +87,18 @@ class PartitionRange:
         """Refuse a range that ends before it begins."""
         if self.end < self.begin:
             raise BadInput(
-                "a range ends before it begins", begin=self.begin, end=self.end, period=self.period.lens_name
+                "the range ends before it begins",
+                begin=self.begin,
+                end=self.end,
+                period=self.period.lens_name,
             )
 
     @staticmethod
     def parse(period: UpdatePeriod, text: str) -> PartitionRange:
-        """Read ``a,b`` or ``[a, b)`` (half open), or with ``(`` or ``]``, which move their end by one partition."""
+        """Read ``a,b`` or ``[a, b)`` (half open). ``(`` and ``]`` move their end by one partition."""
         parts = _LENS_RANGE(text)
         if parts is None:
-            raise BadInput("no range of partitions", value=text, period=period.lens_name)
+            raise BadInput("not a range of partitions", value=text, period=period.lens_name)
         opening, begin, end, closing = parts.groups()
         return PartitionRange(
             period, period.parse(begin) + (opening == "("), period.parse(end) + (closing == "]")
@@ -101,12 +106,12 @@ class PartitionRange:
 
     @property
     def start_s(self) -> int:
-        """First moment."""
+        """Return the first moment."""
         return self.period.start_s(self.begin)
 
     @property
     def end_s(self) -> int:
-        """First moment after it."""
+        """Return the first moment after the end."""
         return self.period.start_s(self.end)
 
     def __len__(self) -> int:
@@ -130,53 +135,58 @@ class TimeRange:
     end_s: int
 
     def __post_init__(self) -> None:
-        """Refuse spans that end before they start, or leave the years 1 to 9999."""
+        """Refuse spans that end before they start, or that leave the years 1 to 9999."""
         if not TIME_START_S <= self.start_s <= self.end_s <= TIME_END_S:
             raise BadInput(
-                "no range of time", start_s=self.start_s, end_s=self.end_s, hint="The start comes first."
+                "not a range of time",
+                start_s=self.start_s,
+                end_s=self.end_s,
+                hint="Put the start before the end.",
             )
 
     @staticmethod
     def of(start: datetime, end: datetime) -> TimeRange:
-        """Build from two moments with a time zone; raise BadInput for one without, or with fractions of a second."""
-        return TimeRange(_seconds(start), _seconds(end))
+        """Build from two moments; raise BadInput unless both have a time zone and whole seconds."""
+        return TimeRange(_to_seconds(start), _to_seconds(end))
 
     @staticmethod
     def parse(start: str, end: str) -> TimeRange:
-        """Build from two texts, each a partition value or an ISO 8601 moment (UTC where it names no zone)."""
-        return TimeRange(_moment(start), _moment(end))
+        """Build from two texts, each a partition value or an ISO 8601 moment (UTC if it has no zone)."""
+        return TimeRange(_parse_moment(start), _parse_moment(end))
 
     def __str__(self) -> str:
-        """Both bounds at the grain of the finer one: ``[2015-01-29-06, 2015-03-01-00)``."""
-        grain = max((_grain(self.start_s), _grain(self.end_s)), key=_TEXT_PERIODS.index)
-        return f"[{_written(self.start_s, grain)}, {_written(self.end_s, grain)})"
+        """Both bounds in the finer period of the two: ``[2015-01-29-06, 2015-03-01-00)``."""
+        period = max((_find_period(self.start_s), _find_period(self.end_s)), key=_TEXT_PERIODS.index)
+        return f"[{_format(self.start_s, period)}, {_format(self.end_s, period)})"
 
 
 def format_moment(moment_s: int) -> str:
     """Write a moment as the shortest partition value that starts with it: ``2015-02`` for its first second."""
-    return _written(moment_s, _grain(moment_s))
+    return _format(moment_s, _find_period(moment_s))
 
 
-def _grain(moment_s: int) -> UpdatePeriod:
+def _find_period(moment_s: int) -> UpdatePeriod:
     return next(period for period in _TEXT_PERIODS if period.ceil(moment_s) == period.floor(moment_s))
 
 
-def _written(moment_s: int, grain: UpdatePeriod) -> str:
-    return "10000" if moment_s == TIME_END_S else grain.format(grain.floor(moment_s))
+def _format(moment_s: int, period: UpdatePeriod) -> str:
+    return "10000" if moment_s == TIME_END_S else period.format(period.floor(moment_s))
 
 
-def _moment(text: str) -> int:
-    period = next((period for period in _TEXT_PERIODS if _reads(period, text)), None)
+def _parse_moment(text: str) -> int:
+    period = next((period for period in _TEXT_PERIODS if _is_value(period, text)), None)
     if period is not None:
         return period.start_s(period.parse(text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadInput("no moment", value=text, hint="Write 2015-01-29-06 or 2015-01-29T06:00:00Z.") from None
-    return _seconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        raise BadInput(
+            "not a moment", value=text, hint="Write 2015-01-29-06 or 2015-01-29T06:00:00Z."
+        ) from None
+    return _to_seconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-def _reads(period: UpdatePeriod, text: str) -> bool:
+def _is_value(period: UpdatePeriod, text: str) -> bool:
     try:
         period.parse(text)
     except BadInput:
@@ -184,7 +194,7 @@ def _reads(period: UpdatePeriod, text: str) -> bool:
     return True
 
 
-def _seconds(moment: datetime) -> int:
+def _to_seconds(moment: datetime) -> int:
     if moment.tzinfo is None or moment.microsecond:
-        raise BadInput("a bound needs a time zone and whole seconds", value=moment.isoformat())
+        raise BadInput("a bound must have a time zone and whole seconds", value=moment.isoformat())
     return int(moment.timestamp())

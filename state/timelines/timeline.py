@@ -1,11 +1,16 @@
-"""One timeline: which partitions of one table, update period and time column exist.
+"""One timeline: which partitions of one table, update period and time column exist, and its table properties.
 
-It is the seed's interface (add, drop, batches, latest, to and from properties) over ``Runs``, with a storage form that
-only matters when it is written. All three forms therefore answer alike: adding what is there and dropping what is not are
-False and change nothing.
+A timeline has the interface of the seed (add, drop, batches, latest, to and from properties) over ``Runs``. Its storage form
+only matters when it is written, so all three forms behave alike: adding an existing partition and dropping an absent one
+return False and change nothing.
 
-Two things are refused. A partition of another period (PeriodMismatch), and one further from all others than ``jump_max``
-periods (LimitExceeded): a stray 1970 or 9999 would make ``latest`` useless and write millions of holes into properties.
+Two kinds of partition are refused: one of another period (PeriodMismatch), and a stray, which is further than ``jump_max``
+periods from all others (LimitExceeded). A stray 1970 or 9999 would make ``latest`` useless and write millions of holes into
+properties.
+
+``build_form_properties`` changes the storage form of one timeline. Lens never got this (LENS-489): it needs a flag on the whole
+table, a restart, and reading every partition again. Here the runs in memory are all that the new form needs, so the change is
+a pure function from old properties to those to write in one ``alter_table``. No other timeline of the table is touched.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def choose_jump_max(period: UpdatePeriod) -> int:
-    """Return 20 years in partitions of the period: more than histories span, less than 1970 or 9999 are away."""
+    """Return 20 years in partitions of the period: longer than histories, and shorter than the distance to 1970 or 9999."""
     return 20 * UpdatePeriod.YEARLY.weight_ms // max(period.weight_ms, 1_000)
 
 
@@ -55,50 +60,53 @@ class Timeline:
         self.runs = Runs() if runs is None else runs
         self.jump_max = choose_jump_max(period) if jump_max is None else jump_max
         self.refused = 0
-        """How many partitions were too far from all others."""
+        """Number of partitions that were refused as strays."""
         self._queued: set[int] = set()
 
     @staticmethod
     def from_properties(
         properties: Mapping[str, str], period: UpdatePeriod, column: str, *, jump_max: int | None = None
     ) -> Timeline:
-        """Build what a table's properties say, in the form that they name (EndsAndHoles where they name none).
+        """Build from a table's properties, in the form that they name (EndsAndHoles if they name none).
 
-        Raises ConfigError for an unknown form, TimelineInconsistent where the properties are incomplete, contradict
-        themselves, or where the keys of another form tell something else than those of the form named.
+        Raises ConfigError for an unknown form. Raises TimelineInconsistent if the properties are incomplete or contradict
+        each other, or if the keys of another form hold other partitions than those of the named form.
         """
         own = select_keys(properties, period, column)
         form = find_form(own[STORAGE_CLASS]) if own.get(STORAGE_CLASS) else ENDS_AND_HOLES
         runs = form.read(period, own)
         if runs is None:
             raise TimelineInconsistent(
-                "no keys of the form", form=form.name, period=period.lens_name, column=column
+                "the properties have no keys of the form",
+                form=form.name,
+                period=period.lens_name,
+                column=column,
             )
         _refuse_contradiction(period, own, form, runs)
         return Timeline(period, column, form=form, runs=runs, jump_max=jump_max)
 
     def add(self, partition: TimePartition) -> bool:
-        """Add one; False where it was there. Raises PeriodMismatch or LimitExceeded."""
-        ordinal = self._ordinal(partition)
+        """Add one; return False if it was already there. Raises PeriodMismatch or LimitExceeded."""
+        ordinal = self._to_ordinal(partition)
         self._refuse_jump(ordinal)
         return self.runs.add(ordinal)
 
     def drop(self, partition: TimePartition) -> bool:
-        """Remove one; False where it was not there. Raises PeriodMismatch."""
-        return self.runs.drop(self._ordinal(partition))
+        """Remove one; return False if it was not there. Raises PeriodMismatch."""
+        return self.runs.drop(self._to_ordinal(partition))
 
     def exists(self, partition: TimePartition) -> bool:
-        """Whether it is there. Raises PeriodMismatch."""
-        return self._ordinal(partition) in self.runs
+        """Whether the partition exists. Raises PeriodMismatch."""
+        return self._to_ordinal(partition) in self.runs
 
     def queue(self, partition: TimePartition) -> None:
-        """Keep one for ``commit_queued``; it does not exist until then. Raises PeriodMismatch."""
-        self._queued.add(self._ordinal(partition))
+        """Hold one back until ``commit_queued``; it does not exist before. Raises PeriodMismatch."""
+        self._queued.add(self._to_ordinal(partition))
 
     def commit_queued(self) -> bool:
-        """Add all that is queued, in order; False where one was there before. Nothing queued is True.
+        """Add everything that is queued, in order; return False if any of it was already there.
 
-        Raises LimitExceeded where one is too far away, with those before it added and the rest forgotten.
+        Raises LimitExceeded at a stray; those before it are added, the rest is discarded.
         """
         queued, self._queued = sorted(self._queued), set()
         added = [self.add(TimePartition(self.period, ordinal)) for ordinal in queued]
@@ -107,17 +115,17 @@ class Timeline:
     def load(self, ordinals: Iterable[int]) -> int:
         """Replace the content and return how many values were refused as strays.
 
-        Where values lie further apart than ``jump_max`` only the largest group stays (the later one where two are
-        equal): which came first, and so what a stray is, cannot be told from a listing.
+        If values are further apart than ``jump_max``, only the largest group stays (the later one of two equal groups). A
+        listing does not show which values came first, and so which ones are strays.
         """
         loaded = Runs.of(ordinals)
-        self.runs = _largest_group(loaded, self.jump_max)
+        self.runs = _select_largest_group(loaded, self.jump_max)
         strays = loaded.count() - self.runs.count()
         self.refused += strays
         return strays
 
     def is_stray(self, ordinal: int) -> bool:
-        """Whether a value is further than ``jump_max`` from all that exist; none is where nothing exists."""
+        """Whether a value is further than ``jump_max`` from all partitions; False for an empty timeline."""
         first, last = self.runs.first, self.runs.last
         return (
             first is not None
@@ -126,25 +134,25 @@ class Timeline:
         )
 
     def latest(self) -> TimePartition | None:
-        """The last partition, or None."""
+        """Return the last partition, or None."""
         last = self.runs.last
         return None if last is None else TimePartition(self.period, last)
 
     def first(self) -> TimePartition | None:
-        """The first partition, or None."""
+        """Return the first partition, or None."""
         first = self.runs.first
         return None if first is None else TimePartition(self.period, first)
 
     def holes(self) -> Iterator[TimePartition]:
-        """Yield what is missing between the first and the latest."""
+        """Yield the partitions that are missing between the first and the latest."""
         return (TimePartition(self.period, hole) for gap in self.runs.gaps() for hole in range(*gap))
 
     def is_empty(self) -> bool:
-        """Whether no partition exists."""
+        """Whether there are no partitions."""
         return not self.runs
 
     def is_consistent(self) -> bool:
-        """Whether the invariants hold; they do after any sequence of operations."""
+        """Whether the invariants hold, as they must after any sequence of operations."""
         try:
             self.check()
         except AssertionError:
@@ -152,19 +160,19 @@ class Timeline:
         return True
 
     def to_properties(self) -> dict[str, str]:
-        """Return the table properties, full keys, the class last: a reader of half of them sees the old class."""
+        """Return the table properties with full keys, the class last: a reader of half of them sees the old class."""
         start = build_key_prefix(self.period, self.column)
         written = {start + key: value for key, value in self.form.write(self.period, self.runs).items()}
         return written | {start + STORAGE_CLASS: self.form.class_name}
 
     def copy(self) -> Timeline:
-        """Return an independent copy, without what is queued."""
+        """Return an independent copy, without queued partitions."""
         return Timeline(
             self.period, self.column, form=self.form, runs=self.runs.copy(), jump_max=self.jump_max
         )
 
     def check(self) -> None:
-        """Assert the invariants of the runs, and that both ends can be written as text."""
+        """Assert the invariants of the runs, and that both ends can be formatted and parsed."""
         self.runs.check()
         for end in (self.first(), self.latest()):
             assert end is None or self.period.parse(str(end)) == end.ordinal, end
@@ -175,7 +183,7 @@ class Timeline:
     def __repr__(self) -> str:
         return f"Timeline({self.period.name}, {self.column!r}, {self.form.name}, {self.first()}..{self.latest()})"
 
-    def _ordinal(self, partition: TimePartition) -> int:
+    def _to_ordinal(self, partition: TimePartition) -> int:
         if partition.period is not self.period:
             raise PeriodMismatch(
                 "the timeline has another period", timeline=self.period.name, given=partition.period.name
@@ -186,7 +194,7 @@ class Timeline:
         if self.is_stray(ordinal):
             self.refused += 1
             raise LimitExceeded(
-                "a partition too far from all others",
+                "the partition is too far from all others",
                 value=self.period.format(ordinal),
                 latest=str(self.latest()),
                 limit=self.jump_max,
@@ -196,14 +204,16 @@ class Timeline:
 def _refuse_contradiction(
     period: UpdatePeriod, own: Mapping[str, str], form: StorageForm, runs: Runs
 ) -> None:
-    """Lens changes the class and leaves the old form's keys behind: which of the two is stale cannot be told."""
+    """Lens changes the class and leaves the old form's keys behind; nothing shows which of the two is stale."""
     for other in list_forms():
-        told = None if other is form else other.read(period, own)
-        if told and told != runs:
-            raise TimelineInconsistent("two forms tell different things", named=form.name, other=other.name)
+        found = None if other is form else other.read(period, own)
+        if found and found != runs:
+            raise TimelineInconsistent(
+                "two forms hold different partitions", named=form.name, other=other.name
+            )
 
 
-def _largest_group(runs: Runs, jump_max: int) -> Runs:
+def _select_largest_group(runs: Runs, jump_max: int) -> Runs:
     groups: list[list[int]] = []
     for start, end in runs.pairs():
         if groups and start - groups[-1][-1] < jump_max:
@@ -216,13 +226,16 @@ def _largest_group(runs: Runs, jump_max: int) -> Runs:
 def build_form_properties(
     timeline: Timeline, form: StorageForm, properties: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the properties that make ``timeline`` stand in ``form``, in the order to write them.
+    """Return the properties that store ``timeline`` in ``form``, in the order in which to write them.
 
-    First the new form's keys with stale chunks of its own emptied, then the keys of the other forms that stand in
-    ``properties``, emptied (sizes 0, the rest empty text, because a metastore that merges parameters cannot forget a key),
-    and ``storage.class`` last. A reader of any part of the sequence finds the same partitions or a contradiction, never an
-    empty timeline.
-    ``timeline`` itself does not change: set its ``form`` when the metastore has accepted.
+    A reader of any prefix of that order finds the same partitions or a contradiction, never an empty timeline:
+
+    1. the keys of the new form, after emptying stale chunks of its own;
+    2. the keys of the other forms in ``properties``, emptied: size 0 or empty text, because a metastore that merges
+       parameters cannot remove a key;
+    3. ``storage.class``.
+
+    ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties.
     """
     start = build_key_prefix(timeline.period, timeline.column)
     old = select_keys(properties, timeline.period, timeline.column)
@@ -236,9 +249,9 @@ def build_form_properties(
 def build_table_properties(
     timelines: Iterable[Timeline], properties: Mapping[str, str], event_id: int
 ) -> dict[str, str]:
-    """Return the properties that say all timelines of a table, as of an event, the flag last.
+    """Return the properties that store all timelines of a table as of an event, the flag last.
 
-    The event id is there for compare-and-set, and to recognise the ALTER_TABLE event of this very write.
+    The event id serves compare-and-set, and identifies the ALTER_TABLE event that this write causes.
     """
     written: dict[str, str] = {}
     for timeline in timelines:

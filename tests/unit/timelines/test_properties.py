@@ -229,7 +229,7 @@ class Bits:
 
 
 def test_a_third_party_registers_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_forms, "_known", dict(storage_forms._known))
+    monkeypatch.setattr(storage_forms, "_forms", dict(storage_forms._forms))
     bits = register_form(Bits())
     assert bits in list_forms()
     assert find_form("bits") is find_form("com.example.BitsPartitionTimeline") is bits
