@@ -1,7 +1,16 @@
-"""Which storage tables answer: the fewest that together hold every stretch of a cover.
+"""Covering a range of time with partitions, in time proportional to the runs touched.
 
-A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not stretch by
-stretch. It is a minimum hitting set over the few distinct sets of holders: exact up to a dozen storages, greedy beyond.
+The seed's ``cover`` recurses partition by partition and checks each for existence; a year without rollups takes 534,738
+checks. Here the range is one open stretch:
+
+1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its aligned inside,
+   run by run. What is open at the end is exactly what is missing.
+2. If periods do not nest (weeks beside months), longest-first may leave open what another tiling covers. In that case, and if
+   the caller asks for the fewest partitions, the tiling comes from ``tile_with_fewest``.
+3. The storages that answer are chosen for the whole cover, so that the fewest do.
+
+A missing parent is never reported beside its children, one missing hour does not cost its day, and adjacent missing
+partitions are tiled together (a week across two missing months is used).
 """
 
 from __future__ import annotations
@@ -35,33 +44,6 @@ if TYPE_CHECKING:
 EXACT_MAX: Final = 12
 
 
-def choose_storages(holders: Collection[int], storages: int) -> int:
-    """Return the bit mask of the chosen storages: it meets every mask of ``holders``.
-
-    Where several choices are equally small, the one whose storages come first wins.
-    """
-    masks = set(holders)
-    if all(masks) and storages <= EXACT_MAX:
-        bits = [1 << number for number in range(storages)]
-        return next(
-            chosen
-            for size in range(storages + 1)
-            for chosen in map(sum, combinations(bits, size))
-            if all(mask & chosen for mask in masks)
-        )
-    return _greedy(masks, storages)
-
-
-def _greedy(masks: set[int], storages: int) -> int:
-    chosen = 0
-    left = {mask for mask in masks if mask}
-    while left:
-        best = max(range(storages), key=lambda number: (sum(mask >> number & 1 for mask in left), -number))
-        chosen |= 1 << best
-        left = {mask for mask in left if not mask & chosen}
-    return chosen
-
-
 @dataclass(frozen=True, slots=True)
 class CoverRun:
     """Consecutive partitions of one period in one storage table, ``first`` to ``last``, both included."""
@@ -73,7 +55,7 @@ class CoverRun:
 
     @property
     def range(self) -> PartitionRange:
-        """The same as a range of partitions."""
+        """The run as a range of partitions."""
         return PartitionRange(self.period, self.first, self.last + 1)
 
     def __str__(self) -> str:
@@ -81,10 +63,10 @@ class CoverRun:
 
 
 class Cover:
-    """The answer: runs in time order, what is missing, and whether nothing is.
+    """The answer: runs in time order, and what is missing.
 
-    Kept as moments; runs and partitions are made when they are asked for, because formatting half a million names takes
-    longer than finding them. Iterate as often as you like.
+    It is kept as moments. Runs and partitions are built on demand, because formatting half a million names takes longer than
+    finding them. All iterators can be requested repeatedly.
     """
 
     __slots__ = ("_missing", "_segments", "_sources", "grain", "span")
@@ -99,14 +81,14 @@ class Cover:
     ) -> None:
         self.span = span
         self.grain = grain
-        """The finest period that could have been used; None where there was none at all."""
+        """The finest period that could have been used; None if there was none at all."""
         self._segments = segments
         self._missing = missing
         self._sources = sources
 
     @property
     def complete(self) -> bool:
-        """Whether the whole span is covered; an empty span is."""
+        """Whether the whole span is covered; True for an empty span."""
         return not self._missing
 
     def runs(self) -> Iterator[CoverRun]:
@@ -122,33 +104,33 @@ class Cover:
                 yield run.table, TimePartition(run.period, ordinal)
 
     def missing(self) -> Iterator[TimeRange]:
-        """Yield exactly what no partition covers, in time order."""
+        """Yield exactly the time that no partition covers, in order."""
         return (TimeRange(start_s, end_s) for start_s, end_s in self._missing)
 
     def missing_ranges(self) -> Iterator[PartitionRange]:
-        """Yield what is missing as partitions of the finest usable period; of a finer one where bounds do not align."""
-        return (_as_partitions(start_s, end_s, self.grain) for start_s, end_s in self._missing)
+        """Yield what is missing as partitions of the finest usable period, or of a finer one if bounds do not align."""
+        return (_to_partitions(start_s, end_s, self.grain) for start_s, end_s in self._missing)
 
     def tables(self) -> list[str]:
-        """Return the storage tables that answer, sorted."""
+        """Return the chosen storage tables, sorted."""
         return sorted({self._sources[source][0] for _, _, source in self._segments})
 
     def run_count(self) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return len(self._segments)
 
     def partition_count(self) -> int:
-        """How many partitions there are."""
+        """Return the number of partitions."""
         return sum(
             count_partitions(self._sources[source][1], start, end) for start, end, source in self._segments
         )
 
     def missing_s(self) -> int:
-        """How much time is missing, in seconds."""
+        """Return the missing time in seconds."""
         return sum(end_s - start_s for start_s, end_s in self._missing)
 
     def check(self) -> None:
-        """Assert that runs and missing stretches tile the span: no overlap, nothing left out, every bound aligned."""
+        """Assert that runs and missing stretches tile the span without overlap or omission, and that every bound is aligned."""
         tiles = sorted([(start_s, end_s) for start_s, end_s, _ in self._segments] + list(self._missing))
         at_s = self.span.start_s
         for start_s, end_s in tiles:
@@ -171,23 +153,25 @@ def cover(
 ) -> Cover:
     """Cover ``span`` from the storages, with the given periods or all they have.
 
-    Longest periods first; with ``min_count`` the fewest partitions. Of several storages that hold the same the fewest
-    possible answer. ``strict`` raises Uncoverable where anything is missing, naming what.
+    Longest periods come first; with ``min_count``, the fewest partitions win. If several storages hold the same partitions,
+    as few storages as possible are used. ``strict`` raises Uncoverable, with the missing ranges, if anything is missing.
     """
-    slots = SegmentKinds()
-    levels = build_levels(storages, periods, slots)
-    found, rest = _tiled(levels, span, min_count=min_count)
-    grain = levels[-1].period if levels else _finest(periods)
-    segments, sources = _answered(found, slots, storages)
+    kinds = SegmentKinds()
+    levels = build_levels(storages, periods, kinds)
+    found, rest = _tile(levels, span, min_count=min_count)
+    grain = levels[-1].period if levels else _find_finest(periods)
+    # 3. The storages.
+    segments, sources = _assign_storages(found, kinds, storages)
     answer = Cover(span, segments, rest, sources, grain)
     if strict and rest:
-        raise _uncoverable(answer)
+        raise _build_error(answer)
     return answer
 
 
-def _tiled(
+def _tile(
     levels: Sequence[Level], span: TimeRange, *, min_count: bool
 ) -> tuple[list[Segment], list[Stretch]]:
+    # 1. Longest periods first, which is best where periods nest.
     if are_nested(levels):
         return tile_largest_first(levels, span.start_s, span.end_s)
     if min_count:
@@ -195,37 +179,67 @@ def _tiled(
     found, rest = tile_largest_first(levels, span.start_s, span.end_s)
     if not rest:
         return found, rest
+    # 2. Periods do not nest: another tiling may cover what longest-first leaves open.
     other, other_rest = tile_with_fewest(levels, span.start_s, span.end_s)
-    return (other, other_rest) if _length(other_rest) < _length(rest) else (found, rest)
+    return (other, other_rest) if _total_s(other_rest) < _total_s(rest) else (found, rest)
 
 
-def _length(stretches: Sequence[Stretch]) -> int:
+def _total_s(stretches: Sequence[Stretch]) -> int:
     return sum(end_s - start_s for start_s, end_s in stretches)
 
 
-def _answered(
-    found: list[Segment], slots: SegmentKinds, storages: Sequence[Storage]
+def _assign_storages(
+    found: list[Segment], kinds: SegmentKinds, storages: Sequence[Storage]
 ) -> tuple[list[Segment], list[tuple[str, UpdatePeriod]]]:
-    """Choose the storages, and join neighbours that the choice made one run."""
-    listed = slots.listed()
+    """Choose the storages, and join neighbours that become one run by the choice."""
+    listed = kinds.to_list()
     if len(storages) == 1:
-        return found, [(storages[0].table, slot.period) for slot in listed]
+        return found, [(storages[0].table, kind.period) for kind in listed]
     used = {listed[number] for _, _, number in found}
-    chosen = choose_storages({slot.holders for slot in used}, len(storages))
+    chosen = choose_storages({kind.holders for kind in used}, len(storages))
     sources: dict[tuple[str, UpdatePeriod], int] = {}
     renumbered = []
-    for slot in listed:
-        first_chosen = (slot.holders & chosen) or slot.holders
-        table = storages[(first_chosen & -first_chosen).bit_length() - 1].table
-        renumbered.append(sources.setdefault((table, slot.period), len(sources)))
+    for kind in listed:
+        able = (kind.holders & chosen) or kind.holders
+        table = storages[(able & -able).bit_length() - 1].table
+        renumbered.append(sources.setdefault((table, kind.period), len(sources)))
     return join_segments(found, renumbered), list(sources)
 
 
-def _finest(periods: Iterable[UpdatePeriod] | None) -> UpdatePeriod | None:
+def choose_storages(holders: Collection[int], storages: int) -> int:
+    """Return the bit mask of the fewest storages that together hold every segment; ``holders`` are the segments' masks.
+
+    A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not for each
+    segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX`` storages, greedy beyond. Of
+    several equally small choices, the one whose storages come first wins.
+    """
+    masks = set(holders)
+    if all(masks) and storages <= EXACT_MAX:
+        bits = [1 << number for number in range(storages)]
+        return next(
+            chosen
+            for size in range(storages + 1)
+            for chosen in map(sum, combinations(bits, size))
+            if all(mask & chosen for mask in masks)
+        )
+    return _choose_greedily(masks, storages)
+
+
+def _choose_greedily(masks: set[int], storages: int) -> int:
+    chosen = 0
+    left = {mask for mask in masks if mask}
+    while left:
+        best = max(range(storages), key=lambda number: (sum(mask >> number & 1 for mask in left), -number))
+        chosen |= 1 << best
+        left = {mask for mask in left if not mask & chosen}
+    return chosen
+
+
+def _find_finest(periods: Iterable[UpdatePeriod] | None) -> UpdatePeriod | None:
     return min(periods or (), key=lambda period: period.weight_ms, default=None)
 
 
-def _as_partitions(start_s: int, end_s: int, grain: UpdatePeriod | None) -> PartitionRange:
+def _to_partitions(start_s: int, end_s: int, grain: UpdatePeriod | None) -> PartitionRange:
     finer = (UpdatePeriod.DAILY, UpdatePeriod.HOURLY, UpdatePeriod.MINUTELY, UpdatePeriod.SECONDLY)
     candidates = (
         [grain, *(period for period in finer if period.weight_ms < grain.weight_ms)] if grain else list(finer)
@@ -241,10 +255,10 @@ def _as_partitions(start_s: int, end_s: int, grain: UpdatePeriod | None) -> Part
     return PartitionRange(period, period.floor(start_s), period.floor(end_s))
 
 
-def _uncoverable(answer: Cover) -> Uncoverable:
+def _build_error(answer: Cover) -> Uncoverable:
     missing = [str(stretch) for _, stretch in zip(range(10), answer.missing_ranges(), strict=False)]
     return Uncoverable(
-        "the range is not covered completely",
+        "partitions are missing in the range",
         range=str(answer.span),
         missing=missing,
         missing_ranges=sum(1 for _ in answer.missing()),

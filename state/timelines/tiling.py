@@ -1,9 +1,10 @@
-"""One step of covering: take from an open stretch of time what the storages have of one update period.
+"""Tiling: cover an open stretch of time with the partitions of several storages, one update period at a time.
 
-Several storages may hold the same partition. A stretch taken therefore names its holders as a bit mask, in a "slot"
-(period, mask); which of them answers is decided when the whole cover is known (``choice``).
+A level takes from every open stretch what the storages have of its period. Several storages may hold the same partition.
+A segment therefore carries its kind: its period, and a bit mask of the storages that hold it. Which storage answers is
+decided when the whole cover is known (``cover.choose_storages``).
 
-Cost: one binary search per storage and open stretch, and a few C-level passes over the runs inside. Nothing here looks at a
+Cost: one binary search per storage and open stretch, and a few C-level passes over the runs inside. No code here visits a
 single partition.
 """
 
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 
 _ALWAYS: Final = (-(1 << 62), 1 << 62)
+_WEEKS: Final = (UpdatePeriod.WEEKLY, UpdatePeriod.WEEKLY_ISO)
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """One storage table of a fact: what it holds of one time column, and the time for which it may answer.
+    """One storage table of a fact: its partitions by one time column, and the time for which it may answer.
 
-    ``start_s`` and ``end_s`` are its validity window (seconds, UTC); only partitions wholly inside count.
+    ``start_s`` and ``end_s`` are its validity window (seconds, UTC). Only partitions that are wholly inside count.
     """
 
     table: str
@@ -40,59 +42,57 @@ class Storage:
 
 
 class SegmentKind(NamedTuple):
-    """What kind of stretch was taken: its period and the bit mask of the storages that hold all of it."""
+    """Kind of a segment: its period, and the bit mask of the storages that hold all of it."""
 
     period: UpdatePeriod
     holders: int
 
 
 Segment = tuple[int, int, int]
-"""(start_s, end_s, slot number): consecutive partitions of one slot, as moments."""
+"""(start_s, end_s, kind number): consecutive partitions of one kind, as moments."""
 Stretch = tuple[int, int]
 """(start_s, end_s), not empty."""
-
-
 _Holder = tuple[int, Runs, int, int]
-"""(bit of the storage, what it holds, its window as ordinals [first, end))."""
+"""(bit of the storage, its runs, its window as ordinals [first, end))."""
 
 
 @dataclass(slots=True)
 class SegmentKinds:
-    """Numbers for slots, so that a segment is three integers."""
+    """Numbers for kinds, so that a segment is three integers."""
 
     numbers: dict[SegmentKind, int] = field(default_factory=dict)
 
     def number(self, period: UpdatePeriod, holders: int) -> int:
-        """Return the number of a slot, a new one where it was not seen before."""
+        """Return the number of a kind, a new one if it was not seen before."""
         return self.numbers.setdefault(SegmentKind(period, holders), len(self.numbers))
 
-    def listed(self) -> list[SegmentKind]:
-        """Return the slots by number."""
+    def to_list(self) -> list[SegmentKind]:
+        """Return the kinds by number."""
         return list(self.numbers)
 
 
 @dataclass(slots=True)
 class Level:
-    """One update period over all storages that have it."""
+    """One update period, over all storages that have partitions of it."""
 
     period: UpdatePeriod
     holders: Sequence[_Holder]
-    slots: SegmentKinds
+    kinds: SegmentKinds
 
     def take(self, low_s: int, high_s: int, found: list[Segment], open_: list[Stretch]) -> None:
-        """Move what exists within [low_s, high_s) to ``found`` and leave the rest in ``open_``, both in time order."""
+        """Move what exists within [low_s, high_s) to ``found`` and the rest to ``open_``, both in time order."""
         first, end = self.period.ceil(low_s), self.period.floor(high_s)
         parts = [
             (bit, part)
             for bit, runs, window_first, window_end in self.holders
-            if (part := _part(runs, max(first, window_first), min(end, window_end)))
+            if (part := _cut(runs, max(first, window_first), min(end, window_end)))
         ]
         if not parts:
             open_.append((low_s, high_s))
         elif len(parts) == 1:
             bit, part = parts[0]
-            _split(
-                self.period.starts_s(part), self.slots.number(self.period, bit), (low_s, high_s), found, open_
+            _collect(
+                self.period.starts_s(part), self.kinds.number(self.period, bit), (low_s, high_s), found, open_
             )
         else:
             self._take_shared(parts, (low_s, high_s), found, open_)
@@ -104,7 +104,7 @@ class Level:
         found: list[Segment],
         open_: list[Stretch],
     ) -> None:
-        """Sweep over the edges of several storages; every edge switches one bit of the mask."""
+        """Sweep over the edges of several storages; every edge flips one bit of the mask."""
         at_s, high_s = stretch
         holders = 0
         switches = sorted((edge, bit) for bit, part in parts for edge in part)
@@ -120,11 +120,11 @@ class Level:
 
     def _emit(self, stretch: Stretch, holders: int, found: list[Segment], open_: list[Stretch]) -> None:
         if holders:
-            found.append((*stretch, self.slots.number(self.period, holders)))
+            found.append((*stretch, self.kinds.number(self.period, holders)))
         else:
             open_.append(stretch)
 
-    def holders_of(self, ordinal: int) -> int:
+    def find_holders(self, ordinal: int) -> int:
         """Return the bit mask of the storages that hold one partition."""
         return sum(
             bit for bit, runs, first, end in self.holders if first <= ordinal < end and ordinal in runs
@@ -132,22 +132,22 @@ class Level:
 
 
 def build_levels(
-    storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, slots: SegmentKinds
+    storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, kinds: SegmentKinds
 ) -> list[Level]:
-    """Return the levels from the longest period to the shortest, of the periods that some storage has partitions of."""
+    """Return the levels from the longest period to the shortest, for the periods of which a storage has partitions."""
     held: dict[UpdatePeriod, list[_Holder]] = {}
     for number, storage in enumerate(storages):
         for period, runs in storage.runs.items():
             if runs:
                 held.setdefault(period, []).append((1 << number, runs, *_window(storage, period)))
     wanted = held if periods is None else held.keys() & set(periods)
-    return [Level(period, held[period], slots) for period in sort_longest_first(wanted)]
+    return [Level(period, held[period], kinds) for period in sort_longest_first(wanted)]
 
 
 def tile_largest_first(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
-    """Return what the levels cover of [start, end), largest periods first, and what stays open; both in time order."""
+    """Return what the levels cover of [start, end), longest periods first, and what stays open; both in time order."""
     found: list[Segment] = []
     rest: list[Stretch] = [(start_s, end_s)] if start_s < end_s else []
     for level in levels:
@@ -160,10 +160,10 @@ def tile_largest_first(
 
 
 def join_segments(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
-    """Renumber the slots and make one segment of neighbours that then have the same number."""
+    """Renumber the kinds, and join neighbours that then have the same number."""
     together: list[Segment] = []
-    for start_s, end_s, slot in found:
-        number = numbers[slot]
+    for start_s, end_s, kind in found:
+        number = numbers[kind]
         if together and together[-1][1:] == (start_s, number):
             together[-1] = (together[-1][0], end_s, number)
         else:
@@ -172,19 +172,21 @@ def join_segments(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segm
 
 
 def _window(storage: Storage, period: UpdatePeriod) -> tuple[int, int]:
-    """The partitions wholly inside the storage's window; most have none, and calendar arithmetic is what a cover costs."""
+    """Return the storage's window as ordinals. Most storages have none, and skipping its calendar arithmetic makes covers cheaper."""
     if storage.start_s <= TIME_START_S and storage.end_s >= TIME_END_S:
         return _ALWAYS
     return period.ceil(storage.start_s), period.floor(storage.end_s)
 
 
-def _part(runs: Runs, first: int, end: int) -> array[int] | None:
+def _cut(runs: Runs, first: int, end: int) -> array[int] | None:
     return runs.between(first, end) if first < end else None
 
 
-def _split(edges: list[int], slot: int, stretch: Stretch, found: list[Segment], open_: list[Stretch]) -> None:
+def _collect(
+    edges: list[int], kind: int, stretch: Stretch, found: list[Segment], open_: list[Stretch]
+) -> None:
     low_s, high_s = stretch
-    found.extend(zip(edges[::2], edges[1::2], repeat(slot)))
+    found.extend(zip(edges[::2], edges[1::2], repeat(kind)))
     if low_s < edges[0]:
         open_.append((low_s, edges[0]))
     open_.extend(zip(edges[1:-1:2], edges[2::2], strict=True))
@@ -192,11 +194,8 @@ def _split(edges: list[int], slot: int, stretch: Stretch, found: list[Segment], 
         open_.append((edges[-1], high_s))
 
 
-_WEEKS = (UpdatePeriod.WEEKLY, UpdatePeriod.WEEKLY_ISO)
-
-
-class _Way(NamedTuple):
-    """The best way to a point: (missing seconds, partitions), the point before, and what is taken between."""
+class _Path(NamedTuple):
+    """The best path to a point: (missing seconds, partitions), the point before, and what is taken in between."""
 
     cost: tuple[int, int]
     before_s: int
@@ -205,7 +204,7 @@ class _Way(NamedTuple):
 
 
 def are_nested(levels: Sequence[Level]) -> bool:
-    """Whether every partition of a longer period is made of whole ones of each shorter period."""
+    """Whether every partition of a longer period consists of whole partitions of each shorter period."""
     weeks = sum(level.period in _WEEKS for level in levels)
     return weeks == 0 or (weeks == 1 and levels[0].period in _WEEKS)
 
@@ -213,24 +212,39 @@ def are_nested(levels: Sequence[Level]) -> bool:
 def tile_with_fewest(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
-    """Return what covers [start, end) with the least missing time, then the fewest partitions, and what stays open."""
+    """Return what covers [start, end) with the least missing time, then the fewest partitions, and what stays open.
+
+    Days nest in weeks and in months, but weeks do not nest in months. Taking a month may cut a week whose days do not exist,
+    and two missing months are tiled better by the eight weeks across them than by seven weeks and a dozen days. Longest-first
+    is then neither complete nor minimal. Instead, this is a shortest path:
+
+    1. the points are the starts of weeks, months, quarters and years within the range;
+    2. the steps are whole partitions that exist, and, from a point to the next one, whatever the periods up to a day cover
+       (those nest, so longest-first is best for them);
+    3. the path is traced back from the end of the range.
+
+    Cost: about 65 points per year, each with one small cover; ten years take milliseconds.
+    """
     long = [level for level in levels if level.period.weight_ms >= UpdatePeriod.WEEKLY.weight_ms]
     short = levels[len(long) :]
-    low_s, high_s = _extent(levels, start_s, end_s)
-    starts = (point for level in long for point in _starts(level.period, low_s, high_s))
+    low_s, high_s = _narrow(levels, start_s, end_s)
+    # 1. The points.
+    starts = (point for level in long for point in _list_starts(level.period, low_s, high_s))
     points = sorted({start_s, end_s, *starts})
-    ways = {start_s: _Way((0, 0), start_s, (), ())}
+    paths = {start_s: _Path((0, 0), start_s, (), ())}
+    # 2. The steps from each point, the cheapest path to each point kept.
     for here_s, next_s in pairwise(points):
-        for there_s, step in _steps(long, short, here_s, next_s):
-            cost = (ways[here_s].cost[0] + step.cost[0], ways[here_s].cost[1] + step.cost[1])
-            if there_s <= end_s and (there_s not in ways or cost < ways[there_s].cost):
-                ways[there_s] = step._replace(cost=cost)
-    found, open_ = _walked(ways, end_s)
-    return join_segments(found, range(len(levels[0].slots.numbers))) if levels else found, open_
+        for there_s, step in _find_steps(long, short, here_s, next_s):
+            cost = (paths[here_s].cost[0] + step.cost[0], paths[here_s].cost[1] + step.cost[1])
+            if there_s <= end_s and (there_s not in paths or cost < paths[there_s].cost):
+                paths[there_s] = step._replace(cost=cost)
+    # 3. Back from the end.
+    found, open_ = _trace_back(paths, end_s)
+    return join_segments(found, range(len(levels[0].kinds.numbers))) if levels else found, open_
 
 
-def _extent(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
-    """Narrow [start, end) to where anything is held: a range of 9,999 years costs no more than what is there."""
+def _narrow(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
+    """Narrow [start, end) to where partitions exist, so that a range of 9,999 years costs no more than they do."""
     ends = [
         (level.period.start_s(runs.first), level.period.start_s(runs.last + 1))
         for level in levels
@@ -241,43 +255,43 @@ def _extent(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int
     return max(start_s, low_s), min(end_s, high_s)
 
 
-def _starts(period: UpdatePeriod, start_s: int, end_s: int) -> list[int]:
+def _list_starts(period: UpdatePeriod, start_s: int, end_s: int) -> list[int]:
     return period.starts_s(range(period.ceil(start_s), period.floor(end_s) + 1)) if start_s < end_s else []
 
 
-def _steps(
+def _find_steps(
     long: Sequence[Level], short: Sequence[Level], here_s: int, next_s: int
-) -> Iterator[tuple[int, _Way]]:
+) -> Iterator[tuple[int, _Path]]:
     for level in long:
         ordinal = level.period.floor(here_s)
-        holders = level.holders_of(ordinal) if level.period.start_s(ordinal) == here_s else 0
+        holders = level.find_holders(ordinal) if level.period.start_s(ordinal) == here_s else 0
         if holders:
             there_s = level.period.start_s(ordinal + 1)
-            slot = level.slots.number(level.period, holders)
-            yield there_s, _Way((0, 1), here_s, ((here_s, there_s, slot),), ())
+            kind = level.kinds.number(level.period, holders)
+            yield there_s, _Path((0, 1), here_s, ((here_s, there_s, kind),), ())
     found, open_ = tile_largest_first(short, here_s, next_s)
-    slots = short[0].slots.listed() if short else []
-    count = sum(count_partitions(slots[slot].period, start_s, end_s) for start_s, end_s, slot in found)
-    yield next_s, _Way((sum(high_s - low_s for low_s, high_s in open_), count), here_s, found, open_)
+    kinds = short[0].kinds.to_list() if short else []
+    count = sum(count_partitions(kinds[kind].period, start_s, end_s) for start_s, end_s, kind in found)
+    yield next_s, _Path((sum(high_s - low_s for low_s, high_s in open_), count), here_s, found, open_)
 
 
 def count_partitions(period: UpdatePeriod, start_s: int, end_s: int) -> int:
-    """How many partitions an aligned stretch has."""
+    """Return how many partitions an aligned stretch has."""
     return period.floor(end_s) - period.floor(start_s)
 
 
-def _walked(ways: dict[int, _Way], end_s: int) -> tuple[list[Segment], list[Stretch]]:
+def _trace_back(paths: dict[int, _Path], end_s: int) -> tuple[list[Segment], list[Stretch]]:
     found: list[Segment] = []
     rest: list[Stretch] = []
     at_s = end_s
-    while (way := ways[at_s]).before_s != at_s:
-        found += reversed(way.segments)
-        rest += reversed(way.open_)
-        at_s = way.before_s
-    return found[::-1], _joined(rest[::-1])
+    while (path := paths[at_s]).before_s != at_s:
+        found += reversed(path.segments)
+        rest += reversed(path.open_)
+        at_s = path.before_s
+    return found[::-1], _join_stretches(rest[::-1])
 
 
-def _joined(stretches: list[Stretch]) -> list[Stretch]:
+def _join_stretches(stretches: list[Stretch]) -> list[Stretch]:
     joined: list[Stretch] = []
     for start_s, end_s in stretches:
         if joined and joined[-1][1] == start_s:
