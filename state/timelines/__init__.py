@@ -1,9 +1,14 @@
 """Timelines: which partitions of a table exist, per time column and update period, and how they cover a range of time.
 
-Purpose, guarantees and failure behaviour: DESIGN.md beside this file. For users: docs/TIMELINES.md.
+Purpose, guarantees and failure behaviour: DESIGN.md in this directory. For users: docs/TIMELINES.md.
 
-Layers inside, each knowing only those before it: ``grains`` and ``formats`` (calendar and text), ``periods``, ``runs`` (the
-set), ``values`` (what callers hand in), ``properties`` and ``forms`` (Lens' table properties), ``timeline``,
-``migration``; ``levels``, ``fewest``, ``choice`` and ``cover`` (ranges of time), ``where`` (SQL); ``tables``,
-``ledger``, ``followed``, ``loading``, ``change`` and ``projection`` (kept true by events, in a store), ``facts``; ``picture`` (one line for people).
+Modules, each importing only from those before it:
+
+- ``calendar_units`` and ``periods``: moments, partition values and their text;
+- ``runs``: the set of ordinals behind every timeline;
+- ``time_ranges``: partitions and ranges as callers pass them;
+- ``table_properties``, ``storage_forms`` and ``timeline``: one timeline, and Lens' table properties;
+- ``tiling`` and ``cover``: covering a range of time;
+- ``sql_conditions``: a cover as a condition of a query;
+- ``tables``: timelines of many tables, kept in a store.
 """

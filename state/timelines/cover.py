@@ -69,7 +69,7 @@ class Cover:
     finding them. All iterators can be requested repeatedly.
     """
 
-    __slots__ = ("_missing", "_segments", "_sources", "grain", "span")
+    __slots__ = ("_missing", "_segments", "_sources", "finest", "span")
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Cover:
         segments: Sequence[Segment],
         missing: Sequence[Stretch],
         sources: Sequence[tuple[str, UpdatePeriod]],
-        grain: UpdatePeriod | None,
+        finest: UpdatePeriod | None,
     ) -> None:
         self.span = span
-        self.grain = grain
+        self.finest = finest
         """The finest period that could have been used; None if there was none at all."""
         self._segments = segments
         self._missing = missing
@@ -109,7 +109,7 @@ class Cover:
 
     def missing_ranges(self) -> Iterator[PartitionRange]:
         """Yield what is missing as partitions of the finest usable period, or of a finer one if bounds do not align."""
-        return (_to_partitions(start_s, end_s, self.grain) for start_s, end_s in self._missing)
+        return (_to_partitions(start_s, end_s, self.finest) for start_s, end_s in self._missing)
 
     def tables(self) -> list[str]:
         """Return the chosen storage tables, sorted."""
@@ -159,10 +159,10 @@ def cover(
     kinds = SegmentKinds()
     levels = build_levels(storages, periods, kinds)
     found, rest = _tile(levels, span, min_count=min_count)
-    grain = levels[-1].period if levels else _find_finest(periods)
+    finest = levels[-1].period if levels else _find_finest(periods)
     # 3. The storages.
     segments, sources = _assign_storages(found, kinds, storages)
-    answer = Cover(span, segments, rest, sources, grain)
+    answer = Cover(span, segments, rest, sources, finest)
     if strict and rest:
         raise _build_error(answer)
     return answer
@@ -239,10 +239,12 @@ def _find_finest(periods: Iterable[UpdatePeriod] | None) -> UpdatePeriod | None:
     return min(periods or (), key=lambda period: period.weight_ms, default=None)
 
 
-def _to_partitions(start_s: int, end_s: int, grain: UpdatePeriod | None) -> PartitionRange:
+def _to_partitions(start_s: int, end_s: int, finest: UpdatePeriod | None) -> PartitionRange:
     finer = (UpdatePeriod.DAILY, UpdatePeriod.HOURLY, UpdatePeriod.MINUTELY, UpdatePeriod.SECONDLY)
     candidates = (
-        [grain, *(period for period in finer if period.weight_ms < grain.weight_ms)] if grain else list(finer)
+        [finest, *(period for period in finer if period.weight_ms < finest.weight_ms)]
+        if finest
+        else list(finer)
     )
     period = next(
         (
@@ -263,5 +265,5 @@ def _build_error(answer: Cover) -> Uncoverable:
         missing=missing,
         missing_ranges=sum(1 for _ in answer.missing()),
         missing_s=answer.missing_s(),
-        finest=answer.grain.lens_name if answer.grain else None,
+        finest=answer.finest.lens_name if answer.finest else None,
     )

@@ -1,6 +1,9 @@
-"""A set of changes to timelines within one store transaction; see ``projection`` for the promise.
+"""A set of changes to timelines within one store transaction; see ``projection`` for the guarantees.
 
-Writes go to the transaction at once, memory changes go to copies. ``publish`` shows the copies, after the commit.
+1. The caller opens a store transaction and calls ``Timelines.change``.
+2. Every call writes to the transaction at once, and changes copies in memory.
+3. The transaction commits, with the position.
+4. ``publish`` shows the copies to readers.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from typing import TYPE_CHECKING
 from state.errors import NotFound
 from state.timelines.storage_forms import find_form
 from state.timelines.tables import records
-from state.timelines.tables.followed import FollowedTable, Listing, TimelineKey, read_timelines
 from state.timelines.tables.records import Entry
+from state.timelines.tables.table_timelines import Listing, TableTimelines, TimelineKey, read_timelines
 
 
 if TYPE_CHECKING:
@@ -25,47 +28,47 @@ if TYPE_CHECKING:
 
 Spec = Mapping[str, str]
 """Partition columns (lower case) to values."""
-Publish = Callable[[Mapping[str, FollowedTable | None], "Counter[str]"], None]
+Publish = Callable[[Mapping[str, TableTimelines | None], "Counter[str]"], None]
 
 
 class TimelineChange:
-    """What happened to partitions and tables, in order."""
+    """Changes of partitions and tables, applied in order."""
 
-    def __init__(self, txn: Transaction, tables: Mapping[str, FollowedTable], publish: Publish) -> None:
+    def __init__(self, txn: Transaction, tables: Mapping[str, TableTimelines], publish: Publish) -> None:
         self._txn = txn
         self._before = tables
         self._publish = publish
-        self._touched: dict[str, FollowedTable | None] = {}
-        self._own: set[tuple[int, TimelineKey]] = set()
+        self._touched: dict[str, TableTimelines | None] = {}
+        self._owned: set[tuple[int, TimelineKey]] = set()
         self.skipped: Counter[str] = Counter()
 
     def publish(self) -> None:
-        """Show the changes to readers; to be called once, when the transaction has committed."""
+        """Show the changes to readers; call it once, after the transaction has committed."""
         self._publish(self._touched, self.skipped)
 
     def follows(self, name: str) -> bool:
-        """Whether a table is followed, this change included."""
+        """Whether a table is followed, including this change."""
         return self._current(name) is not None
 
     def settings(self, name: str) -> TableSettings:
-        """Return how a table is followed, this change included; raise NotFound where it is not."""
-        return self._known(name).settings
+        """Return a table's settings, including this change; raise NotFound if it is not followed."""
+        return self._require(name).settings
 
     def is_stale(self, name: str) -> bool:
-        """Whether a table has to be loaded again, this change included; False where it is not followed."""
+        """Whether a table must be loaded again, including this change; False if it is not followed."""
         current = self._current(name)
         return current is not None and current.stale
 
     def follow(self, name: str, settings: TableSettings) -> None:
-        """Follow a table, empty; where it is followed with the same settings already nothing changes."""
+        """Follow a table, without partitions; nothing changes if it is already followed with the same settings."""
         current = self._current(name)
         if current is not None and current.settings == settings:
             return
         self.forget(name)
-        self._save(name, FollowedTable(records.draw_number(self._txn), settings))
+        self._save(name, TableTimelines(records.draw_number(self._txn), settings))
 
     def forget(self, name: str) -> None:
-        """Forget a table and its timelines; an unknown one is no error."""
+        """Forget a table and its timelines; an unknown table is ignored."""
         current = self._current(name)
         if current is not None:
             records.clear_table(self._txn, current.number)
@@ -73,7 +76,7 @@ class TimelineChange:
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
-        """Keep a table's timelines under a new name, at the price of one record; an unknown table is no error."""
+        """Keep a table's timelines under a new name, at the cost of one record; an unknown table is ignored."""
         current = self._current(old)
         if current is not None and old != new:
             self.forget(new)
@@ -82,16 +85,16 @@ class TimelineChange:
             self._save(new, current.copy())
 
     def add(self, name: str, spec: Spec, period: UpdatePeriod | None = None) -> None:
-        """A partition exists; ``period`` is what its parameter says, None where it has none.
+        """Add a partition; ``period`` is the period in its parameter, or None.
 
-        Raises NotFound where the table is not followed.
+        Raises NotFound if the table is not followed.
         """
-        table = self._writable(name)
+        table = self._copy_on_write(name)
         self._replace(table, spec, self._read(table, spec, period))
 
     def drop(self, name: str, spec: Spec) -> None:
-        """A partition is gone. Raises NotFound where the table is not followed."""
-        table = self._writable(name)
+        """Drop a partition. Raises NotFound if the table is not followed."""
+        table = self._copy_on_write(name)
         if not table.counted and not table.settings.is_sole:
             if not table.stale:
                 table.stale = True
@@ -100,47 +103,49 @@ class TimelineChange:
         self._replace(table, spec, None)
 
     def load(self, name: str, partitions: Iterable[tuple[Spec, UpdatePeriod | None]]) -> None:
-        """Replace what is known of a table by a listing of all its partitions, in one pass."""
-        table = self._writable(name)
+        """Replace a table's timelines by a listing of all its partitions, in one pass."""
+        table = self._copy_on_write(name)
         records.clear_table(self._txn, table.number)
         table.timelines = {}
         listing = Listing(table.settings)
         for spec, period in partitions:
-            listing.take(_values(table, spec), self._read(table, spec, period))
+            listing.add(_list_values(table, spec), self._read(table, spec, period))
         self.skipped["stray"] += listing.store(self._txn, table)
-        self._loaded(name, table, counted=True)
+        self._finish_load(name, table, counted=True)
 
     def load_properties(self, name: str, properties: Mapping[str, str]) -> None:
-        """Replace what is known of a table by what its properties say.
+        """Replace a table's timelines by those in its properties.
 
-        Raises TimelineInconsistent or ConfigError, and then nothing has changed: load it from its partitions.
+        Raises TimelineInconsistent or ConfigError without any change; in that case, load the table from its partitions.
         """
-        loaded = read_timelines(self._writable(name).settings, properties)
-        table = self._writable(name)
+        loaded = read_timelines(self._copy_on_write(name).settings, properties)
+        table = self._copy_on_write(name)
         records.clear_table(self._txn, table.number)
         table.timelines = loaded
         for key, timeline in loaded.items():
             table.set_form(key, timeline.form.name)
             records.put_runs(self._txn, table.number, key, timeline.runs.pairs())
-        self._loaded(name, table, counted=table.settings.is_sole)
+        self._finish_load(name, table, counted=table.settings.is_sole)
 
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
-        """Remember the storage form of one timeline; what its properties need is told by ``migrated``.
+        """Set the storage form of one timeline; ``build_form_properties`` returns the properties to write.
 
         Raises ConfigError for an unknown form, NotFound for a table or column that is not followed.
         """
-        table = self._writable(name)
+        table = self._copy_on_write(name)
         key = (period, table.column_number(column))
         table.set_form(key, find_form(form).name)
         if key in table.timelines:
             table.timelines[key] = table.new_timeline(key, table.timelines[key].runs)
         self._save(name, table)
 
-    def _replace(self, table: FollowedTable, spec: Spec, after: tuple[Entry, ...] | None) -> None:
-        """Make what a partition adds ``after``, or forget it where that is None."""
-        values = _values(table, spec)
+    def _replace(self, table: TableTimelines, spec: Spec, after: tuple[Entry, ...] | None) -> None:
+        """Replace the entries of a partition by ``after``, or forget the partition if that is None."""
+        values = _list_values(table, spec)
         sole = table.settings.is_sole
-        before = _held(table, values[0]) if sole else records.read_entries(self._txn, table.number, values)
+        before = (
+            _find_entries(table, values[0]) if sole else records.read_entries(self._txn, table.number, values)
+        )
         for entry in before or ():
             if entry not in (after or ()):
                 records.drop_entry(self._txn, table.number, entry, self._runs(table, entry.timeline))
@@ -154,7 +159,7 @@ class TimelineChange:
         elif before != after:
             records.put_entries(self._txn, table.number, values, after)
 
-    def _read(self, table: FollowedTable, spec: Spec, period: UpdatePeriod | None) -> tuple[Entry, ...]:
+    def _read(self, table: TableTimelines, spec: Spec, period: UpdatePeriod | None) -> tuple[Entry, ...]:
         found = []
         for number, column in enumerate(table.settings.time_columns):
             read = table.settings.read(spec.get(column.lower(), ""), period)
@@ -167,45 +172,45 @@ class TimelineChange:
                 found.append(Entry(read[0], number, read[1]))
         return tuple(found)
 
-    def _current(self, name: str) -> FollowedTable | None:
+    def _current(self, name: str) -> TableTimelines | None:
         return self._touched[name] if name in self._touched else self._before.get(name)
 
-    def _known(self, name: str) -> FollowedTable:
+    def _require(self, name: str) -> TableTimelines:
         current = self._current(name)
         if current is None:
-            raise NotFound("the table has no timelines", table=name)
+            raise NotFound("the table is not followed", table=name)
         return current
 
-    def _writable(self, name: str) -> FollowedTable:
-        current = self._known(name)
+    def _copy_on_write(self, name: str) -> TableTimelines:
+        current = self._require(name)
         if name not in self._touched:
             current = self._touched[name] = current.copy()
         return current
 
-    def _runs(self, table: FollowedTable, key: TimelineKey) -> Runs:
-        """The runs of one timeline that this change may write to."""
-        if (table.number, key) not in self._own:
+    def _runs(self, table: TableTimelines, key: TimelineKey) -> Runs:
+        """Return the runs of one timeline, copied if this change does not own them yet."""
+        if (table.number, key) not in self._owned:
             shared = table.timelines.get(key)
             table.timelines[key] = table.new_timeline(key) if shared is None else shared.copy()
-            self._own.add((table.number, key))
+            self._owned.add((table.number, key))
         return table.timelines[key].runs
 
-    def _loaded(self, name: str, table: FollowedTable, *, counted: bool) -> None:
+    def _finish_load(self, name: str, table: TableTimelines, *, counted: bool) -> None:
         table.counted, table.stale = counted, False
-        self._own |= {(table.number, key) for key in table.timelines}
+        self._owned |= {(table.number, key) for key in table.timelines}
         self._save(name, table)
 
-    def _save(self, name: str, table: FollowedTable) -> None:
+    def _save(self, name: str, table: TableTimelines) -> None:
         self._touched[name] = table
-        records.put_table(self._txn, name, table.record())
+        records.put_table(self._txn, name, table.to_record())
 
 
-def _values(table: FollowedTable, spec: Spec) -> Sequence[str]:
+def _list_values(table: TableTimelines, spec: Spec) -> Sequence[str]:
     return [spec.get(column.lower(), "") for column in table.settings.partition_columns]
 
 
-def _held(table: FollowedTable, text: str) -> tuple[Entry, ...]:
-    """What the one partition with this value adds, in a table where the value is all there is."""
+def _find_entries(table: TableTimelines, text: str) -> tuple[Entry, ...]:
+    """Return the entries of the one partition with this value, in a table with a single partition column."""
     found = ((key, timeline.period.parse_or_none(text)) for key, timeline in table.timelines.items())
     return tuple(
         Entry(*key, ordinal)

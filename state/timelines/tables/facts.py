@@ -1,7 +1,7 @@
-"""Facts: the storage tables that hold the same data, covered together.
+"""Facts: storage tables that hold the same data and are covered together.
 
-Configuration groups tables into facts, each with the time for which it may answer. Tables that are not followed (yet) hold
-nothing as far as a cover is concerned, which strict mode then tells.
+The configuration groups tables into facts, each table with the time for which it may answer. Tables that are not followed (yet)
+have no partitions for a cover; strict mode then reports what is missing.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class StorageTable:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A name for tables with the same data; a table alone is a fact of its own name."""
+    """A name for tables with the same data; a single table is a fact under its own name."""
 
     name: str
     tables: tuple[StorageTable, ...]
 
     @staticmethod
     def of_table(table: str) -> Fact:
-        """The fact that is one table."""
+        """Return the fact that consists of one table."""
         return Fact(table, (StorageTable(table),))
 
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
-        """Return what the fact's tables hold of a time column; raise NotFound where none of them is followed."""
+        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them is followed."""
         followed = set(timelines.tables())
         found = [
             timelines.storage(table.table, column, start_s=table.start_s, end_s=table.end_s)
@@ -72,7 +72,7 @@ class Fact:
         return cover(self.storages(timelines, column), span, periods, strict=strict, min_count=min_count)
 
     def latest(self, timelines: Timelines, column: str) -> TimePartition | None:
-        """Return the partition that starts last over all tables and periods (the shortest where several do)."""
+        """Return the partition that starts last over all tables and periods, or the shortest of several."""
         latest = [
             TimePartition(period, runs.last)
             for storage in self.storages(timelines, column)

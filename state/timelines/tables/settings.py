@@ -1,4 +1,4 @@
-"""Which timelines a table has: its partition columns, the ones that hold time, and how their values are read."""
+"""Settings of a table's timelines: its partition columns, those that hold time, and how their values are read."""
 
 from __future__ import annotations
 
@@ -20,36 +20,34 @@ if TYPE_CHECKING:
 class TableSettings:
     """How one table is followed.
 
-    ``periods`` empty means: told by each partition's own parameter, else by the form of the value. A value of seven
-    characters is then a month and one of nineteen a second; a table of quarters names its periods.
+    If ``periods`` is empty, the period comes from each partition's own parameter, or else from the form of its value. A value
+    of seven characters is then a month and one of nineteen a second, so a table of quarters must name its periods.
     """
 
     partition_columns: tuple[str, ...]
-    """All of them, in the table's order."""
+    """All partition columns, in the table's order."""
     time_columns: tuple[str, ...]
-    """Those that hold time, in the spelling of the property keys."""
+    """The columns that hold time, in the spelling of the property keys."""
     periods: tuple[UpdatePeriod, ...] = ()
     iso_weeks: bool = False
     form: str = ENDS_AND_HOLES.name
-    """Storage form of timelines whose properties name no other."""
+    """Storage form of timelines whose properties name none."""
     jump_max: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse time columns that are no partition columns."""
+        """Refuse time columns that are not partition columns."""
         known = {name.lower() for name in self.partition_columns}
         unknown = [name for name in self.time_columns if name.lower() not in known]
         if unknown or not self.time_columns:
-            raise BadInput(
-                "time columns are some of the partition columns", unknown=unknown, columns=sorted(known)
-            )
+            raise BadInput("time columns must be partition columns", unknown=unknown, columns=sorted(known))
 
     @property
     def is_sole(self) -> bool:
-        """Whether a time column is the only partition column: then a value exists at most once."""
+        """Whether a time column is the only partition column, so that a value exists at most once."""
         return len(self.partition_columns) == 1
 
-    def readable(self) -> tuple[UpdatePeriod, ...]:
-        """The periods that a value without a parameter is tried as, in this order."""
+    def candidate_periods(self) -> tuple[UpdatePeriod, ...]:
+        """Return the periods that are tried, in order, for a value without a parameter."""
         weeks = UpdatePeriod.WEEKLY_ISO if self.iso_weeks else UpdatePeriod.WEEKLY
         return self.periods or (
             UpdatePeriod.YEARLY,
@@ -62,12 +60,12 @@ class TableSettings:
         )
 
     def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
-        """Return (period, ordinal) of a value, or None where it is no time, or of a period that is not followed."""
+        """Return (period, ordinal) of a value, or None if it is not a time or its period is not followed."""
         if period is UpdatePeriod.WEEKLY and self.iso_weeks:
             period = UpdatePeriod.WEEKLY_ISO
         if period is not None and self.periods and period not in self.periods:
             return None
-        for candidate in (period,) if period else self.readable():
+        for candidate in (period,) if period else self.candidate_periods():
             ordinal = candidate.parse_or_none(text)
             if ordinal is not None:
                 return candidate, ordinal
@@ -87,11 +85,11 @@ class TableSettings:
             plain["time_columns"] = tuple(plain["time_columns"])
             return TableSettings(**plain)
         except (KeyError, TypeError, BadInput) as error:
-            raise StateCorrupt("stored table settings cannot be read", reason=str(error)) from error
+            raise StateCorrupt("the stored table settings cannot be read", reason=str(error)) from error
 
 
 def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the time columns that the table's own properties name, without any that it does not have."""
+    """Return the time columns that the table's own properties name, without those that it does not have."""
     known = {name.lower() for name in partition_columns}
     return tuple(name for name in read_time_columns(properties) if name.lower() in known)
 
@@ -99,14 +97,16 @@ def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable
 def detect_time_columns(
     partition_columns: Iterable[str], specs: Iterable[Mapping[str, str]], ignored: Iterable[str]
 ) -> list[str]:
-    """Return the columns whose every value in ``specs`` is strictly some partition value; none where there are no specs.
+    """Return the columns of which every value in ``specs`` is a valid partition value; none if there are no specs.
 
-    ``ignored`` are values that say nothing either way, such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not
-    count: four digits are too often a plain number.
+    ``ignored`` are values without meaning for this question, such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do
+    not count, because four digits are too often a plain number.
     """
     skipped = set(ignored)
     forms = [
-        period for period in TableSettings(("x",), ("x",)).readable() if period is not UpdatePeriod.YEARLY
+        period
+        for period in TableSettings(("x",), ("x",)).candidate_periods()
+        if period is not UpdatePeriod.YEARLY
     ]
     values = [{name: text for name, text in spec.items() if text not in skipped} for spec in specs]
     return [

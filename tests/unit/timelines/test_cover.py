@@ -152,7 +152,7 @@ def test_nothing_held_or_no_period_allowed_is_all_missing() -> None:
     ):
         assert not told(answer)
         assert missing(answer) == ["[2015-01-29-06, 2015-03-01-06)"]
-        assert answer.grain is None
+        assert answer.finest is None
     asked = cover([storage(daily=[])], TimeRange.parse("2015", "2016"), [P.DAILY, P.MONTHLY])
     assert missing(asked) == ["[2015-01-01, 2016-01-01)"]
 

@@ -18,9 +18,9 @@ from state.timelines.runs import Runs
 from state.timelines.storage_forms import RANGES, STORE_ALL
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.tables.facts import Fact, StorageTable
-from state.timelines.tables.followed import FollowedTable
 from state.timelines.tables.projection import Timelines, count_runs, iterate_timelines
 from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
+from state.timelines.tables.table_timelines import TableTimelines
 from state.timelines.time_ranges import TimeRange
 from state.timelines.timeline import build_form_properties, build_table_properties
 
@@ -314,16 +314,16 @@ class TestFromProperties:
         with followed.change() as change:
             change.load_properties("t", self.properties())
             change.add("t", {"dt": "2015-01-03", "country": "de"})
-        assert not followed.timelines.stale()
+        assert not followed.timelines.stale_tables()
         assert followed.held("t") == ["2015-03", "2015-01-01", "2015-01-02", "2015-01-03"]
         followed.drop("t", dt="2015-01-01", country="de")
         followed.drop("t", dt="2015-01-01", country="fr")
-        assert followed.timelines.stale() == ["t"]
+        assert followed.timelines.stale_tables() == ["t"]
         followed.reopen()
-        assert followed.timelines.stale() == ["t"]
+        assert followed.timelines.stale_tables() == ["t"]
         with followed.change() as change:
             change.load("t", [({"dt": "2015-01-02", "country": "de"}, None)])
-        assert not followed.timelines.stale()
+        assert not followed.timelines.stale_tables()
         assert followed.held("t") == ["2015-01-02"]
 
     def test_contradictions_change_nothing(self) -> None:
@@ -455,7 +455,7 @@ def test_a_partition_whose_value_is_lost_is_told_when_it_is_dropped() -> None:
 
 def test_check_notices_memory_that_is_not_the_store() -> None:
     followed = Followed(t=SOLE)
-    followed.timelines._tables["t"].timelines[P.DAILY, 0] = FollowedTable(1, SOLE).new_timeline(
+    followed.timelines._tables["t"].timelines[P.DAILY, 0] = TableTimelines(1, SOLE).new_timeline(
         (P.DAILY, 0), Runs((1, 2))
     )
     with pytest.raises(AssertionError):

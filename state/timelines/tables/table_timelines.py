@@ -1,6 +1,6 @@
-"""One table that is followed: its settings, its timelines in memory, and what its store records say.
+"""The timelines of one table: settings, timelines in memory, store records, and loading a whole table at once.
 
-Published instances are never changed; a change works on ``copy()`` and on copies of the timelines it touches.
+Published instances are never changed. A change works on ``copy()`` and on copies of the timelines that it touches.
 """
 
 from __future__ import annotations
@@ -32,23 +32,26 @@ TimelineKey = tuple[UpdatePeriod, int]
 
 
 @dataclass(slots=True)
-class FollowedTable:
-    """State of one table."""
+class TableTimelines:
+    """The timelines of one table, and how they are followed.
+
+    ``number`` groups the table's keys in the store, so that a rename keeps them.
+    """
 
     number: int
     settings: TableSettings
     timelines: dict[TimelineKey, Timeline] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
-    """Storage forms that differ from the settings' one, by ``PERIOD.column``: found in properties, or migrated to."""
+    """Storage forms other than that of the settings, by ``PERIOD.column``: read from properties, or migrated to."""
     counted: bool = True
-    """Whether every partition is remembered (or need not be): False after loading from properties."""
+    """Whether every partition is recorded, or need not be; False after loading from properties."""
     stale: bool = False
-    """Whether a drop could not be decided."""
+    """Whether a drop could not be decided, so that the table must be loaded again."""
 
     @staticmethod
-    def read(reader: Reader, record: Mapping[str, Any]) -> FollowedTable:
+    def from_record(reader: Reader, record: Mapping[str, Any]) -> TableTimelines:
         """Build from the store; raise StateCorrupt."""
-        table = FollowedTable(
+        table = TableTimelines(
             record["number"],
             TableSettings.from_json(record["settings"]),
             forms=dict(record["forms"]),
@@ -59,8 +62,8 @@ class FollowedTable:
             table.timelines[key] = table.new_timeline(key, runs)
         return table
 
-    def record(self) -> dict[str, object]:
-        """Return what the store keeps besides runs and partitions."""
+    def to_record(self) -> dict[str, object]:
+        """Return what the store keeps in addition to runs and partitions."""
         return {
             "number": self.number,
             "settings": self.settings.to_json(),
@@ -69,7 +72,7 @@ class FollowedTable:
             "stale": self.stale,
         }
 
-    def copy(self) -> FollowedTable:
+    def copy(self) -> TableTimelines:
         """Return a copy whose timelines are still shared."""
         return replace(self, timelines=dict(self.timelines), forms=dict(self.forms))
 
@@ -81,21 +84,21 @@ class FollowedTable:
         return Timeline(period, column, form=form, runs=runs, jump_max=self.settings.jump_max)
 
     def set_form(self, key: TimelineKey, form: str) -> None:
-        """Remember the storage form of one timeline."""
+        """Set the storage form of one timeline."""
         self.forms[f"{key[0].lens_name}.{self.settings.time_columns[key[1]]}"] = form
 
     def column_number(self, column: str) -> int:
         """Return the number of a time column, in any case; raise NotFound for another name."""
         names = [name.lower() for name in self.settings.time_columns]
         if column.lower() not in names:
-            raise NotFound("no time column of the table", column=column, columns=names)
+            raise NotFound("not a time column of the table", column=column, columns=names)
         return names.index(column.lower())
 
-    def check(self, reader: Reader, stored: FollowedTable) -> None:
-        """Assert that memory equals the store, and that counts and runs follow from the partitions."""
+    def check(self, reader: Reader, stored: TableTimelines) -> None:
+        """Assert that memory equals the store, and that counts and runs agree with the recorded partitions."""
         mine = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
         assert mine == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
-        assert self.record() == stored.record(), self.number
+        assert self.to_record() == stored.to_record(), self.number
         for timeline in self.timelines.values():
             timeline.check()
         if self.counted and not self.settings.is_sole:
@@ -107,23 +110,26 @@ class FollowedTable:
 
 
 class Listing:
-    """Partitions of one table, collected before they are stored."""
+    """A listing of one table's partitions, collected before it is stored.
+
+    Values are sorted once per timeline: adding millions one by one would move the runs each time.
+    """
 
     def __init__(self, settings: TableSettings) -> None:
         self._ordinals: dict[TimelineKey, array[int]] = {}
         self._partitions: dict[tuple[str, ...], tuple[Entry, ...]] = {}
-        self._remembers = not settings.is_sole
+        self._records_partitions = not settings.is_sole
 
-    def take(self, values: Sequence[str], entries: tuple[Entry, ...]) -> None:
-        """Take one partition; a repeated one counts once."""
-        if self._remembers:
+    def add(self, values: Sequence[str], entries: tuple[Entry, ...]) -> None:
+        """Add one partition; a repeated one counts once."""
+        if self._records_partitions:
             self._partitions[tuple(values)] = entries
             return
         for entry in entries:
             self._ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
 
-    def store(self, txn: Transaction, table: FollowedTable) -> int:
-        """Give the table its timelines, write them, and return how many values were refused as strays."""
+    def store(self, txn: Transaction, table: TableTimelines) -> int:
+        """Set the table's timelines, write them, and return how many values were refused as strays."""
         for entries in self._partitions.values():
             for entry in entries:
                 self._ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
@@ -135,7 +141,7 @@ class Listing:
         self._store_partitions(txn, table)
         return strays
 
-    def _store_partitions(self, txn: Transaction, table: FollowedTable) -> None:
+    def _store_partitions(self, txn: Transaction, table: TableTimelines) -> None:
         counts: Counter[Entry] = Counter()
         for values, entries in self._partitions.items():
             kept = tuple(entry for entry in entries if entry.ordinal in table.timelines[entry.timeline].runs)
@@ -147,22 +153,22 @@ class Listing:
 
 
 def read_timelines(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:
-    """Return the timelines that a table's properties hold.
+    """Return the timelines in a table's properties.
 
-    Raises TimelineInconsistent where one contradicts itself, where one that the settings ask for is not there (one flag
-    stands for all, so a period added later has no keys), or where there is none at all; ConfigError for an unknown form.
+    Raises TimelineInconsistent if one contradicts itself, if one that the settings require is missing (one flag stands for
+    all, so a period added later has no keys), or if there is none at all. Raises ConfigError for an unknown form.
     """
     loaded = {}
     for number, column in enumerate(settings.time_columns):
-        for period in _periods(settings):
+        for period in _list_periods(settings):
             if settings.periods or select_keys(properties, period, column):
                 timeline = Timeline.from_properties(properties, period, column, jump_max=settings.jump_max)
                 loaded[period, number] = timeline
     if not loaded:
-        raise TimelineInconsistent("the properties hold no timeline", columns=settings.time_columns)
+        raise TimelineInconsistent("the properties contain no timeline", columns=settings.time_columns)
     return loaded
 
 
-def _periods(settings: TableSettings) -> tuple[UpdatePeriod, ...]:
+def _list_periods(settings: TableSettings) -> tuple[UpdatePeriod, ...]:
     weeks = UpdatePeriod.WEEKLY if settings.iso_weeks else UpdatePeriod.WEEKLY_ISO
     return settings.periods or tuple(period for period in UpdatePeriod if period is not weeks)
