@@ -2,7 +2,7 @@
 
 Kryo builds any object that its bytes name, and some classes run code while they are built. So bytes from an untrusted client are
 code from an untrusted client (Hive's own answer: HIVE-26539), and are not read in this process or with its rights. The Java
-process has 64 MiB and an empty environment, writes no files and no core dumps, and runs as nobody where Tideline is root. Its
+process has 64 MiB and an empty environment, writes no files and no core dumps, and runs as an unprivileged user where Tideline is root. Its
 class path contains only the jars that reading needs, and Kryo may load only the classes of ``allowed.txt``. It is driven over py4j,
 which PySpark includes like the jars, with a secret for the connection and a time limit for every answer.
 """

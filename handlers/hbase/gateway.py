@@ -1,11 +1,10 @@
-"""The connection to HBase's Thrift gateway: one at a time, opened when it is needed, opened again once when it breaks.
+"""The connection to HBase's Thrift gateway: one at a time, opened when needed, reopened once after a failure.
 
-Repeating is safe because every message is: reads are reads, and writes carry their version (``layout``), so that one that
-arrives twice, or late, changes nothing. What fails twice is ``HBaseUnavailable``. No exception of happybase or thriftpy2
-leaves this module.
+Every message may be repeated: reads change nothing, and writes carry their version (``layout``), so a write that arrives twice or late
+changes nothing. A second failure raises ``HBaseUnavailable``. No exception of happybase or thriftpy2 leaves this module.
 
-A scan is asked for in pages of its own scanner each: a scanner that is kept open between two items would have to be closed by
-whoever stops in the middle, and would time out with whoever is slow.
+A scan is read in pages, each with its own scanner. A scanner kept open between two items would have to be closed by every reader
+that stops early, and would time out for slow readers.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ T = TypeVar("T")
 ROWS_MAX: Final = 1000
 """Rows in one message."""
 BYTES_MAX: Final = 4 << 20
-"""Bytes in one message of writes, unless a single row has more."""
+"""Bytes in one message of writes, unless a single row is larger."""
 _REASON_CHARS_MAX: Final = 300
 
 
 class Found(NamedTuple):
-    """A row of a scan: its key, its cells, and the version of its newest cell."""
+    """A row read from HBase: its key, its cells, and the version of its newest cell."""
 
     row: bytes
     cells: Cells
@@ -43,10 +42,10 @@ class Found(NamedTuple):
 
 
 class Gateway:
-    """Questions and writes to one HBase table, from any thread."""
+    """Reads and writes one HBase table; thread-safe."""
 
     def __init__(self, connect: Callable[[], Any], table: str, where: str) -> None:
-        """Make the table where it is missing; ``connect`` opens a ``happybase.Connection``. Raises HBaseUnavailable."""
+        """Create the table where it is missing; ``connect`` opens a ``happybase.Connection``. Raises HBaseUnavailable."""
         self._connect = connect
         self._table = table
         self._where = where
@@ -54,7 +53,7 @@ class Gateway:
         self._connection: Any = None
         self.reconnects = 0
         """Since start."""
-        self._ask(self._ensure_table)
+        self._request(self._ensure_table)
 
     def scan(
         self,
@@ -63,7 +62,7 @@ class Gateway:
         limit: int,
         filter_text: bytes | None = None,
     ) -> list[Found]:
-        """Return the first ``limit`` rows with ``start <= row < end`` that have one of ``columns``."""
+        """Return the first ``limit`` rows with ``start <= row < end`` that have at least one of ``columns``."""
 
         def scan(table: Any) -> list[Found]:
             found = table.scan(
@@ -75,70 +74,70 @@ class Gateway:
                 batch_size=limit,
                 limit=limit,
             )
-            return [_found(row, stored) for row, stored in found]
+            return [_parse_row(row, stored) for row, stored in found]
 
-        return self._ask(scan)
+        return self._request(scan)
 
     def rows(self, rows: Sequence[bytes], columns: Sequence[bytes]) -> dict[bytes, Found]:
-        """Return those of ``rows`` that have one of ``columns``, by row."""
+        """Return those of ``rows`` that have at least one of ``columns``, by row key."""
 
         def get(table: Any) -> dict[bytes, Found]:
             answers = (
-                table.rows(some, columns=list(columns), include_timestamp=True)
-                for some in _chunks(rows, ROWS_MAX)
+                table.rows(chunk, columns=list(columns), include_timestamp=True)
+                for chunk in _chunks(rows, ROWS_MAX)
             )
-            return {row: _found(row, stored) for answer in answers for row, stored in answer if stored}
+            return {row: _parse_row(row, stored) for answer in answers for row, stored in answer if stored}
 
-        return self._ask(get)
+        return self._request(get)
 
     def put(self, rows: Mapping[bytes, Cells], version: int) -> None:
         """Write cells; a row's cells become visible together."""
-        for some in _chunks_by_size(rows.items()):
-            self._ask(partial(_send, version=version, rows=some))
+        for chunk in _chunks_by_size(rows.items()):
+            self._request(partial(_send_batch, version=version, rows=chunk))
 
     def delete(self, rows: Iterable[bytes], version: int) -> None:
-        """Remove rows as far as they are not newer than a version."""
-        for some in _chunks(list(rows), ROWS_MAX):
-            removed = [(row, None) for row in some]
-            self._ask(partial(_send, version=version, rows=removed))
+        """Remove the cells of rows, except those newer than a version."""
+        for chunk in _chunks(list(rows), ROWS_MAX):
+            removed = [(row, None) for row in chunk]
+            self._request(partial(_send_batch, version=version, rows=removed))
 
     def add(self, row: bytes, column: bytes, amount: int) -> int:
-        """Add to a counter and return the sum; where the answer is lost it may have been added twice."""
-        return int(self._ask(lambda table: table.counter_inc(row, column, amount)))
+        """Add to a counter and return the sum; if the answer is lost, the amount may be added twice."""
+        return int(self._request(lambda table: table.counter_inc(row, column, amount)))
 
     def close(self) -> None:
-        """Close the connection; a later question opens it again."""
+        """Close the connection; a later call opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
                 with suppress(OSError):
                     connection.close()
 
-    def _ask(self, question: Callable[[Any], T]) -> T:
-        """Ask; where the connection breaks, ask once more on a new one."""
+    def _request(self, request: Callable[[Any], T]) -> T:
+        """Send a request; if the connection breaks, send it once more on a new one."""
         from thriftpy2.thrift import TException
 
         with self._lock:
             try:
-                return self._once(question)
-            except _interface().IOError as error:  # an answer, behind which HBase has tried for long enough
+                return self._send_once(request)
+            except _interface().IOError as error:  # an answer: HBase itself has already retried
                 raise self._unavailable(error) from error
             except (OSError, EOFError, TException):
                 self.reconnects += 1
             try:
-                return self._once(question)
+                return self._send_once(request)
             except (OSError, EOFError, TException) as error:
                 raise self._unavailable(error) from error
 
-    def _once(self, question: Callable[[Any], T]) -> T:
-        """Ask; whatever interrupts an answer, the rest of it must not be taken for the next one."""
+    def _send_once(self, request: Callable[[Any], T]) -> T:
+        """Send a request; after any interruption, close: the rest of the answer must not be read as the next answer."""
         try:
-            return question(self._opened())
+            return request(self._open_table())
         except BaseException:
             self.close()
             raise
 
-    def _opened(self) -> Any:
+    def _open_table(self) -> Any:
         if self._connection is None:
             self._connection = self._connect()
         return self._connection.table(self._table)
@@ -149,24 +148,25 @@ class Gateway:
                 self._connection.create_table(self._table, FAMILIES)
 
     def _unavailable(self, error: Exception) -> HBaseUnavailable | InvalidRequest:
-        said = getattr(error, "message", None) or str(error) or type(error).__name__
-        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        message = getattr(error, "message", None) or str(error) or type(error).__name__
+        text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         reason = text.partition("\n")[0][:_REASON_CHARS_MAX]
         if isinstance(error, _interface().IllegalArgument):
             return InvalidRequest(
-                "HBase refuses what it was asked", where=self._where, table=self._table, reason=reason
+                "HBase refuses the request", where=self._where, table=self._table, reason=reason
             )
         return HBaseUnavailable("HBase does not answer", where=self._where, table=self._table, reason=reason)
 
 
-def connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
-    """Return how to open a connection: binary protocol, buffered transport, ``timeout_s`` for each message.
+def make_connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
+    """Return a function that opens a connection: binary protocol, buffered transport, ``timeout_s`` for each message.
 
     Raises ConfigError where happybase is not installed.
     """
     if find_spec("happybase") is None:
         raise ConfigError(
-            "HBase needs the package happybase", hint="Install Tideline with its extra: tideline[hbase]."
+            "HBase needs the package happybase",
+            hint="Install Tideline with the extra 'hbase': tideline[hbase].",
         )
 
     def connect() -> Any:
@@ -179,17 +179,17 @@ def connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
 
 
 def _interface() -> Any:
-    """Return the module of HBase's own exceptions, which happybase makes when it is imported."""
+    """Return the module of HBase's exceptions, which happybase creates when it is imported."""
     import_module("happybase")
     return import_module("Hbase_thrift")
 
 
-def _found(row: bytes, stored: Mapping[bytes, tuple[bytes, int]]) -> Found:
+def _parse_row(row: bytes, stored: Mapping[bytes, tuple[bytes, int]]) -> Found:
     cells = {name: value for name, (value, _) in stored.items()}
     return Found(row, cells, max(version for _, version in stored.values()))
 
 
-def _send(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]]) -> None:
+def _send_batch(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]]) -> None:
     """Send one message of writes; None removes a row's cells."""
     batch = table.batch(timestamp=version)
     for row, cells in rows:
@@ -202,19 +202,19 @@ def _send(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]]) 
 
 def _chunks(items: Sequence[T], limit: int) -> Iterator[Sequence[T]]:
     left = iter(items)
-    while some := list(islice(left, limit)):
-        yield some
+    while chunk := list(islice(left, limit)):
+        yield chunk
 
 
 def _chunks_by_size(rows: Iterable[tuple[bytes, Cells]]) -> Iterator[list[tuple[bytes, Cells | None]]]:
-    some: list[tuple[bytes, Cells | None]] = []
+    chunk: list[tuple[bytes, Cells | None]] = []
     size_bytes = 0
     for row, cells in rows:
         row_bytes = sum(len(row) + len(name) + len(value) for name, value in cells.items())
-        if some and (len(some) == ROWS_MAX or size_bytes + row_bytes > BYTES_MAX):
-            yield some
-            some, size_bytes = [], 0
-        some.append((row, cells))
+        if chunk and (len(chunk) == ROWS_MAX or size_bytes + row_bytes > BYTES_MAX):
+            yield chunk
+            chunk, size_bytes = [], 0
+        chunk.append((row, cells))
         size_bytes += row_bytes
-    if some:
-        yield some
+    if chunk:
+        yield chunk

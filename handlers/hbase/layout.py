@@ -1,19 +1,18 @@
-"""How entries of the store lie in an HBase table.
+"""The layout of the store's entries in an HBase table.
 
-One HBase row per entry, in one column family; its row key is the entry's key behind one byte, because HBase knows no empty
-row key and because the room's own two rows stand before all others::
+Each entry is one HBase row in one column family. The row key is the entry's key after one byte, because HBase does not allow an
+empty row key and because the store's own two rows come before all others::
 
     00 versions   p:next        the last version drawn (a counter)
-    00 writes     p:0, p:1 ..   a transaction that is taking effect (``writes``)
+    00 writes     p:0, p:1 ..   the transaction that is being applied (``redo_log``)
     01 <key>      p:v           the value
-                  p:0 .. p:n-1  of a partition's row only: its fields, for HBase's filters
+                  p:0 .. p:n-1  only in the row of a partition: its fields, for HBase's filters
 
-Keys are those of ``state.partitions.index.records``, with a table number where the issue of the seed had database and table: one
-layout for every store, so that the same plan runs on all of them, and a renamed table costs one entry and not all of its rows.
+Keys are those of ``state.partitions.index.records``, with a table number where the seed document has database and table. So every
+store has the same layout and runs the same plan, and renaming a table writes one entry instead of all its rows.
 
-Cells carry versions that the room draws itself and not the server's clock. With clocks a deletion and a new value of the same
-millisecond leave nothing, a clock that was set back hides what is written, and a message that was repeated late undoes
-what came after it.
+Cells carry versions that this package draws itself, instead of the server's clock. With a clock, a deletion and a new value in the
+same millisecond leave nothing, a clock that was set back hides new values, and a late repeated message undoes later ones.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NEXT_VERSION: Final = b"p:next"
 VERSIONS_ROW: Final = b"\x00versions"
 WRITES_ROW: Final = b"\x00writes"
 FAMILIES: Final = {
-    # The interface's defaults switch off what makes single rows fast to find.
+    # The Thrift interface's defaults turn off what makes look-ups of single rows fast.
     FAMILY.decode(): {"max_versions": 1, "bloom_filter_type": "ROW", "block_cache_enabled": True}
 }
 _ENTRIES: Final = b"\x01"
@@ -45,7 +44,7 @@ def row_key(key: bytes) -> bytes:
 
 
 def entry_key(row: bytes) -> bytes:
-    """Return the key of the entry in a row."""
+    """Return the entry's key from a row key."""
     return row[len(_ENTRIES) :]
 
 
@@ -55,7 +54,7 @@ def row_range(start: bytes, end: bytes | None) -> tuple[bytes, bytes]:
 
 
 def numbered_cell(number: int) -> bytes:
-    """Return the name of the cell with one field of a partition's row, or with one part of a transaction."""
+    """Return the name of the cell for one field of a partition, or for one part of a transaction."""
     return FAMILY + b":%d" % number
 
 
@@ -68,5 +67,5 @@ def cells(key: bytes, value: bytes) -> Cells:
 
 
 def smallest_cell(key: bytes) -> bytes:
-    """Return the name of the smallest cell that every entry of this kind has: what tells that it is there."""
+    """Return the name of the smallest cell that every entry of this kind has, to check whether it exists."""
     return numbered_cell(0) if kind_of(key) is EntryKind.ROW else VALUE

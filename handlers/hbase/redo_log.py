@@ -1,8 +1,19 @@
-"""What a transaction will do, as a value and as bytes.
+"""The redo log: a transaction as one HBase row, and its application entry by entry.
 
-HBase writes one row at a time. So a transaction is first written as one row, whole, and then takes effect entry by entry; a
-process that is killed in between leaves that row, and the next one does it again (``applying``). The bytes say the same as
-the value: u64 version; then for each put, deletion and range a letter and its parts, u32 length and bytes each.
+HBase writes one row at a time. So a commit has three steps:
+
+1. ``write`` stores the whole transaction as one row;
+2. ``apply`` applies it entry by entry;
+3. ``remove`` deletes the row.
+
+A process that is killed between them leaves the row, and the next one repeats step 2. All writes carry versions, so applying a
+transaction twice has the effect of applying it once, and later writes remain.
+
+Puts come in the order of ``EntryKind`` (numbers, postings, rows, tables), then removals in the reverse order. So every row has all its
+postings at every moment, and every table its rows. A reader at the same time may see postings without a row, which readers
+ignore, and rows of a table that does not exist yet or any more, which are never read.
+
+The bytes of a transaction are: u64 version; then for each put, deletion and range a tag and its parts, each with a u32 length.
 """
 
 from __future__ import annotations
@@ -29,32 +40,32 @@ _HEAD: Final = struct.Struct(">cI")
 _PUT, _DELETE, _FROM, _TO, _TO_LAST, _UP_TO = b"p", b"d", b"f", b"t", b"l", b"u"
 
 
-class Cleared(NamedTuple):
-    """A range of entries that goes away, as far as they are not newer than a version."""
+class ClearedRange(NamedTuple):
+    """A range of entries to remove, except those newer than a version."""
 
     start: bytes
     end: bytes | None
     version: int
 
     def has(self, key: bytes, version: int) -> bool:
-        """Whether an entry of this version goes away."""
+        """Whether the range removes an entry of this version."""
         return version <= self.version and self.start <= key and (self.end is None or key < self.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """Entries to put and to delete with one version, and ranges to clear that come before them."""
+    """The writes of a transaction: entries to put and delete with one version, and ranges cleared before them."""
 
     version: int
     puts: dict[bytes, bytes] = field(default_factory=dict)
     deletes: list[bytes] = field(default_factory=list)
-    cleared: list[Cleared] = field(default_factory=list)
+    cleared: list[ClearedRange] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.puts or self.deletes or self.cleared)
 
     def to_bytes(self) -> bytes:
-        """Write all of it."""
+        """Return the writes as bytes."""
         parts = [_VERSION.pack(self.version)]
         for key, value in self.puts.items():
             parts += [_HEAD.pack(_PUT, len(key)), key, _HEAD.pack(_TO, len(value)), value]
@@ -71,64 +82,64 @@ class Writes:
     def from_bytes(cls, data: bytes) -> Writes:
         """Read what ``to_bytes`` wrote; raise StateCorrupt for anything else."""
         try:
-            return cls._read(data)
+            return cls._parse(data)
         except (struct.error, ValueError, StopIteration) as error:
             raise StateCorrupt(
-                "the transaction that was taking effect on HBase cannot be read", size_bytes=len(data)
+                "the interrupted transaction on HBase cannot be read", size_bytes=len(data)
             ) from error
 
     @classmethod
-    def _read(cls, data: bytes) -> Writes:
+    def _parse(cls, data: bytes) -> Writes:
         writes = cls(_VERSION.unpack_from(data)[0])
         parts = _parts(data, _VERSION.size)
-        for letter, first in parts:
-            if letter == _PUT:
-                writes.puts[first] = _expected(parts, _TO)
-            elif letter == _DELETE:
+        for tag, first in parts:
+            if tag == _PUT:
+                writes.puts[first] = _next_part(parts, _TO)
+            elif tag == _DELETE:
                 writes.deletes.append(first)
-            elif letter == _FROM:
+            elif tag == _FROM:
                 kind, end = next(parts)
                 if kind not in {_TO, _TO_LAST}:
                     raise ValueError(kind)
-                version = _VERSION.unpack(_expected(parts, _UP_TO))[0]
-                writes.cleared.append(Cleared(first, end if kind == _TO else None, version))
+                version = _VERSION.unpack(_next_part(parts, _UP_TO))[0]
+                writes.cleared.append(ClearedRange(first, end if kind == _TO else None, version))
             else:
-                raise ValueError(letter)
+                raise ValueError(tag)
         return writes
 
 
 def _parts(data: bytes, at: int) -> Iterator[tuple[bytes, bytes]]:
     while at < len(data):
-        letter, length = _HEAD.unpack_from(data, at)
+        tag, length = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         if at + length > len(data):
             raise ValueError(length)
-        yield letter, data[at : at + length]
+        yield tag, data[at : at + length]
         at += length
 
 
-def _expected(parts: Iterator[tuple[bytes, bytes]], letter: bytes) -> bytes:
+def _next_part(parts: Iterator[tuple[bytes, bytes]], tag: bytes) -> bytes:
     found, value = next(parts)
-    if found != letter:
+    if found != tag:
         raise ValueError(found)
     return value
 
 
 CELL_BYTES_MAX: Final = 4 << 20
-"""HBase refuses cells of more than 10 MB."""
+"""HBase refuses cells larger than 10 MB."""
 CLEARED_AT_ONCE: Final = 4096
 
 
-def log(gateway: Gateway, writes: Writes) -> None:
-    """Write a transaction as one row; when this returns it will take effect, whatever happens."""
+def write(gateway: Gateway, writes: Writes) -> None:
+    """Write a transaction as one row; after this returns it will take effect, whatever happens."""
     data = writes.to_bytes()
     parts = (data[at : at + CELL_BYTES_MAX] for at in range(0, len(data), CELL_BYTES_MAX))
     cells = {layout.numbered_cell(number): part for number, part in enumerate(parts)}
     gateway.put({layout.WRITES_ROW: cells}, writes.version)
 
 
-def logged(gateway: Gateway) -> Writes | None:
-    """Return the transaction that has not taken effect wholly, None where there is none; raises StateCorrupt."""
+def read(gateway: Gateway) -> Writes | None:
+    """Return the transaction that has not been applied completely, or None; raise StateCorrupt where it cannot be read."""
     found = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if found is None:
         return None
@@ -136,13 +147,13 @@ def logged(gateway: Gateway) -> Writes | None:
     return Writes.from_bytes(b"".join(found.cells.get(name, b"") for name in names))
 
 
-def forget(gateway: Gateway, writes: Writes) -> None:
-    """Remove the row of a transaction that has taken effect."""
+def remove(gateway: Gateway, writes: Writes) -> None:
+    """Remove the row of a transaction that has been applied."""
     gateway.delete([layout.WRITES_ROW], writes.version)
 
 
 def apply(gateway: Gateway, writes: Writes) -> None:
-    """Do all of it; may be repeated at any time, also when others have been applied since."""
+    """Apply a transaction; may be repeated at any time, even after later transactions."""
     for kind in EntryKind:
         put_kind(gateway, writes, kind)
         failpoint(f"hbase-put-{kind.name.lower()}")
@@ -160,15 +171,15 @@ def put_kind(gateway: Gateway, writes: Writes, kind: EntryKind) -> None:
 
 
 def delete_kind(gateway: Gateway, writes: Writes, kind: EntryKind) -> None:
-    """Delete the entries of one kind, and clear the ranges that begin with one."""
-    doomed = [key for key in writes.deletes if kind_of(key) is kind]
-    gateway.delete(map(layout.row_key, doomed), writes.version)
+    """Delete the entries of one kind, and clear the ranges that begin with this kind."""
+    removed = [key for key in writes.deletes if kind_of(key) is kind]
+    gateway.delete(map(layout.row_key, removed), writes.version)
     for cleared in writes.cleared:
         if kind_of(cleared.start) is kind:
-            _clear(gateway, cleared)
+            _clear_range(gateway, cleared)
 
 
-def _clear(gateway: Gateway, cleared: Cleared) -> None:
+def _clear_range(gateway: Gateway, cleared: ClearedRange) -> None:
     rows = layout.row_range(cleared.start, cleared.end)
     while rows[0] < rows[1]:
         page = gateway.scan(rows, [layout.VALUE], CLEARED_AT_ONCE, KEYS_ONLY)

@@ -1,11 +1,11 @@
-"""Conditions on partitions in HBase's filter language, as far as they can be told there.
+"""Writes conditions on partitions in HBase's filter language, as far as it can express them.
 
-Every row of a partition has a cell per field, in the same sortable bytes as in its key, and HBase compares bytes: an interval
-``low <= field < high`` is exactly two ``SingleColumnValueFilter``. Filters on the row key itself are no use, because where
-a field starts differs from key to key, and regular expressions read bytes as UTF-8.
+Every row of a partition has a cell for each field, with the same sortable bytes as in its key, and HBase compares bytes. So an
+interval ``low <= field < high`` is exactly two ``SingleColumnValueFilter``. Filters on the row key itself would not work: the start
+of a field differs from key to key, and regular expressions read bytes as UTF-8.
 
-What cannot be told is left out where everything has to hold (AND), and makes the whole untellable where one thing is enough
-(OR): what HBase lets through may be too much and is never too little. LIKE and long lists stay with the client.
+A part that cannot be expressed is left out of an AND and makes a whole OR inexpressible. So HBase may return too many keys and never
+too few. LIKE and long lists are checked by the client only.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 
 KEYS_ONLY: Final = b"KeyOnlyFilter()"
-"""Cells arrive without their values."""
+"""Makes HBase send cells without their values."""
 INTERVALS_MAX: Final = 64
-"""Longer lists cost the region servers more than sending the keys."""
+"""Longer lists cost the region servers more than sending the keys does."""
 FILTER_BYTES_MAX: Final = 16 * 1024
 
 
 def write_filter(condition: Condition) -> bytes:
-    """Return the filter for keys without values; all of them where the condition cannot be told."""
-    told = _write(condition)
-    if told is None or len(told) > FILTER_BYTES_MAX:
+    """Return the filter for keys without values; it selects all keys where the condition cannot be expressed."""
+    written = _write(condition)
+    if written is None or len(written) > FILTER_BYTES_MAX:
         return KEYS_ONLY
-    return told + b" AND " + KEYS_ONLY
+    return written + b" AND " + KEYS_ONLY
 
 
 def compared_columns(condition: Condition) -> frozenset[int]:
-    """Return the numbers of the columns that a condition speaks of; HBase has to read their cells to compare them."""
+    """Return the columns that a condition compares; HBase must read their cells."""
     if isinstance(condition, Leaf):
         return frozenset([condition.column])
     return frozenset().union(*map(compared_columns, condition.children))
@@ -46,29 +46,29 @@ def compared_columns(condition: Condition) -> frozenset[int]:
 
 def _write(condition: Condition) -> bytes | None:
     if isinstance(condition, Leaf):
-        return _leaf(condition)
+        return _write_leaf(condition)
     parts = [_write(child) for child in condition.children]
     if isinstance(condition, AllOf):
-        return _joined(b" AND ", [part for part in parts if part is not None])
+        return _join(b" AND ", [part for part in parts if part is not None])
     known = [part for part in parts if part is not None]
-    return _joined(b" OR ", known) if len(known) == len(parts) else None
+    return _join(b" OR ", known) if len(known) == len(parts) else None
 
 
-def _leaf(leaf: Leaf) -> bytes | None:
-    """Return the intervals of one field; what LIKE asks beyond them is left out."""
+def _write_leaf(leaf: Leaf) -> bytes | None:
+    """Write the intervals of one field, without the text match of LIKE."""
     if not 0 < len(leaf.intervals) <= INTERVALS_MAX:
         return None
-    return _joined(b" OR ", [_interval(leaf.column, interval) for interval in leaf.intervals])
+    return _join(b" OR ", [_write_interval(leaf.column, interval) for interval in leaf.intervals])
 
 
-def _interval(column: int, interval: Interval) -> bytes:
-    return b"(" + b" AND ".join(_comparisons(column, interval)) + b")"
+def _write_interval(column: int, interval: Interval) -> bytes:
+    return b"(" + b" AND ".join(_write_comparisons(column, interval)) + b")"
 
 
-def _comparisons(column: int, interval: Interval) -> Iterator[bytes]:
+def _write_comparisons(column: int, interval: Interval) -> Iterator[bytes]:
     for operator, field in ((b">=", interval.lo), (b"<", interval.hi)):
         quoted = field.replace(b"'", b"''")
-        # false: a row without the cell is let through; true: its newest version is compared
+        # false: a row without the cell passes; true: the newest version is compared
         yield b"SingleColumnValueFilter('%s', '%d', %s, 'binary:%s', false, true)" % (
             FAMILY,
             column,
@@ -77,5 +77,5 @@ def _comparisons(column: int, interval: Interval) -> Iterator[bytes]:
         )
 
 
-def _joined(word: bytes, parts: list[bytes]) -> bytes | None:
+def _join(word: bytes, parts: list[bytes]) -> bytes | None:
     return b"(" + word.join(parts) + b")" if parts else None

@@ -1,11 +1,11 @@
 """The store port over an HBase table.
 
-What the port promises holds here too, with three differences that ``state.store.RemoteReader`` makes known to those who have
-to know: questions are messages; another process may see a transaction while it takes effect, in the order of ``applying``;
-and a transaction that is longer than a buffer (``transaction``) is all or nothing no more, but still done again whole.
+The guarantees of the port hold here too, with three differences, which ``state.store.RemoteReader`` announces to callers: reads
+are messages; another process may see a transaction while it is applied, in the order of ``redo_log``; and a transaction larger
+than the buffer (``transaction``) is not atomic, but is repeated as a whole.
 
-One process writes. When it is killed in the middle, whoever opens the store next ends the transaction that was taking effect;
-that it is done twice, or by two at once, does no harm (``applying``).
+One process writes. If it is killed, the process that opens the store next finishes the interrupted transaction. Applying it twice, or by
+two processes at once, does no harm (``redo_log``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from handlers.hbase import layout, redo_log, server_filters
-from handlers.hbase.gateway import Gateway, connector
+from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.transaction import HBaseTransaction
 from state.store import Transaction, pages
 
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 30.0
 KEYS_PAGE_MAX: Final = 8192
-"""A scan of keys begins with a page of ``pages.PAGE_KEYS`` and asks for four times as many each time, up to this."""
+"""A scan of keys begins with a page of ``pages.PAGE_KEYS``; each page is four times as large as the last, up to this."""
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float = TIMEOUT_S) -> HBaseStore:
-    """Return the store in ``table``, which is made where it is missing.
+    """Return the store in ``table``, which is created where it is missing.
 
-    ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport); ``timeout_s`` is for
-    each message. Raises HBaseUnavailable, ConfigError without the package happybase, StateCorrupt where a transaction was cut off
-    and cannot be read.
+    ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport); ``timeout_s`` applies to
+    each message. Raises HBaseUnavailable, ConfigError without the package happybase, StateCorrupt where an interrupted transaction
+    cannot be read.
     """
-    return HBaseStore(Gateway(connector(host, port, timeout_s), table, f"{host}:{port}"))
+    return HBaseStore(Gateway(make_connector(host, port, timeout_s), table, f"{host}:{port}"))
 
 
 class HBaseStore:
-    """Ordered bytes to bytes in one HBase table."""
+    """An ordered key-value store in one HBase table."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.counts: Counter[str] = Counter()
-        """Since start: ``rows-fetched``, and ``ended`` transactions of a process that was killed."""
+        """Since start: ``rows-fetched``, and ``ended``, the finished transactions of killed processes."""
         self._lock = threading.RLock()
         self._open: HBaseTransaction | None = None
         self._is_clean = False
-        self._end_what_was_cut_off()
+        self._finish_interrupted()
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
@@ -70,42 +70,42 @@ class HBaseStore:
         return [None if key not in found else found[key].cells[layout.VALUE] for key in keys]
 
     def existing(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Return those of ``keys`` that are there, without fetching values of partitions."""
+        """Return those of ``keys`` that exist, without fetching the values of partitions."""
         by_cell: dict[bytes, list[bytes]] = {}
         for key in keys:
             by_cell.setdefault(layout.smallest_cell(key), []).append(key)
         with self._reading():
-            return {key for cell, some in by_cell.items() for key in self._rows(some, cell)}
+            return {key for cell, keys_of_cell in by_cell.items() for key in self._rows(keys_of_cell, cell)}
 
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; backwards, all of it is read first."""
+        """Yield (key, value) with ``start <= key < end``; in reverse, all of it is read first."""
         return pages.scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""
-        found = self._scanned(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
+        found = self._scan_rows(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
         return (layout.entry_key(each.row) for each in found)
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end``, without some that ``condition`` excludes."""
+        """Yield the keys of rows with ``start <= key < end``; may leave out keys that ``condition`` excludes."""
         cells = [
             layout.numbered_cell(column) for column in sorted(server_filters.compared_columns(condition))
         ]
-        found = self._scanned(start, end, cells, server_filters.write_filter(condition))
+        found = self._scan_rows(start, end, cells, server_filters.write_filter(condition))
         return (layout.entry_key(each.row) for each in found)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Open the one write transaction; it takes effect when the block ends without an error.
 
-        Raises HBaseUnavailable. Where that comes while it takes effect, it will yet do so, before the next one begins: who
-        remembers something of the store has to read it again then.
+        Raises HBaseUnavailable. If that happens while the transaction is applied, it is finished before the next one begins: callers
+        that cache something of the store must read it again.
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
-            self._end_what_was_cut_off()
+            self._finish_interrupted()
             transaction = self._open = HBaseTransaction(self)
             try:
                 yield transaction
@@ -115,29 +115,29 @@ class HBaseStore:
                 self._open = None
 
     def check(self) -> None:
-        """Assert that every entry has the cells that its key asks for; raise StateCorrupt for an unreadable transaction."""
+        """Assert that every entry has the cells of its kind; raise StateCorrupt for an unreadable redo row."""
         with self._reading():
-            redo_log.logged(self.gateway)
+            redo_log.read(self.gateway)
             for found in self._pages(b"", None, [layout.FAMILY], None, self.gateway.scan):
                 key = layout.entry_key(found.row)
                 assert found.cells == layout.cells(key, found.cells[layout.VALUE]), key
 
     def close(self) -> None:
-        """Close the connection; closing twice is no error."""
+        """Close the connection; closing twice is not an error."""
         self.gateway.close()
 
     def entry(self, key: bytes) -> Entry | None:
-        """Return key, value and version of what is stored (for the transaction's use)."""
+        """Return key, value and version of a stored entry (used by the transaction)."""
         found = self._rows([key], layout.VALUE).get(key)
-        return None if found is None else _entry(found)
+        return None if found is None else _parse_entry(found)
 
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
-        """Yield what is stored, in order (for the transaction's use)."""
+        """Yield the stored entries in order (used by the transaction)."""
         filter_text = server_filters.KEYS_ONLY if keys_only else None
-        return map(_entry, self._pages(start, end, [layout.VALUE], filter_text, self._counted_scan))
+        return map(_parse_entry, self._pages(start, end, [layout.VALUE], filter_text, self._count_scan))
 
     def draw_versions(self, count: int) -> int:
-        """Return the last of ``count`` new versions (for the transaction's use)."""
+        """Return the last of ``count`` new versions (used by the transaction)."""
         return self.gateway.add(layout.VERSIONS_ROW, layout.NEXT_VERSION, count)
 
     def _commit(self, transaction: HBaseTransaction) -> None:
@@ -145,20 +145,20 @@ class HBaseStore:
         if not writes:
             return
         self._is_clean = False
-        redo_log.log(self.gateway, writes)
+        redo_log.write(self.gateway, writes)
         failpoint("hbase-logged")
         redo_log.apply(self.gateway, writes)
-        redo_log.forget(self.gateway, writes)
+        redo_log.remove(self.gateway, writes)
         self._is_clean = True
 
-    def _end_what_was_cut_off(self) -> None:
-        """Do what the last writer has promised and not done."""
+    def _finish_interrupted(self) -> None:
+        """Finish the transaction that the last writer logged but did not apply completely."""
         if self._is_clean:
             return
-        writes = redo_log.logged(self.gateway)
+        writes = redo_log.read(self.gateway)
         if writes is not None:
             redo_log.apply(self.gateway, writes)
-            redo_log.forget(self.gateway, writes)
+            redo_log.remove(self.gateway, writes)
             self.counts["ended"] += 1
         self._is_clean = True
 
@@ -179,10 +179,10 @@ class HBaseStore:
         with self._reading():
             if reverse:
                 return [entry[:2] for entry in self.entries(start, end, keys_only=False)][::-1][:limit]
-            found = self._counted_scan(layout.row_range(start, end), [layout.VALUE], limit)
-            return [_entry(each)[:2] for each in found]
+            found = self._count_scan(layout.row_range(start, end), [layout.VALUE], limit)
+            return [_parse_entry(each)[:2] for each in found]
 
-    def _scanned(
+    def _scan_rows(
         self, start: bytes, end: bytes | None, columns: Sequence[bytes], filter_text: bytes
     ) -> Iterator[Found]:
         return self._pages(start, end, columns, filter_text, self._committed_scan)
@@ -195,7 +195,7 @@ class HBaseStore:
         filter_text: bytes | None,
         scan: Callable[..., list[Found]],
     ) -> Iterator[Found]:
-        """Yield the rows of a scan, in pages that grow where no values come."""
+        """Yield the rows of a scan, in pages that grow where no values are sent."""
         rows, limit = layout.row_range(start, end), pages.PAGE_KEYS
         while rows[0] < rows[1]:
             page = scan(rows, columns, limit, filter_text)
@@ -205,15 +205,15 @@ class HBaseStore:
             rows = page[-1].row + b"\x00", rows[1]
             limit = min(limit * 4, KEYS_PAGE_MAX) if filter_text else limit
 
-    def _committed_scan(self, *question: object) -> list[Found]:
+    def _committed_scan(self, *request: object) -> list[Found]:
         with self._reading():
-            return self._counted_scan(*question)
+            return self._count_scan(*request)
 
-    def _counted_scan(self, *question: object) -> list[Found]:
-        found = self.gateway.scan(*question)  # type: ignore[arg-type]  # handed on as it came
+    def _count_scan(self, *request: object) -> list[Found]:
+        found = self.gateway.scan(*request)  # type: ignore[arg-type]  # passed on unchanged
         self.counts["rows-fetched"] += len(found)
         return found
 
 
-def _entry(found: Found) -> Entry:
+def _parse_entry(found: Found) -> Entry:
     return layout.entry_key(found.row), found.cells[layout.VALUE], found.version

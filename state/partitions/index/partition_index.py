@@ -1,6 +1,6 @@
 """Answers partition filters from the store, for many tables; events about tables and partitions keep it up to date.
 
-Whoever applies events opens a change with ``change(txn)``, inside the store transaction that also writes the position, and calls
+The caller that applies events opens a change with ``change(txn)``, inside the store transaction that also writes the position, and calls
 ``publish()`` on it after the commit. Rows and postings are written in that transaction, so no reader finds a posting without its
 row.
 

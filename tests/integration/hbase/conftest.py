@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.servers.hbase import HBase
-from handlers.hbase.gateway import Gateway, connector
+from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.store import HBaseStore, open_store
 from tests.builders.components.availability import or_skipped
 
@@ -50,7 +50,9 @@ def table() -> str:
 
 @pytest.fixture
 def gateway(hbase_port: int, table: str) -> Iterator[Gateway]:
-    with closing(Gateway(connector(HOST, hbase_port, TIMEOUT_S), table, f"{HOST}:{hbase_port}")) as opened:
+    with closing(
+        Gateway(make_connector(HOST, hbase_port, TIMEOUT_S), table, f"{HOST}:{hbase_port}")
+    ) as opened:
         yield opened
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from handlers.hbase.gateway import Gateway, connector
+from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.store import HBaseStore, open_store
 from state.errors import HBaseUnavailable
 from tests.builders.stores.gateway_contract import GatewayContract, put, value_of
@@ -55,7 +55,7 @@ def test_a_connection_that_was_cut_is_opened_again(gateway: Gateway) -> None:
 
 def test_a_gateway_that_does_not_answer_in_time_is_unavailable(hbase_port: int, table: str) -> None:
     with pytest.raises(HBaseUnavailable):
-        Gateway(connector(HOST, hbase_port, 0.001), table, "slow")
+        Gateway(make_connector(HOST, hbase_port, 0.001), table, "slow")
 
 
 def test_two_stores_on_one_table_see_each_others_transactions(

@@ -8,7 +8,7 @@ from Hbase_thrift import IllegalArgument
 from Hbase_thrift import IOError as Failed
 from thriftpy2.transport import TTransportException
 
-from handlers.hbase.gateway import Gateway, connector
+from handlers.hbase.gateway import Gateway, make_connector
 from state.errors import ConfigError, HBaseUnavailable, InvalidRequest, TidelineError
 from tests.builders.stores.fake_hbase import FakeHBase
 from tests.builders.stores.gateway_contract import GatewayContract
@@ -86,7 +86,7 @@ def test_a_refusal_that_lasts_is_an_invalid_request(server: FakeHBase, gateway: 
 
 def test_a_place_where_nobody_listens_is_hbase_unavailable() -> None:
     with pytest.raises(TidelineError) as caught:
-        Gateway(connector("127.0.0.1", 1, 1.0), "index", "127.0.0.1:1")
+        Gateway(make_connector("127.0.0.1", 1, 1.0), "index", "127.0.0.1:1")
     assert caught.value.code == "hbase-unavailable"
 
 
@@ -100,4 +100,4 @@ def test_the_table_is_made_once(server: FakeHBase) -> None:
 def test_without_happybase_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handlers.hbase.gateway.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"tideline\[hbase\]"):
-        connector("127.0.0.1", 9090, 1.0)
+        make_connector("127.0.0.1", 9090, 1.0)

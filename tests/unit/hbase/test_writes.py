@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.hbase.redo_log import Cleared, Writes
+from handlers.hbase.redo_log import ClearedRange, Writes
 from state.errors import StateCorrupt
 
 
@@ -19,7 +19,7 @@ WRITES = st.builds(
     VERSIONS,
     st.dictionaries(KEYS, st.binary(max_size=9), max_size=4),
     st.lists(KEYS, max_size=3),
-    st.lists(st.builds(Cleared, KEYS, st.none() | KEYS, VERSIONS), max_size=3),
+    st.lists(st.builds(ClearedRange, KEYS, st.none() | KEYS, VERSIONS), max_size=3),
 )
 
 
@@ -51,7 +51,7 @@ def test_any_bytes_are_read_or_corrupt_state(data: bytes) -> None:
 
 @pytest.mark.parametrize(("end", "version", "goes"), [(b"c", 5, True), (None, 5, True), (b"c", 6, False)])
 def test_a_cleared_range_takes_what_is_not_newer(end: bytes | None, version: int, goes: bool) -> None:
-    cleared = Cleared(b"b", end, 5)
+    cleared = ClearedRange(b"b", end, 5)
     assert cleared.has(b"b", version) is goes
     assert not cleared.has(b"a", 1)
     assert cleared.has(b"c", 1) is (end is None)
