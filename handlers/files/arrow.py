@@ -18,8 +18,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, temporary_name
-from handlers.files.paths import Location, shown
+from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, make_temporary_name
+from handlers.files.paths import Location, printable
 from state.errors import (
     FilesUnavailable,
     InvalidRequest,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-HELD_BYTES_MAX: Final = 16 * 1024 * 1024
+BUFFERED_BYTES_MAX: Final = 16 * 1024 * 1024
 SERVER_COPY_BYTES_MAX: Final = 4 * 1024**3
 
 PathOf = Callable[[Location], str]
@@ -53,19 +53,19 @@ class ArrowFiles:
         """Return size and time of a file."""
         from pyarrow.fs import FileType
 
-        with _errors(location):
+        with _translate_errors(location):
             info = self._library.get_file_info(self._path_of(location))
         if info.type == FileType.NotFound:
-            raise NotFound("no such file or directory", path=shown(str(location)))
+            raise NotFound("no such file or directory", path=printable(str(location)))
         if info.type != FileType.File:
-            raise Refused("the path is no regular file", path=shown(str(location)))
+            raise Refused("the path is no regular file", path=printable(str(location)))
         return FileState(info.size, info.mtime_ns)
 
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children; on an object store a directory without objects does not exist."""
         from pyarrow.fs import FileSelector, FileType
 
-        with _errors(location):
+        with _translate_errors(location):
             found = self._library.get_file_info(FileSelector(self._path_of(location), recursive=False))
         return sorted(
             Entry(i.base_name, i.type == FileType.Directory, i.size or 0) for i in found if i.base_name
@@ -73,16 +73,16 @@ class ArrowFiles:
 
     def open(self, location: Location) -> ArrowReader:
         """Open a file."""
-        with _errors(location):
+        with _translate_errors(location):
             return ArrowReader(self._library.open_input_stream(self._path_of(location)), location)
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
         """Start a file in the way its size and the kind of file system ask for."""
-        if self._object_store and size_bytes <= HELD_BYTES_MAX:
-            return HeldWriter(self._library, self._path_of(location), location)
+        if self._object_store and size_bytes <= BUFFERED_BYTES_MAX:
+            return BufferedWriter(self._library, self._path_of(location), location)
         direct = self._object_store and size_bytes > SERVER_COPY_BYTES_MAX
-        hidden = location if direct else location.parent.child(temporary_name())
-        with _errors(location):
+        hidden = location if direct else location.parent.child(make_temporary_name())
+        with _translate_errors(location):
             if not self._object_store:
                 self._library.create_dir(self._path_of(location.parent), recursive=True)
             stream = self._library.open_output_stream(self._path_of(hidden))
@@ -90,7 +90,7 @@ class ArrowFiles:
 
     def remove(self, location: Location) -> None:
         """Remove a file."""
-        with _errors(location), contextlib.suppress(FileNotFoundError):
+        with _translate_errors(location), contextlib.suppress(FileNotFoundError):
             self._library.delete_file(self._path_of(location))
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - the port's
@@ -107,7 +107,7 @@ class ArrowReader:
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill ``buffer``."""
-        with _errors(self._location):
+        with _translate_errors(self._location):
             return int(self._stream.readinto(buffer))
 
     def __enter__(self) -> Self:
@@ -120,23 +120,23 @@ class ArrowReader:
             self._stream.close()
 
 
-class HeldWriter:
+class BufferedWriter:
     """A small object, sent by ``publish``."""
 
     def __init__(self, library: Any, path: str, location: Location) -> None:
         self._library = library
         self._path = path
         self._location = location
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def write(self, data: memoryview, /) -> None:
         """Keep ``data``."""
-        self._held += data
+        self._buffer += data
 
     def publish(self) -> None:
         """Send the object."""
-        with _errors(self._location), self._library.open_output_stream(self._path) as stream:
-            stream.write(memoryview(self._held))
+        with _translate_errors(self._location), self._library.open_output_stream(self._path) as stream:
+            stream.write(memoryview(self._buffer))
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +144,7 @@ class HeldWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
 
 
 class ArrowWriter:
@@ -160,12 +160,12 @@ class ArrowWriter:
 
     def write(self, data: memoryview, /) -> None:
         """Append ``data``."""
-        with _errors(self._location):
+        with _translate_errors(self._location):
             self._stream.write(data)
 
     def publish(self) -> None:
         """Complete the file and move it to its name."""
-        with _errors(self._location):
+        with _translate_errors(self._location):
             self._stream.close()
             if self._hidden != self._final:
                 self._move()
@@ -187,23 +187,23 @@ class ArrowWriter:
     ) -> None:
         if self._published:
             return
-        with _errors(self._location), contextlib.suppress(FileNotFoundError):
+        with _translate_errors(self._location), contextlib.suppress(FileNotFoundError):
             with contextlib.suppress(OSError):
                 self._stream.close()
             self._library.delete_file(self._hidden)
 
 
 @contextlib.contextmanager
-def _errors(location: Location) -> Iterator[None]:
+def _translate_errors(location: Location) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as error:
-        raise _named(error, location) from error
+        raise _to_tideline_error(error, location) from error
 
 
-def _named(error: Exception, location: Location) -> TidelineError:
+def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
     """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all others that matter are an OSError."""
-    path, reason = shown(str(location)), shown(str(error))
+    path, reason = printable(str(location)), printable(str(error))
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
     if isinstance(error, PermissionError) or _DENIED.search(str(error)):

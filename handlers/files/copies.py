@@ -14,8 +14,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.filesystems import SweptDirectories, sweep
-from handlers.files.paths import AllowedRoots, Location, cm_path, parse, shown, target_subdir
-from handlers.files.transfer import Flow, Reserve, SourceFailed, expected_md5, new_digest, reading
+from handlers.files.paths import (
+    AllowedRoots,
+    Location,
+    build_cm_path,
+    parse_location,
+    printable,
+    to_target_subdir,
+)
+from handlers.files.transfer import (
+    Reserve,
+    SourceFailed,
+    Transfer,
+    expected_md5,
+    mark_source_errors,
+    new_digest,
+)
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
 
@@ -37,17 +51,17 @@ class Origin:
     """What its bytes must hash to; None where that cannot be told."""
 
 
-def origins_of(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
+def list_origins(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
     """Return where the content of ``source`` may be, in the order to try: one or two places.
 
     Raises UnsafePath where a place lies outside ``allowed``.
     """
-    recorded = allowed.require(parse(source.uri))
+    recorded = allowed.require(parse_location(source.uri))
     md5 = expected_md5(recorded, source.checksum)
     original = Origin(recorded, from_change_manager=False, md5=md5)
     if source.checksum is None or source.cm_root is None:
         return [original]
-    kept = allowed.require(cm_path(parse(source.cm_root), recorded.name, source.checksum))
+    kept = allowed.require(build_cm_path(parse_location(source.cm_root), recorded.name, source.checksum))
     recycled = Origin(kept, from_change_manager=True, md5=expected_md5(kept, source.checksum))
     return [original, recycled] if md5 is not None else [recycled, original]
 
@@ -75,19 +89,19 @@ class Copied:
     """Attempts whose bytes were not the recorded ones, or changed meanwhile."""
 
 
-def copy_task(source: SourceFile, target_root: str) -> CopyTask:
+def build_copy_task(source: SourceFile, target_root: str) -> CopyTask:
     """Return the task that puts ``source`` below ``target_root``, the location of a table or partition on the target.
 
     The file keeps its name and its ACID directory, without the visibility suffix. Raises UnsafePath.
     """
-    directory = parse(target_root)
-    subdir = target_subdir(source.subdir)
+    directory = parse_location(target_root)
+    subdir = to_target_subdir(source.subdir)
     if subdir:
         directory = directory.join(subdir)
-    return CopyTask(source, str(directory.child(parse(source.uri).name)))
+    return CopyTask(source, str(directory.child(parse_location(source.uri).name)))
 
 
-class _Differs(Exception):  # noqa: N818 - an outcome that the loop handles, never an error that leaves this module
+class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handles, never an error that leaves this module
     """What was read is not what was recorded, or changed while it was read."""
 
 
@@ -121,12 +135,12 @@ class Copier:
         (also when ``cancelled`` is set meanwhile).
         """
         started = time.monotonic()
-        target = parse(task.target_uri)
-        origins = origins_of(task.source, self._allowed)
-        if self._swept is not None and self._swept.first_use(target.parent):
+        target = parse_location(task.target_uri)
+        origins = list_origins(task.source, self._allowed)
+        if self._swept is not None and self._swept.add(target.parent):
             sweep(self._file_systems, target.parent)
-        flow = Flow(cancelled, reserve)
-        if (size_bytes := self._recorded_stands(origins[0].md5, target, flow)) is not None:
+        transfer = Transfer(cancelled, reserve)
+        if (size_bytes := self._find_recorded_content(origins[0].md5, target, transfer)) is not None:
             return Copied(
                 size_bytes, from_change_manager=False, skipped=True, seconds=time.monotonic() - started
             )
@@ -134,37 +148,37 @@ class Copier:
         for attempt in range(self._attempts_max):
             origin = origins[attempt % len(origins)]
             try:
-                size_bytes, skipped = self._attempt(origin, origins, target, flow)
-            except (_Differs, SourceFailed) as failure:
+                size_bytes, skipped = self._attempt(origin, origins, target, transfer)
+            except (_ContentDiffers, SourceFailed) as failure:
                 failures.append(failure)
                 continue
-            mismatches = sum(isinstance(failure, _Differs) for failure in failures)
+            mismatches = sum(isinstance(failure, _ContentDiffers) for failure in failures)
             seconds = time.monotonic() - started
             return Copied(size_bytes, origin.from_change_manager, skipped, seconds, mismatches)
-        raise _verdict(task.source, failures)
+        raise _choose_error(task.source, failures)
 
     def sweep(self, directory_uri: str) -> int:
         """Remove unfinished files that crashed processes left in ``directory_uri`` and return how many there were."""
-        return sweep(self._file_systems, parse(directory_uri))
+        return sweep(self._file_systems, parse_location(directory_uri))
 
     def _attempt(
-        self, origin: Origin, origins: list[Origin], target: Location, flow: Flow
+        self, origin: Origin, origins: list[Origin], target: Location, transfer: Transfer
     ) -> tuple[int, bool]:
         files = self._file_systems.of(origin.location)
-        with reading():
+        with mark_source_errors():
             before = files.stat(origin.location)
-        with flow.reserved(before.size_bytes):
-            if origin.md5 is None and self._same_stands(origin, before, target, flow):
+        with transfer.reserve_bytes(before.size_bytes):
+            if origin.md5 is None and self._has_same_bytes(origin, before, target, transfer):
                 self._require_unchanged(origin, origins, before)
                 return before.size_bytes, True
-            with reading():
+            with mark_source_errors():
                 reader = files.open(origin.location)
             with (
                 reader,
-                _writing(),
+                _mark_target_errors(),
                 self._file_systems.of(target).create(target, before.size_bytes) as writer,
             ):
-                self._move(files, reader, writer, origin, before, flow)
+                self._move(files, reader, writer, origin, before, transfer)
                 if origin.md5 is None:
                     self._require_unchanged(origin, origins, before)
                 writer.publish()
@@ -177,19 +191,19 @@ class Copier:
         writer: WriteStream,
         origin: Origin,
         before: FileState,
-        flow: Flow,
+        transfer: Transfer,
     ) -> None:
         """Move all bytes, inside the kernel where nothing has to be hashed, and compare what moved with what was expected."""
-        moved = flow.moved_by_kernel(files, reader, writer) if origin.md5 is None else 0
+        moved = transfer.copy_in_kernel(files, reader, writer) if origin.md5 is None else 0
         digest = new_digest()
         if moved == 0:
-            for chunk in flow.chunks(reader, reading):
+            for chunk in transfer.read_chunks(reader, mark_source_errors):
                 if origin.md5 is not None:
                     digest.update(chunk)
                 writer.write(chunk)
                 moved += len(chunk)
         if moved != before.size_bytes or (origin.md5 is not None and digest.hexdigest() != origin.md5):
-            raise _Differs
+            raise _ContentDiffers
 
     def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:
         """Prove, for content that no checksum proves, that the file stood still while it was copied.
@@ -197,9 +211,9 @@ class Copier:
         For the source path also that the change manager has not received the recorded file meanwhile: that is what happens just
         before another file takes its place.
         """
-        with reading():
+        with mark_source_errors():
             if self._file_systems.of(origin.location).stat(origin.location) != before:
-                raise _Differs
+                raise _ContentDiffers
         kept = [other for other in origins if other.from_change_manager]
         if origin.from_change_manager or not kept:
             return
@@ -207,9 +221,9 @@ class Copier:
             self._file_systems.of(kept[0].location).stat(kept[0].location)
         except TidelineError:
             return
-        raise _Differs
+        raise _ContentDiffers
 
-    def _recorded_stands(self, md5: str | None, target: Location, flow: Flow) -> int | None:
+    def _find_recorded_content(self, md5: str | None, target: Location, transfer: Transfer) -> int | None:
         """Return the target's size if it has the recorded MD5: then the source is not even needed."""
         if md5 is None:
             return None
@@ -219,9 +233,11 @@ class Copier:
         except NotFound:
             return None
         with targets.open(target) as reader:
-            return size_bytes if flow.md5(reader) == md5 else None
+            return size_bytes if transfer.compute_md5(reader) == md5 else None
 
-    def _same_stands(self, origin: Origin, before: FileState, target: Location, flow: Flow) -> bool:
+    def _has_same_bytes(
+        self, origin: Origin, before: FileState, target: Location, transfer: Transfer
+    ) -> bool:
         """Whether the target has the very bytes of ``origin``, which no checksum tells."""
         targets = self._file_systems.of(target)
         try:
@@ -230,15 +246,15 @@ class Copier:
         except NotFound:
             return False
         with targets.open(target) as reader:
-            present = flow.md5(reader)
-        with reading():
+            present = transfer.compute_md5(reader)
+        with mark_source_errors():
             reader = self._file_systems.of(origin.location).open(origin.location)
         with reader:
-            return present == flow.md5(reader, reading)
+            return present == transfer.compute_md5(reader, mark_source_errors)
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def _mark_target_errors() -> Iterator[None]:
     """Tell a target directory that vanished from a source file that is missing: the first may be made again."""
     try:
         yield
@@ -247,7 +263,7 @@ def _writing() -> Iterator[None]:
         raise FilesUnavailable("the target directory vanished while it was written to", path=path) from error
 
 
-def _verdict(source: SourceFile, failures: list[Exception]) -> TidelineError:
+def _choose_error(source: SourceFile, failures: list[Exception]) -> TidelineError:
     """Say why no attempt succeeded: what may pass first, then what was forbidden, and only then that the file is lost."""
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):
@@ -259,12 +275,12 @@ def _verdict(source: SourceFile, failures: list[Exception]) -> TidelineError:
     ]
     if others:
         return others[0]
-    differing = sum(isinstance(failure, _Differs) for failure in failures)
-    if differing and expected_md5(parse(source.uri), source.checksum) is None:
-        return FilesUnavailable("the source file changes while it is copied", path=shown(source.uri))
+    differing = sum(isinstance(failure, _ContentDiffers) for failure in failures)
+    if differing and expected_md5(parse_location(source.uri), source.checksum) is None:
+        return FilesUnavailable("the source file changes while it is copied", path=printable(source.uri))
     return FileLost(
         "the source file is gone or has other content, and the change manager has no copy",
-        path=shown(source.uri),
+        path=printable(source.uri),
         checksum=source.checksum,
         cm_root=source.cm_root,
         differing=differing,

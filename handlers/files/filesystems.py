@@ -34,7 +34,7 @@ TEMPORARY_PREFIX: Final = "._tideline_"
 PROCESS_TOKEN: Final = secrets.token_hex(4)
 
 
-def temporary_name() -> str:
+def make_temporary_name() -> str:
     """Return a new hidden name that nobody else uses."""
     return f"{TEMPORARY_PREFIX}{PROCESS_TOKEN}_{secrets.token_hex(8)}"
 
@@ -177,7 +177,7 @@ class SweptDirectories:
         self._known: OrderedDict[Location, None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def first_use(self, directory: Location) -> bool:
+    def add(self, directory: Location) -> bool:
         """Whether ``directory`` is new here; from then on it is known."""
         with self._lock:
             if directory in self._known:

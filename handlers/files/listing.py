@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import FileSystems, is_hidden
-from handlers.files.paths import Location, parse
+from handlers.files.paths import Location, parse_location
 from state.errors import LimitExceeded, NotFound
 
 
@@ -35,17 +35,17 @@ def list_write_directories(
     without such directories, gives no files. Raises UnsafePath, LimitExceeded above ``files_max``, FilesUnavailable.
     """
     assert write_id > 0, write_id
-    root = parse(root_uri)
+    root = parse_location(root_uri)
     try:
         entries = file_systems.of(root).list(root)
     except NotFound:
         return ()
-    written = [entry.name for entry in entries if entry.is_directory and _wrote(entry.name, write_id)]
+    written = [entry.name for entry in entries if entry.is_directory and _is_of_write(entry.name, write_id)]
     originals = [name for name in written if not _COMPACTED.search(name)]
     found: list[SourceFile] = []
     for name in originals or written:
         for file in _walk(file_systems, root, name, _DEPTH_MAX):
-            _require_room(found, files_max, root)
+            _check_room(found, files_max, root)
             found.append(file)
     return tuple(found)
 
@@ -57,16 +57,16 @@ def list_plain_files(
 
     Raises NotFound where there is no such directory, else as ``list_write_directories``.
     """
-    root = parse(root_uri)
+    root = parse_location(root_uri)
     found: list[SourceFile] = []
     for entry in file_systems.of(root).list(root):
         if not entry.is_directory and not is_hidden(entry.name):
-            _require_room(found, files_max, root)
+            _check_room(found, files_max, root)
             found.append(SourceFile(str(root.child(entry.name))))
     return tuple(found)
 
 
-def _wrote(name: str, write_id: int) -> bool:
+def _is_of_write(name: str, write_id: int) -> bool:
     """Whether ``name`` is a directory of this one write: ``delta_5_5``, ``delta_0000005_0000005_0001_v12``, ``base_5``."""
     match = re.fullmatch(
         r"(?:base_(\d{1,19})|(?:delete_)?delta_(\d{1,19})_(\d{1,19})(?:_\d{1,10})?)(?:_v\d{1,19})?",
@@ -92,6 +92,6 @@ def _walk(file_systems: FileSystems, root: Location, subdir: str, depth: int) ->
             yield SourceFile(str(directory.child(entry.name)), subdir=subdir)
 
 
-def _require_room(found: list[SourceFile], files_max: int, root: Location) -> None:
+def _check_room(found: list[SourceFile], files_max: int, root: Location) -> None:
     if len(found) >= files_max:
         raise LimitExceeded("a directory holds too many files", path=str(root), files_max=files_max)

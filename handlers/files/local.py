@@ -16,8 +16,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from handlers.files.filesystems import Entry, FileState, FileSystem, ReadStream, WriteStream, temporary_name
-from handlers.files.paths import Location, shown
+from handlers.files.filesystems import (
+    Entry,
+    FileState,
+    FileSystem,
+    ReadStream,
+    WriteStream,
+    make_temporary_name,
+)
+from handlers.files.paths import Location, printable
 from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, TidelineError, UnsafePath
 
 
@@ -30,7 +37,7 @@ _KERNEL_COPY_BYTES: Final = 64 * 1024 * 1024
 _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
 
 
-def local_files(authority: str, options: Mapping[str, object]) -> FileSystem:
+def open_local(authority: str, options: Mapping[str, object]) -> FileSystem:
     """Make the local file system; the one option is ``fsync`` (default true)."""
     assert not authority, authority
     fsync = options.get("fsync", True)
@@ -49,21 +56,21 @@ class LocalFiles:
 
     def stat(self, location: Location) -> FileState:
         """Return size, time and inode of a regular file."""
-        with _errors(location):
-            return _state(os.lstat(location.path), location)
+        with _translate_errors(location):
+            return _to_state(os.lstat(location.path), location)
 
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children; symbolic links and what vanishes meanwhile are left out."""
-        with _errors(location), os.scandir(location.path) as found:
-            return sorted(entry for child in found if (entry := _entry(child)) is not None)
+        with _translate_errors(location), os.scandir(location.path) as found:
+            return sorted(entry for child in found if (entry := _to_entry(child)) is not None)
 
     def open(self, location: Location) -> LocalReader:
         """Open a regular file; a symbolic link is UnsafePath."""
-        with _errors(location):
+        with _translate_errors(location):
             fd = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
             reader = LocalReader(fd, location)
             try:
-                _state(os.fstat(fd), location)
+                _to_state(os.fstat(fd), location)
             except BaseException:
                 os.close(fd)
                 raise
@@ -71,15 +78,15 @@ class LocalFiles:
 
     def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - the port's; nothing to reserve here
         """Start a hidden file beside ``location``."""
-        with _errors(location):
+        with _translate_errors(location):
             self._make_directory(Path(location.parent.path))
-            hidden = location.parent.child(temporary_name())
+            hidden = location.parent.child(make_temporary_name())
             fd = os.open(hidden.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         return LocalWriter(fd, hidden, location, fsync=self._fsync)
 
     def remove(self, location: Location) -> None:
         """Unlink a file."""
-        with _errors(location):
+        with _translate_errors(location):
             Path(location.path).unlink(missing_ok=True)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
@@ -91,7 +98,7 @@ class LocalFiles:
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 return 0
-            raise _named(error, target.location) from error
+            raise _to_tideline_error(error, target.location) from error
 
     def _make_directory(self, path: Path) -> None:
         """Make ``path`` and its parents; each new name is made durable in its parent."""
@@ -114,7 +121,7 @@ class LocalReader:
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill ``buffer``."""
-        with _errors(self._location):
+        with _translate_errors(self._location):
             return os.readv(self.fd, [buffer])
 
     def __enter__(self) -> Self:
@@ -138,14 +145,14 @@ class LocalWriter:
 
     def write(self, data: memoryview, /) -> None:
         """Append ``data``."""
-        with _errors(self.location):
+        with _translate_errors(self.location):
             while data:
                 data = data[os.write(self.fd, data) :]
 
     def publish(self) -> None:
         """Fsync, rename, fsync the directory."""
         assert not self._published, self.location
-        with _errors(self.location):
+        with _translate_errors(self.location):
             if self._fsync:
                 os.fsync(self.fd)
             Path(self._hidden.path).rename(self.location.path)
@@ -159,7 +166,7 @@ class LocalWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _errors(self.location):
+        with _translate_errors(self.location):
             try:
                 os.close(self.fd)
             finally:
@@ -167,7 +174,7 @@ class LocalWriter:
                     Path(self._hidden.path).unlink(missing_ok=True)
 
 
-def _entry(child: os.DirEntry[str]) -> Entry | None:
+def _to_entry(child: os.DirEntry[str]) -> Entry | None:
     """Return the entry of a file or directory; None for links and for what vanished since the directory was read."""
     if child.is_symlink():
         return None
@@ -186,20 +193,20 @@ def _sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def _state(found: os.stat_result, location: Location) -> FileState:
+def _to_state(found: os.stat_result, location: Location) -> FileState:
     if modes.S_ISLNK(found.st_mode):
-        raise UnsafePath("a symbolic link stands where a file was named", path=shown(str(location)))
+        raise UnsafePath("a symbolic link stands where a file was named", path=printable(str(location)))
     if not modes.S_ISREG(found.st_mode):
-        raise Refused("the path is no regular file", path=shown(str(location)))
+        raise Refused("the path is no regular file", path=printable(str(location)))
     return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 @contextmanager
-def _errors(location: Location) -> Iterator[None]:
+def _translate_errors(location: Location) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _named(error, location) from error
+        raise _to_tideline_error(error, location) from error
 
 
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
@@ -222,7 +229,7 @@ _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
 }
 
 
-def _named(error: OSError, location: Location) -> TidelineError:
+def _to_tideline_error(error: OSError, location: Location) -> TidelineError:
     """Return the error of Tideline's tree for a failed system call; what is not listed may pass."""
     kind, message, hint = _KINDS.get(error.errno or 0, (FilesUnavailable, "the file system failed", ""))
-    return kind(message, path=shown(str(location)), reason=error.strerror or str(error), hint=hint)
+    return kind(message, path=printable(str(location)), reason=error.strerror or str(error), hint=hint)

@@ -88,7 +88,7 @@ class Location:
         return joined
 
 
-def parse(uri: str) -> Location:
+def parse_location(uri: str) -> Location:
     """Return the location that ``uri`` names: ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``, ``s3a://bucket/a`` or ``/a``.
 
     Repeated and trailing slashes are dropped, as Hadoop does. Raises UnsafePath for everything that is not an absolute,
@@ -109,10 +109,10 @@ def parse(uri: str) -> Location:
         authority = _local_authority(authority, uri)
     names = [name for name in path.split("/") if name]
     root = Location(scheme, authority, "/")
-    return root._below(_checked(names, whole=uri)) if names else root  # noqa: SLF001 - same class, same module
+    return root._below(_check_names(names, whole=uri)) if names else root  # noqa: SLF001 - same class, same module
 
 
-def target_subdir(subdir: str) -> str:
+def to_target_subdir(subdir: str) -> str:
     """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
 
     The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped: it names a transaction of the
@@ -142,7 +142,7 @@ def _target_level(name: str, subdir: str) -> str:
     return match["stem"]
 
 
-def cm_path(cm_root: Location, name: str, checksum: str) -> Location:
+def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
     """Return where the change manager keeps ``name`` with ``checksum``: ``<cmroot>/<name>_<checksum>``.
 
     A longer name than 255 characters is cut to 254, one less than fits: so does Hive (ReplChangeManager.getCMPath), and it
@@ -163,7 +163,7 @@ class AllowedRoots:
     @staticmethod
     def of(uris: Iterable[str]) -> AllowedRoots:
         """Build the list from URIs of the configuration."""
-        return AllowedRoots(tuple(sorted({parse(uri) for uri in uris})))
+        return AllowedRoots(tuple(sorted({parse_location(uri) for uri in uris})))
 
     def plus(self, *more: Location) -> AllowedRoots:
         """Return the list with ``more``, such as the location of the table that an event is about."""
@@ -175,13 +175,13 @@ class AllowedRoots:
             return location
         raise UnsafePath(
             "the file lies outside the directories that may be read",
-            path=shown(str(location)),
+            path=printable(str(location)),
             roots=[str(root) for root in self.roots],
             hint="Add its warehouse or change manager directory to the source's file roots if it is legitimate.",
         )
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return ``text`` fit for a message: cut to 200 characters, control characters and surrogates escaped."""
     cut = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "…"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
@@ -198,10 +198,10 @@ def _components(relative: str, whole: str) -> list[str]:
         _refuse("a relative path is empty or absolute", whole)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", relative):
         _refuse("a relative path is a URI", whole)
-    return _checked(relative.rstrip("/").split("/"), whole)
+    return _check_names(relative.rstrip("/").split("/"), whole)
 
 
-def _checked(names: list[str], whole: str) -> list[str]:
+def _check_names(names: list[str], whole: str) -> list[str]:
     for name in names:
         _require_safe_name(name, whole)
     return names
@@ -235,4 +235,4 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def _refuse(reason: str, text: str) -> NoReturn:
-    raise UnsafePath(reason, path=shown(text))
+    raise UnsafePath(reason, path=printable(text))

@@ -31,7 +31,7 @@ class ByteBudget:
         self._changed = threading.Condition()
 
     @contextmanager
-    def reserved(self, size_bytes: int) -> Iterator[None]:
+    def reserve_bytes(self, size_bytes: int) -> Iterator[None]:
         """Hold ``size_bytes`` during the block; waits for them, and raises FilesUnavailable once the budget is closed."""
         share = min(size_bytes, self._max)
         with self._changed:
@@ -61,7 +61,7 @@ class ByteBudget:
 WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 """How often a blocked ``submit`` looks whether the pool was closed."""
 
 
@@ -148,7 +148,7 @@ class CopyPool:
         handle = CopyHandle(task)
         while not self._closed.is_set():
             try:
-                self._queue.put(handle, timeout=_LOOK_S)
+                self._queue.put(handle, timeout=_POLL_S)
             except queue.Full:
                 continue
             if self._closed.is_set():
@@ -164,7 +164,7 @@ class CopyPool:
         """
         listed = list(handles)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        outcomes = [_outcome(handle, deadline) for handle in listed]
+        outcomes = [_wait_for_outcome(handle, deadline) for handle in listed]
         for outcome in outcomes:
             if isinstance(outcome, TidelineError):
                 raise outcome
@@ -208,7 +208,7 @@ class CopyPool:
     def _work(self) -> None:
         while not self._closed.is_set():
             try:
-                handle = self._queue.get(timeout=_LOOK_S)
+                handle = self._queue.get(timeout=_POLL_S)
             except queue.Empty:
                 continue
             self._run(handle)
@@ -221,13 +221,15 @@ class CopyPool:
         copied: Copied | None = None
         error: BaseException | None = None
         try:
-            _require_wanted(handle)
-            copied = self._copier.copy(handle.task, cancelled=handle.cancelled, reserve=self._budget.reserved)
+            _check_cancelled(handle)
+            copied = self._copier.copy(
+                handle.task, cancelled=handle.cancelled, reserve=self._budget.reserve_bytes
+            )
         except BaseException as failure:  # noqa: BLE001 - handed to whoever waits; a worker must not die of it
             error = failure
         with self._lock:
             self._running.discard(handle)
-            self._counters = _counted(self._counters, copied)
+            self._counters = _add_to_counters(self._counters, copied)
         handle.finish(copied, error)
 
     def _drain(self) -> None:
@@ -240,19 +242,19 @@ class CopyPool:
             handle.finish(None, FilesUnavailable("the copy pool was closed", target=handle.task.target_uri))
 
 
-def _outcome(handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
+def _wait_for_outcome(handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
     try:
         return handle.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
     except TidelineError as error:
         return error
 
 
-def _require_wanted(handle: CopyHandle) -> None:
+def _check_cancelled(handle: CopyHandle) -> None:
     if handle.cancelled.is_set():
         raise FilesUnavailable("the copy was cancelled", target=handle.task.target_uri)
 
 
-def _counted(counters: CopyCounters, copied: Copied | None) -> CopyCounters:
+def _add_to_counters(counters: CopyCounters, copied: Copied | None) -> CopyCounters:
     if copied is None:
         return replace(counters, failed=counters.failed + 1)
     return CopyCounters(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.arrow import ArrowFiles, PathOf
 from handlers.files.filesystems import Factory, FileSystems
-from handlers.files.local import local_files
+from handlers.files.local import open_local
 from state.errors import ConfigError
 
 
@@ -16,48 +16,50 @@ if TYPE_CHECKING:
     from handlers.files.paths import Location
 
 
-def bucket_path(location: Location) -> str:
+def to_bucket_path(location: Location) -> str:
     """``s3a://bucket/key`` is ``bucket/key`` to the library."""
     return location.authority + location.path
 
 
-def own_path(location: Location) -> str:
+def to_absolute_path(location: Location) -> str:
     """``hdfs://nn/a`` is ``/a`` on the file system of ``nn``."""
     return location.path
 
 
-def s3_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+def open_s3(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     """Make an S3 file system; ``options`` are ``pyarrow.fs.S3FileSystem``'s, such as ``endpoint_override``."""
-    return _started("S3FileSystem", authority, options, object_store=True)
+    return _open_with_pyarrow("S3FileSystem", authority, options, object_store=True)
 
 
-def gcs_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+def open_gcs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     """Make a Google Cloud Storage file system; ``options`` are ``pyarrow.fs.GcsFileSystem``'s."""
-    return _started("GcsFileSystem", authority, options, object_store=True)
+    return _open_with_pyarrow("GcsFileSystem", authority, options, object_store=True)
 
 
-def azure_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+def open_azure(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     """Make the file system of ``container@account.dfs.core.windows.net``; ``options`` are ``pyarrow.fs.AzureFileSystem``'s."""
     container, _, host = authority.partition("@")
     named = {"account_name": host.partition(".")[0], **options}
-    return _started(
+    return _open_with_pyarrow(
         "AzureFileSystem", authority, named, path_of=lambda place: container + place.path, object_store=True
     )
 
 
-def hdfs_files(authority: str, options: Mapping[str, object]) -> ArrowFiles:
+def open_hdfs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     """Make an HDFS file system; needs Hadoop's ``libhdfs``. ``options`` are ``pyarrow.fs.HadoopFileSystem``'s."""
     host, _, port = authority.rpartition("@")[2].partition(":")
     named = {"host": host or "default", **({"port": int(port)} if port.isdigit() else {}), **options}
-    return _started("HadoopFileSystem", authority, named, path_of=own_path, object_store=False)
+    return _open_with_pyarrow(
+        "HadoopFileSystem", authority, named, path_of=to_absolute_path, object_store=False
+    )
 
 
-def _started(
+def _open_with_pyarrow(
     kind: str,
     authority: str,
     options: Mapping[str, object],
     *,
-    path_of: PathOf = bucket_path,
+    path_of: PathOf = to_bucket_path,
     object_store: bool,
 ) -> ArrowFiles:
     import pyarrow.fs
@@ -77,14 +79,14 @@ def _started(
 
 
 FACTORIES: Final[Mapping[str, Factory]] = {
-    "file": local_files,
-    "hdfs": hdfs_files,
-    "s3": s3_files,
-    "s3a": s3_files,
-    "s3n": s3_files,
-    "gs": gcs_files,
-    "abfs": azure_files,
-    "abfss": azure_files,
+    "file": open_local,
+    "hdfs": open_hdfs,
+    "s3": open_s3,
+    "s3a": open_s3,
+    "s3n": open_s3,
+    "gs": open_gcs,
+    "abfs": open_azure,
+    "abfss": open_azure,
 }
 
 

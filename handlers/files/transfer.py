@@ -80,7 +80,7 @@ class SourceFailed(Exception):  # noqa: N818 - an outcome that the copy handles,
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def mark_source_errors() -> Iterator[None]:
     """Mark failures of the block as the origin's."""
     try:
         yield
@@ -89,42 +89,42 @@ def reading() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class Transfer:
     """One copy's way of moving bytes; every step raises FilesUnavailable once ``cancelled`` is set."""
 
     cancelled: threading.Event | None = None
     reserve: Reserve | None = None
 
-    def reserved(self, size_bytes: int) -> AbstractContextManager[None]:
+    def reserve_bytes(self, size_bytes: int) -> AbstractContextManager[None]:
         """Hold ``size_bytes`` of what may move at one time."""
         return nullcontext() if self.reserve is None else self.reserve(size_bytes)
 
-    def chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[memoryview]:
+    def read_chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[memoryview]:
         """Yield the content; a chunk is valid until this thread asks for another, of any file. Reads run inside ``guard``."""
         buffer = _buffer()
         while True:
-            self._require_wanted()
+            self._check_cancelled()
             with guard():
                 filled = reader.readinto(buffer)
             if filled == 0:
                 return
             yield buffer[:filled]
 
-    def md5(self, reader: ReadStream, guard: Guard = nullcontext) -> str:
+    def compute_md5(self, reader: ReadStream, guard: Guard = nullcontext) -> str:
         """Return the MD5 of the rest of ``reader`` in hex."""
         digest = new_digest()
-        for chunk in self.chunks(reader, guard):
+        for chunk in self.read_chunks(reader, guard):
             digest.update(chunk)
         return digest.hexdigest()
 
-    def moved_by_kernel(self, files: FileSystem, reader: ReadStream, writer: WriteStream) -> int:
+    def copy_in_kernel(self, files: FileSystem, reader: ReadStream, writer: WriteStream) -> int:
         """Move all bytes without touching them and return how many; 0 where that cannot be done (or there are none)."""
         moved = 0
         while step := files.transfer(reader, writer):
             moved += step
-            self._require_wanted()
+            self._check_cancelled()
         return moved
 
-    def _require_wanted(self) -> None:
+    def _check_cancelled(self) -> None:
         if self.cancelled is not None and self.cancelled.is_set():
             raise FilesUnavailable("the copy was cancelled")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
-from handlers.files.copies import CopyTask, copy_task
+from handlers.files.copies import CopyTask, build_copy_task
 from handlers.files.listing import list_write_directories
 from handlers.replication.batch_plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
@@ -86,7 +86,7 @@ class TransactionFiles:
         self._pending.setdefault(event.txn_id, []).append(write)
 
     def _started(self, event: FilesWritten, directory: str) -> PendingWrite:
-        tasks = tuple(copy_task(file, directory) for file in event.files)
+        tasks = tuple(build_copy_task(file, directory) for file in event.files)
         failpoint("replay.before-copies")
         return PendingWrite(event, tasks, tuple(self._context.copies.submit(task) for task in tasks))
 
@@ -204,7 +204,7 @@ class TransactionFiles:
         with suppress(BadInput, Refused):
             directory = self._context.table_cache.location(event.table or "", event.partition_name)
             for file in event.files:
-                remove_file(self._context, copy_task(file, directory).target_uri)
+                remove_file(self._context, build_copy_task(file, directory).target_uri)
 
     def discard_table(self, table: str) -> None:
         """Take back what was copied of a table for commits that are not finished, so that they show none of it."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from state.columns.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
 from streaming.batch.key_demand import open_key_demand
@@ -144,7 +144,7 @@ def _table(settings: FlatSettings, spark: Any, storage: Storage) -> FlatTable:
 
 def _opened(table: FlatTable, settings: FlatSettings) -> TableState:
     columns = HourColumns(settings.partition_columns)
-    location = parse(settings.location)
+    location = parse_location(settings.location)
     try:
         state = table.read()
     except NotFound:

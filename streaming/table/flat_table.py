@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor
 from state.columns.slot_codec import encode_columns, parse_layout
 from streaming.table.hours import HourColumns
@@ -147,7 +147,7 @@ def parse_table(table: Table) -> TableState:
         layout=parse_layout(columns, parameters),
         parameters=parameters,
         columns=HourColumns.from_table(keys, parameters.get(PATTERNS, "")),
-        location=parse(table.sd.location or ""),
+        location=parse_location(table.sd.location or ""),
     )
 
 
@@ -156,7 +156,7 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
     return HourPartition(
         hour=state.columns.hour(partition.values),
         values=tuple(partition.values),
-        location=parse(partition.sd.location or ""),
+        location=parse_location(partition.sd.location or ""),
         parameters=partition.parameters or {},
         columns=tuple((col.name, col.type) for col in partition.sd.cols or []),
     )

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.files.paths import Location, parse
+from handlers.files.paths import Location, parse_location
 from state.errors import UnsafePath
 from streaming.table.hours import HOUR_S, parse_version
 
@@ -181,6 +181,6 @@ class Deletions:
         """Return a note; None for a file that is not a note, which is left alone."""
         try:
             found = json.loads(self._storage.read(str(place)) or "")
-            return DeletionNote(parse(found["location"]), float(found["due"]), str(found["reason"]))
+            return DeletionNote(parse_location(found["location"]), float(found["due"]), str(found["reason"]))
         except (ValueError, KeyError, TypeError, UnsafePath):
             return None

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
-from handlers.files.copies import copy_task
+from handlers.files.copies import build_copy_task
 from handlers.files.listing import list_plain_files
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from handlers.replication.target_objects import (
     is_external,
     is_transactional,
@@ -62,7 +62,7 @@ def copy_plain_files(
     """
     external = is_external(owner)
     wanted = [replaced(file, checksum=None, cm_root=None) if external else file for file in files]
-    tasks = [copy_task(file, place) for file in wanted]
+    tasks = [build_copy_task(file, place) for file in wanted]
     handles = [context.copies.submit(task) for task in tasks]
     if external:
         _wait_for_existing(context, handles)
@@ -107,5 +107,5 @@ def remove_other_files(context: Context, place: str, kept: frozenset[str]) -> No
 
 def remove_file(context: Context, uri: str) -> None:
     """Remove one file of the target; an absent one is no error."""
-    location = parse(uri)
+    location = parse_location(uri)
     context.files.of(location).remove(location)

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from state.errors import BadInput, LimitExceeded, NotFound, Refused, StateCorrupt
 
 
@@ -87,7 +87,7 @@ class Directory:
     @classmethod
     def at(cls, uri: str, file_systems: FileSystems) -> Self:
         """Raises UnsafePath where ``uri`` is no absolute place."""
-        return cls(parse(uri), file_systems)
+        return cls(parse_location(uri), file_systems)
 
     def files(self) -> list[tuple[str, Location, int]]:
         """Return name below the root, place and size of every file, by name; hidden ones are left out.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
 from dev.stack.downloads.maven_repository import repository_root
 from dev.stack.object_store import VARIABLE
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def orc_files(place: str) -> Iterator[tuple[str, Any]]:
     import pyarrow.fs
     from pyarrow import orc
 
-    location, store = parse(place), TestStore.named()
+    location, store = parse_location(place), TestStore.named()
     assert location.scheme in {"file", "s3a"}, place
     root, system = location.path, cast("Any", pyarrow.fs.LocalFileSystem())
     if location.scheme == "s3a":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.files.paths import Location, parse
+from handlers.files.paths import Location, parse_location
 from state.errors import AlreadyExists, Conflict, NotFound
 from streaming.table.hours import HourColumns
 from streaming.table.metastore_table import MetastoreTable
@@ -79,7 +79,7 @@ class MemoryCatalog:
 def a_flat_table(directory: Path, layout: Layout, columns: HourColumns | None = None) -> MetastoreTable:
     """A flat table ``db.flat`` below ``directory``, created."""
     table = MetastoreTable(MemoryCatalog(), "db", "flat", LocalStorage())
-    table.create(layout, location=parse(str(directory / "flat")), columns=columns or HourColumns())
+    table.create(layout, location=parse_location(str(directory / "flat")), columns=columns or HourColumns())
     return table
 
 

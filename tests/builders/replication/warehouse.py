@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask, copy_task
+from handlers.files.copies import Copier, CopyTask, build_copy_task
 from handlers.files.paths import AllowedRoots
 from handlers.files.schemes import open_file_systems
 
@@ -62,7 +62,7 @@ class Warehouse:
         return kept
 
     def task(self, source: SourceFile) -> CopyTask:
-        return copy_task(source, f"file:{self.target}")
+        return build_copy_task(source, f"file:{self.target}")
 
     def allowed(self) -> AllowedRoots:
         return AllowedRoots.of([f"file:{self.source.parent}", f"file:{self.cm_root}"])

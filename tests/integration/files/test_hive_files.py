@@ -12,9 +12,9 @@ import pytest
 
 from handlers.decoding.fields import parse_source_files
 from handlers.decoding.limits import Limits
-from handlers.files.copies import Copier, copy_task
+from handlers.files.copies import Copier, build_copy_task
 from handlers.files.listing import list_write_directories
-from handlers.files.paths import AllowedRoots, parse
+from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 
@@ -76,18 +76,18 @@ def test_hives_checksum_proves_the_copy_and_names_the_change_managers(
     tracked.run("CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ('transactional' = 'true')")
     tracked.run("INSERT INTO t VALUES (1), (2)")
     ((_, _, files),) = written(metastore, before, database)
-    tasks = [copy_task(file, f"file:{tmp_path}/first") for file in files]
+    tasks = [build_copy_task(file, f"file:{tmp_path}/first") for file in files]
     assert tasks
-    contents = [Path(parse(file.uri).path).read_bytes() for file in files]
+    contents = [Path(parse_location(file.uri).path).read_bytes() for file in files]
     assert [copier.copy(task).from_change_manager for task in tasks] == [False] * len(tasks)
     assert [copier.copy(task).skipped for task in tasks] == [True] * len(tasks)
-    assert [Path(parse(task.target_uri).path).read_bytes() for task in tasks] == contents
+    assert [Path(parse_location(task.target_uri).path).read_bytes() for task in tasks] == contents
 
     tracked.run("DROP TABLE t")
-    assert not any(Path(parse(file.uri).path).exists() for file in files)
-    again = [copy_task(file, f"file:{tmp_path}/second") for file in files]
+    assert not any(Path(parse_location(file.uri).path).exists() for file in files)
+    again = [build_copy_task(file, f"file:{tmp_path}/second") for file in files]
     assert [copier.copy(task).from_change_manager for task in again] == [True] * len(again)
-    assert [Path(parse(task.target_uri).path).read_bytes() for task in again] == contents
+    assert [Path(parse_location(task.target_uri).path).read_bytes() for task in again] == contents
 
 
 def test_partitions_that_hives_write_events_forget_are_found_by_their_directories(
@@ -108,7 +108,7 @@ def test_partitions_that_hives_write_events_forget_are_found_by_their_directorie
         "FROM feed INSERT INTO p PARTITION (d = 'a:1') SELECT id INSERT INTO p PARTITION (d = 'b') SELECT id"
     )
     ((write_id, named, files),) = written(metastore, before, database)
-    root = parse(files[0].uri).path.partition(f"/{named}/")[0]
+    root = parse_location(files[0].uri).path.partition(f"/{named}/")[0]
     partitions = sorted(child for child in Path(root).iterdir() if child.is_dir())
     assert len(partitions) == 2
     found = set()
@@ -117,7 +117,10 @@ def test_partitions_that_hives_write_events_forget_are_found_by_their_directorie
         assert listed
         for file in listed:
             found.add((file.uri, file.subdir))
-            task = copy_task(file, f"file:{tmp_path}/{partition.name}")
+            task = build_copy_task(file, f"file:{tmp_path}/{partition.name}")
             assert copier.copy(task).size_bytes > 0
-            assert Path(parse(task.target_uri).path).read_bytes() == Path(parse(file.uri).path).read_bytes()
+            assert (
+                Path(parse_location(task.target_uri).path).read_bytes()
+                == Path(parse_location(file.uri).path).read_bytes()
+            )
     assert {(file.uri, file.subdir) for file in files} < found

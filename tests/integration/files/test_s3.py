@@ -14,10 +14,10 @@ import pyarrow.fs
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.arrow import HELD_BYTES_MAX
+from handlers.files.arrow import BUFFERED_BYTES_MAX
 from handlers.files.copies import Copier, CopyTask
 from handlers.files.listing import list_plain_files, list_write_directories
-from handlers.files.paths import AllowedRoots, parse
+from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.schemes import open_file_systems
 from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
@@ -47,7 +47,7 @@ def bucket(store: TestStore) -> str:
     return store.new_bucket()
 
 
-@pytest.mark.parametrize("size_bytes", [0, 1000, HELD_BYTES_MAX, HELD_BYTES_MAX + 1])
+@pytest.mark.parametrize("size_bytes", [0, 1000, BUFFERED_BYTES_MAX, BUFFERED_BYTES_MAX + 1])
 def test_a_file_goes_to_the_store_and_back_and_again_without_writing(
     systems: FileSystems, bucket: str, tmp_path: Path, size_bytes: int
 ) -> None:
@@ -60,17 +60,17 @@ def test_a_file_goes_to_the_store_and_back_and_again_without_writing(
     back = CopyTask(SourceFile(there.target_uri), f"file:{tmp_path}/back")
     assert copier.copy(back).size_bytes == size_bytes
     assert (tmp_path / "back").read_bytes() == content
-    store = systems.of(parse(bucket))
-    assert [entry.name for entry in store.list(parse(f"{bucket}/t/delta_5_5"))] == ["bucket_00000_0"]
+    store = systems.of(parse_location(bucket))
+    assert [entry.name for entry in store.list(parse_location(f"{bucket}/t/delta_5_5"))] == ["bucket_00000_0"]
     assert list_write_directories(systems, f"{bucket}/t", 5) == (
         SourceFile(there.target_uri, subdir="delta_5_5"),
     )
     assert list_plain_files(systems, f"{bucket}/t/delta_5_5") == (SourceFile(there.target_uri),)
 
 
-@pytest.mark.parametrize("size_bytes", [1000, HELD_BYTES_MAX + 1])
+@pytest.mark.parametrize("size_bytes", [1000, BUFFERED_BYTES_MAX + 1])
 def test_an_unpublished_object_never_was(systems: FileSystems, bucket: str, size_bytes: int) -> None:
-    place = parse(f"{bucket}/t/f")
+    place = parse_location(f"{bucket}/t/f")
     store = systems.of(place)
     with store.create(place, size_bytes) as writer:
         writer.write(memoryview(bytes(size_bytes)))
@@ -93,7 +93,7 @@ def test_a_missing_object_and_a_missing_bucket_are_lost_files(
 
 def test_wrong_keys_are_refused(options: dict[str, object], bucket: str) -> None:
     systems = open_file_systems({"s3a": {**options, "secret_key": "wrong"}})
-    place = parse(f"{bucket}/f")
+    place = parse_location(f"{bucket}/f")
     with pytest.raises(Refused) as caught:
         systems.of(place).stat(place)
     assert not isinstance(caught.value, NotFound)
@@ -106,7 +106,7 @@ def test_a_store_that_does_not_answer_is_unavailable(options: dict[str, object],
         "connect_timeout": 1,
         "retry_strategy": pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=1),
     }
-    place = parse(f"{bucket}/f")
+    place = parse_location(f"{bucket}/f")
     with pytest.raises(FilesUnavailable):
         open_file_systems({"s3a": dead}).of(place).stat(place)
 

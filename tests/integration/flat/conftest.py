@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.stack.downloads.jars import class_path, read_lock
-from handlers.files.paths import Location, parse
+from handlers.files.paths import Location, parse_location
 from handlers.metastore.client import Metastore
 from streaming.table.catalog import HiveCatalog
 from streaming.table.metastore_table import MetastoreTable
@@ -78,7 +78,7 @@ def metastore(source: ClusterEndpoints, database: str) -> Iterator[Metastore]:
 @pytest.fixture
 def external(source: ClusterEndpoints, database: str) -> Location:
     """A directory of this test's that the source's engine may read."""
-    return parse(str(Path(source.external) / database))
+    return parse_location(str(Path(source.external) / database))
 
 
 @pytest.fixture

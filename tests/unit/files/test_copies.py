@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask, copy_task
+from handlers.files.copies import Copier, CopyTask, build_copy_task
 from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems
 from handlers.files.local import LocalFiles, LocalReader, LocalWriter
 from handlers.files.paths import AllowedRoots
@@ -226,7 +226,7 @@ def test_names_from_events_cannot_be_read_outside_the_allowed_directories(
 @pytest.mark.parametrize("subdir", ["../../other", "/etc", "delta_5_5/../..", "file:/x"])
 def test_names_from_events_cannot_be_written_outside_the_table(warehouse: Warehouse, subdir: str) -> None:
     with pytest.raises(UnsafePath):
-        copy_task(SourceFile("file:/w/t/f", subdir=subdir), f"file:{warehouse.target}")
+        build_copy_task(SourceFile("file:/w/t/f", subdir=subdir), f"file:{warehouse.target}")
 
 
 def test_a_symbolic_link_at_the_source_is_not_followed(warehouse: Warehouse) -> None:

@@ -8,13 +8,13 @@ import pyarrow.fs as pafs
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.arrow import HELD_BYTES_MAX, ArrowFiles
+from handlers.files.arrow import BUFFERED_BYTES_MAX, ArrowFiles
 from handlers.files.copies import Copier, CopyTask
 from handlers.files.filesystems import TEMPORARY_PREFIX, FileSystem, FileSystems
 from handlers.files.listing import list_plain_files
 from handlers.files.local import LocalFiles
-from handlers.files.paths import AllowedRoots, parse
-from handlers.files.schemes import bucket_path, open_file_systems, own_path
+from handlers.files.paths import AllowedRoots, parse_location
+from handlers.files.schemes import open_file_systems, to_absolute_path, to_bucket_path
 from state.errors import (
     ConfigError,
     FilesUnavailable,
@@ -32,17 +32,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-LARGE = HELD_BYTES_MAX + 1
+LARGE = BUFFERED_BYTES_MAX + 1
 
 
 def renaming(root: Path) -> ArrowFiles:
-    return ArrowFiles(pafs.SubTreeFileSystem(str(root), pafs.LocalFileSystem()), own_path, object_store=False)
+    return ArrowFiles(
+        pafs.SubTreeFileSystem(str(root), pafs.LocalFileSystem()), to_absolute_path, object_store=False
+    )
 
 
 def object_store(root: Path) -> ArrowFiles:
     (root / "bucket").mkdir(exist_ok=True)
     return ArrowFiles(
-        pafs.SubTreeFileSystem(str(root), pafs.LocalFileSystem()), bucket_path, object_store=True
+        pafs.SubTreeFileSystem(str(root), pafs.LocalFileSystem()), to_bucket_path, object_store=True
     )
 
 
@@ -57,7 +59,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, s
 
 
 def put(files: FileSystem, uri: str, content: bytes) -> None:
-    with files.create(parse(uri), len(content)) as writer:
+    with files.create(parse_location(uri), len(content)) as writer:
         writer.write(memoryview(content))
         writer.publish()
 
@@ -65,7 +67,7 @@ def put(files: FileSystem, uri: str, content: bytes) -> None:
 def get(files: FileSystem, uri: str) -> bytes:
     buffer = memoryview(bytearray(1 << 16))
     content = bytearray()
-    with files.open(parse(uri)) as reader:
+    with files.open(parse_location(uri)) as reader:
         while filled := reader.readinto(buffer):
             content += buffer[:filled]
     return bytes(content)
@@ -77,33 +79,35 @@ def test_what_is_published_is_read_back(files: tuple[FileSystem, str], size_byte
     content = bytes(size_bytes)
     put(system, f"{root}/f", content)
     assert get(system, f"{root}/f") == content
-    assert system.stat(parse(f"{root}/f")).size_bytes == size_bytes
-    assert [(entry.name, entry.is_directory) for entry in system.list(parse(f"{root}/"))] == [("f", False)]
+    assert system.stat(parse_location(f"{root}/f")).size_bytes == size_bytes
+    assert [(entry.name, entry.is_directory) for entry in system.list(parse_location(f"{root}/"))] == [
+        ("f", False)
+    ]
 
 
 def test_a_file_replaces_its_namesake_and_an_unpublished_one_never_was(files: tuple[FileSystem, str]) -> None:
     system, root = files
     put(system, f"{root}/f", b"old")
-    with system.create(parse(f"{root}/f"), 3) as writer:
+    with system.create(parse_location(f"{root}/f"), 3) as writer:
         writer.write(memoryview(b"new"))
     assert get(system, f"{root}/f") == b"old"
     put(system, f"{root}/f", b"new")
     assert get(system, f"{root}/f") == b"new"
-    assert [entry.name for entry in system.list(parse(f"{root}/"))] == ["f"]
+    assert [entry.name for entry in system.list(parse_location(f"{root}/"))] == ["f"]
 
 
 def test_an_unfinished_file_has_a_name_that_hive_hides(tmp_path: Path) -> None:
     for system, root in ((LocalFiles(), f"file:{tmp_path}/l"), (renaming(tmp_path), "hdfs://nn/r")):
-        with system.create(parse(f"{root}/f"), 1) as writer:
+        with system.create(parse_location(f"{root}/f"), 1) as writer:
             writer.write(memoryview(b"x"))
-            (entry,) = system.list(parse(root))
+            (entry,) = system.list(parse_location(root))
             assert entry.name.startswith(TEMPORARY_PREFIX)
-        assert list(system.list(parse(root))) == []
+        assert list(system.list(parse_location(root))) == []
 
 
 def test_missing_files_and_directories_are_not_found(files: tuple[FileSystem, str]) -> None:
     system, root = files
-    absent = parse(f"{root}/absent")
+    absent = parse_location(f"{root}/absent")
     for call in (system.stat, system.open, system.list):
         with pytest.raises(NotFound):
             call(absent)
@@ -115,17 +119,17 @@ def test_a_directory_is_no_file(files: tuple[FileSystem, str], tmp_path: Path) -
     (tmp_path / "bucket" / "d").mkdir(parents=True)
     (tmp_path / "d").mkdir()
     with pytest.raises(Refused):
-        system.stat(parse(f"{root}/d"))
+        system.stat(parse_location(f"{root}/d"))
     with pytest.raises(TidelineError):
-        system.open(parse(f"{root}/d"))
+        system.open(parse_location(f"{root}/d"))
 
 
 def test_removing_removes(files: tuple[FileSystem, str]) -> None:
     system, root = files
     put(system, f"{root}/f", b"x")
-    system.remove(parse(f"{root}/f"))
+    system.remove(parse_location(f"{root}/f"))
     with pytest.raises(NotFound):
-        system.stat(parse(f"{root}/f"))
+        system.stat(parse_location(f"{root}/f"))
 
 
 class Failing:
@@ -161,8 +165,8 @@ class Failing:
     ],
 )
 def test_a_librarys_error_never_leaks(error: Exception, expected: type[Exception]) -> None:
-    system = ArrowFiles(Failing(error), bucket_path, object_store=True)
-    place = parse("s3a://bucket/k")
+    system = ArrowFiles(Failing(error), to_bucket_path, object_store=True)
+    place = parse_location("s3a://bucket/k")
     calls: list[Callable[[], object]] = [
         lambda: system.stat(place),
         lambda: system.list(place),
@@ -183,8 +187,8 @@ def test_a_symbolic_link_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     for call in (LocalFiles().stat, LocalFiles().open):
         with pytest.raises(UnsafePath):
-            call(parse(f"{tmp_path}/link"))
-    assert [entry.name for entry in LocalFiles().list(parse(str(tmp_path)))] == ["real"]
+            call(parse_location(f"{tmp_path}/link"))
+    assert [entry.name for entry in LocalFiles().list(parse_location(str(tmp_path)))] == ["real"]
 
 
 def test_files_cross_from_one_file_system_to_another(tmp_path: Path) -> None:
@@ -197,7 +201,7 @@ def test_files_cross_from_one_file_system_to_another(tmp_path: Path) -> None:
             "file": lambda _authority, _options: LocalFiles(fsync=False),
         }
     )
-    put(systems.of(parse("hdfs://nn/t/f")), "hdfs://nn/t/f", b"rows")
+    put(systems.of(parse_location("hdfs://nn/t/f")), "hdfs://nn/t/f", b"rows")
     copier = Copier(systems, AllowedRoots.of(["hdfs://nn/t", "s3a://bucket"]))
     copier.copy(CopyTask(SourceFile("hdfs://nn/t/f"), "s3a://bucket/f"))
     task = CopyTask(SourceFile("s3a://bucket/f"), f"file:{tmp_path}/local/f")
@@ -209,21 +213,21 @@ def test_files_cross_from_one_file_system_to_another(tmp_path: Path) -> None:
 
 def test_an_unknown_scheme_and_wrong_options_are_configuration_errors() -> None:
     with pytest.raises(ConfigError):
-        open_file_systems().of(parse("ftp://host/a"))
+        open_file_systems().of(parse_location("ftp://host/a"))
     with pytest.raises(ConfigError):
         open_file_systems({"ftp": {}})
     with pytest.raises(ConfigError):
-        open_file_systems({"file": {"fsync": "yes"}}).of(parse("/a"))
+        open_file_systems({"file": {"fsync": "yes"}}).of(parse_location("/a"))
     with pytest.raises(ConfigError):
-        open_file_systems({"s3a": {"no_such_option": 1}}).of(parse("s3a://bucket/a"))
+        open_file_systems({"s3a": {"no_such_option": 1}}).of(parse_location("s3a://bucket/a"))
 
 
 def test_hdfs_without_its_library_says_what_is_missing() -> None:
     with contextlib.suppress(ConfigError):
-        open_file_systems().of(parse("hdfs://localhost:1/a"))
+        open_file_systems().of(parse_location("hdfs://localhost:1/a"))
         pytest.skip("libhdfs is installed here")
 
 
 def test_a_file_system_is_opened_once_per_authority() -> None:
     systems = open_file_systems()
-    assert systems.of(parse("/a")) is systems.of(parse("/b"))
+    assert systems.of(parse_location("/a")) is systems.of(parse_location("/b"))

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from handlers.files.paths import AllowedRoots, Location, cm_path, parse, shown, target_subdir
+from handlers.files.paths import (
+    AllowedRoots,
+    Location,
+    build_cm_path,
+    parse_location,
+    printable,
+    to_target_subdir,
+)
 from state.errors import UnsafePath
 
 
@@ -65,8 +72,8 @@ HOSTILE = [
 def test_a_uri_is_read_as_hadoop_reads_it(
     text: str, scheme: str, authority: str, path: str, written: str | None
 ) -> None:
-    assert parse(text) == Location(scheme, authority, path)
-    assert str(parse(text)) == (written or text)
+    assert parse_location(text) == Location(scheme, authority, path)
+    assert str(parse_location(text)) == (written or text)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +94,13 @@ def test_a_uri_is_read_as_hadoop_reads_it(
 )
 def test_what_is_no_absolute_normal_path_is_refused(text: str) -> None:
     with pytest.raises(UnsafePath):
-        parse(text)
+        parse_location(text)
 
 
 @pytest.mark.parametrize("relative", HOSTILE)
 def test_a_hostile_relative_path_is_refused(relative: str) -> None:
     with pytest.raises(UnsafePath):
-        parse("/warehouse/t").join(relative)
+        parse_location("/warehouse/t").join(relative)
 
 
 @given(
@@ -104,7 +111,7 @@ def test_a_hostile_relative_path_is_refused(relative: str) -> None:
 @example("%2e%2e%2fx")
 @example("p=%2F..%2Fx")
 def test_a_joined_path_stays_below_its_root_however_it_is_read(relative: str) -> None:
-    root = parse("hdfs://nn/warehouse/t")
+    root = parse_location("hdfs://nn/warehouse/t")
     try:
         joined = root.join(relative)
     except UnsafePath:
@@ -115,12 +122,12 @@ def test_a_joined_path_stays_below_its_root_however_it_is_read(relative: str) ->
         assert f"{posixpath.normpath(decoded)}/".startswith("/warehouse/t/")
         assert "\0" not in decoded
         decoded = unquote(decoded)
-    assert parse(str(joined)) == joined
+    assert parse_location(str(joined)) == joined
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_location_or_unsafe(text: str) -> None:
-    for read in (parse, parse("/w").join, parse("/w").child, target_subdir):
+    for read in (parse_location, parse_location("/w").join, parse_location("/w").child, to_target_subdir):
         result = outcome(read, text)
         assert {"\0", "\n", "\r", "\x1b"}.isdisjoint(str(result))
 
@@ -133,18 +140,18 @@ def outcome(read: Callable[[str], object], text: str) -> object:
 
 
 def test_a_place_contains_itself_and_what_lies_below_but_not_its_namesakes() -> None:
-    root = parse("/w/t")
+    root = parse_location("/w/t")
     assert root.contains(root)
-    assert root.contains(parse("/w/t/x"))
-    assert not root.contains(parse("/w/t2"))
-    assert not root.contains(parse("/w"))
-    assert not root.contains(parse("hdfs://nn/w/t/x"))
-    assert parse("/").contains(root)
+    assert root.contains(parse_location("/w/t/x"))
+    assert not root.contains(parse_location("/w/t2"))
+    assert not root.contains(parse_location("/w"))
+    assert not root.contains(parse_location("hdfs://nn/w/t/x"))
+    assert parse_location("/").contains(root)
 
 
 def test_only_files_below_an_allowed_root_may_be_read() -> None:
     allowed = AllowedRoots.of(["hdfs://nn/warehouse", "hdfs://nn/cm"])
-    inside = parse("hdfs://nn/warehouse/t/f")
+    inside = parse_location("hdfs://nn/warehouse/t/f")
     assert allowed.require(inside) is inside
     for outside in (
         "hdfs://nn/warehouse",
@@ -153,10 +160,10 @@ def test_only_files_below_an_allowed_root_may_be_read() -> None:
         "file:/warehouse/f",
     ):
         with pytest.raises(UnsafePath):
-            allowed.require(parse(outside))
+            allowed.require(parse_location(outside))
     with pytest.raises(UnsafePath):
         AllowedRoots().require(inside)
-    assert AllowedRoots().plus(parse("hdfs://nn/warehouse/t")).require(inside) is inside
+    assert AllowedRoots().plus(parse_location("hdfs://nn/warehouse/t")).require(inside) is inside
 
 
 @pytest.mark.parametrize(
@@ -174,7 +181,7 @@ def test_only_files_below_an_allowed_root_may_be_read() -> None:
     ],
 )
 def test_the_visibility_suffix_of_compacted_directories_is_dropped(subdir: str, expected: str) -> None:
-    assert target_subdir(subdir) == expected
+    assert to_target_subdir(subdir) == expected
 
 
 @pytest.mark.parametrize(
@@ -191,11 +198,11 @@ def test_the_visibility_suffix_of_compacted_directories_is_dropped(subdir: str, 
 )
 def test_a_malformed_acid_directory_is_refused(subdir: str) -> None:
     with pytest.raises(UnsafePath):
-        target_subdir(subdir)
+        to_target_subdir(subdir)
 
 
 def test_the_change_manager_names_a_copy_by_its_checksum() -> None:
-    assert cm_path(parse("hdfs://nn/cm"), "bucket_00000_0", "9f3a") == parse(
+    assert build_cm_path(parse_location("hdfs://nn/cm"), "bucket_00000_0", "9f3a") == parse_location(
         "hdfs://nn/cm/bucket_00000_0_9f3a"
     )
 
@@ -203,14 +210,14 @@ def test_the_change_manager_names_a_copy_by_its_checksum() -> None:
 @pytest.mark.parametrize(("length", "kept"), [(222, 255), (223, 254), (255, 254)])
 def test_a_long_name_is_cut_one_shorter_than_fits_as_hive_does(length: int, kept: int) -> None:
     name = "n" * length
-    assert cm_path(parse("/cm"), name, "c" * 32).name == f"{name}_{'c' * 32}"[:kept]
+    assert build_cm_path(parse_location("/cm"), name, "c" * 32).name == f"{name}_{'c' * 32}"[:kept]
 
 
 def test_a_checksum_that_is_a_path_is_refused() -> None:
     with pytest.raises(UnsafePath):
-        cm_path(parse("/cm"), "f", "/../../etc/passwd")
+        build_cm_path(parse_location("/cm"), "f", "/../../etc/passwd")
 
 
 def test_what_is_shown_is_short_and_printable() -> None:
-    assert shown("a\n\x1b[31m\ud800") == "a\\n\\x1b[31m\\ud800"
-    assert len(shown("x" * 10_000)) == 201
+    assert printable("a\n\x1b[31m\ud800") == "a\\n\\x1b[31m\\ud800"
+    assert len(printable("x" * 10_000)) == 201

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from state.errors import UnsafePath
 from streaming.table.hours import HOUR_S
 from streaming.table.retention import Deletions
@@ -27,7 +27,7 @@ def table(tmp_path: Path) -> MetastoreTable:
 
 @pytest.fixture
 def deletions(tmp_path: Path) -> Deletions:
-    return Deletions(parse(str(tmp_path / "flat")), LocalStorage())
+    return Deletions(parse_location(str(tmp_path / "flat")), LocalStorage())
 
 
 def test_a_replaced_directory_goes_when_it_is_due(table: MetastoreTable, deletions: Deletions) -> None:
@@ -76,7 +76,7 @@ def test_nothing_outside_the_table_is_noted(
     table: MetastoreTable, deletions: Deletions, tmp_path: Path, text: str
 ) -> None:
     with pytest.raises(UnsafePath):
-        deletions.note(parse(text.format(root=tmp_path / "flat")), 0, "no")
+        deletions.note(parse_location(text.format(root=tmp_path / "flat")), 0, "no")
 
 
 def test_a_note_that_cannot_be_read_stays_and_harms_nothing(

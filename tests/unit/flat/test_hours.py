@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from state.errors import BadPartitionValue, InvalidRequest
 from streaming.settings import PartitionColumn
 from streaming.table.hours import HOUR_S, HourColumns, parse_version, version_directory
@@ -80,7 +80,9 @@ def test_patterns_that_do_not_fit_the_columns_are_refused(text: str) -> None:
 
 
 def test_versions_are_directories_of_the_hour() -> None:
-    place = version_directory(parse("/t/d=1/h=2"), 12)
+    place = version_directory(parse_location("/t/d=1/h=2"), 12)
     assert str(place) == "file:/t/d=1/h=2/v12"
     assert parse_version(place) == 12
-    assert [parse_version(parse(f"/t/{name}")) for name in ("v0", "v", "x1", "v01", "1")] == [None] * 5
+    assert [parse_version(parse_location(f"/t/{name}")) for name in ("v0", "v", "x1", "v01", "1")] == [
+        None
+    ] * 5

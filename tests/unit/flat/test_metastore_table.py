@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
@@ -74,7 +74,7 @@ class SeesDirectories(MemoryCatalog):
         super().add_partition(partition)
 
     def _see(self, storage: StorageDescriptor) -> None:
-        self.seen.append(Path(parse(storage.location or "").path).is_dir())
+        self.seen.append(Path(parse_location(storage.location or "").path).is_dir())
 
 
 @pytest.fixture
@@ -230,6 +230,6 @@ def test_old_names_that_cannot_be_read_are_told(table: MetastoreTable) -> None:
 def test_directories_are_there_before_the_metastore_hears_of_them(tmp_path: Path) -> None:
     catalog = SeesDirectories()
     table = MetastoreTable(catalog, "db", "flat", LocalStorage())
-    table.create(LAYOUT, location=parse(str(tmp_path / "new" / "flat")), columns=HourColumns())
+    table.create(LAYOUT, location=parse_location(str(tmp_path / "new" / "flat")), columns=HourColumns())
     table.add_hour(HOUR)
     assert catalog.seen == [True, True], "a metastore would make them as its own user"

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.paths import parse
+from handlers.files.paths import parse_location
 from streaming.table.hours import HOUR_S
 from streaming.table.retention import DISTANCE_MAX_S, Deletions, RetentionRules, drop_hours, find_expired
 from tests.builders.flat.layouts import HOUR, a_layout
@@ -76,7 +76,7 @@ def test_dropped_hours_lose_their_files_later(tmp_path: Path) -> None:
     table = a_flat_table(tmp_path, a_layout({}))
     place = an_hour_with_files(table, HOUR, "a.orc")
     table.add_hour(HOUR)
-    deletions = Deletions(parse(str(tmp_path / "flat")), LocalStorage())
+    deletions = Deletions(parse_location(str(tmp_path / "flat")), LocalStorage())
     assert drop_hours(table, table.partitions(), deletions, due_s=100) == [HOUR]
     assert table.hours() == []
     assert deletions.sweep(table, now_s=99).waiting == 1
