@@ -1,11 +1,11 @@
-"""Where raw events come from: a Kafka topic, or a directory in which files of JSON lines appear.
+"""Raw events from a Kafka topic, or from a directory in which files of JSON lines appear.
 
-Both give the same four columns, so that nothing behind them asks which it is: ``value`` STRING (the raw text, never NULL),
-``size`` LONG (its bytes), ``arrival`` LONG (seconds since 1970) and ``part`` INT (the topic's partition; 0 for a directory).
-The schema never changes, so the table may, between any two batches.
+Both sources give the same four columns, so that later steps need not distinguish them: ``value`` STRING (the raw text, never NULL),
+``size`` LONG (its length in bytes), ``arrival`` LONG (seconds since 1970) and ``part`` INT (the topic's partition; 0 for a directory).
+This schema never changes, so the table's columns may change between any two batches.
 
-Back-pressure is the size of a batch: so many records, or so many files. Data that Kafka has deleted before it was read stops
-the stream (``failOnDataLoss``) instead of being passed over.
+The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted data before it was read, the stream
+stops (``failOnDataLoss``) instead of skipping it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from streaming.settings import DirectorySource, KafkaSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import DataFrame, SparkSession
 
-def open_source(spark: Any, source: KafkaSource | DirectorySource) -> Any:
+
+def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> DataFrame:
     """Return the streaming DataFrame of raw events."""
     if isinstance(source, KafkaSource):
-        return _kafka(spark, source)
+        return _open_kafka(spark, source)
     reader = spark.readStream.format("text").option("maxFilesPerTrigger", source.files_per_batch)
     lines = reader.option("recursiveFileLookup", "true").load(source.path)
     return normalize_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
 
 
-def normalize_columns(raw: Any, *, value: str = "value", arrival: str, part: str = "0") -> Any:
-    """Return a DataFrame of any origin with the four columns; the arguments are SQL expressions over ``raw``."""
+def normalize_columns(raw: DataFrame, *, value: str = "value", arrival: str, part: str = "0") -> DataFrame:
+    """Return the four columns from a DataFrame of any origin; the arguments are SQL expressions over ``raw``."""
     return raw.selectExpr(
         f"coalesce(cast({value} as string), '') as value",
         f"coalesce(octet_length({value}), 0L) as size",
@@ -56,7 +58,7 @@ def build_kafka_options(source: KafkaSource) -> dict[str, str]:
 
 
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
-    """Return the next offset of each partition, from the line that Spark writes for a Kafka source; none for another source."""
+    """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for other sources."""
     try:
         found: Mapping[str, Any] = json.loads(offset_line)
     except ValueError:
@@ -65,7 +67,7 @@ def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
     return {int(n): int(offset) for n, offset in partitions.items()} if isinstance(partitions, dict) else {}
 
 
-def _kafka(spark: Any, source: KafkaSource) -> Any:
+def _open_kafka(spark: SparkSession, source: KafkaSource) -> DataFrame:
     reader = spark.readStream.format("kafka")
     for name, value in build_kafka_options(source).items():
         reader = reader.option(name, value)

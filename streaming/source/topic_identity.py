@@ -1,9 +1,9 @@
-"""Whether the topic is still the topic that the checkpoint is about.
+"""Detects a topic that was replaced since the checkpoint was written.
 
-A topic that was deleted and created anew under its name has other records at the old offsets. Spark does not see that: with more
-records than before it reads on from the old offsets and passes over all below, silently; with fewer it fails, and fails for ever,
-because the offsets that it planned are in the checkpoint already (reference: spark-4.0.md §3). So the topic's id, which Kafka
-gives every topic once, is kept beside the checkpoint and compared before a query starts and before every batch.
+A topic that was deleted and created again under the same name has other records at the old offsets, and Spark does not notice. If the
+new topic has more records than before, Spark continues at the old offsets and silently skips all records below. If it has fewer, Spark
+fails forever, because the planned offsets are already in the checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique
+id. This id is stored beside the checkpoint and compared before a query starts and before every batch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from state.errors import KafkaUnavailable, NotFound, StateCorrupt, TopicReplaced
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import SparkSession
+
     from streaming.settings import KafkaSource
     from streaming.table.storage import Storage
 
@@ -27,7 +29,7 @@ TIMEOUT_MS: Final = 15_000
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the broker tells it: its id, and the offset behind the last record of each partition."""
+    """A topic as the broker describes it: its id, and the end offset of each partition."""
 
     name: str
     topic_id: str
@@ -35,14 +37,14 @@ class Topic:
 
 
 class TopicReader(Protocol):
-    """Who asks the broker."""
+    """Reads descriptions of topics from the broker."""
 
     def describe(self, name: str) -> Topic:
-        """Return the topic as it is; NotFound, KafkaUnavailable."""
+        """Return the topic. Raises NotFound or KafkaUnavailable."""
 
 
 class TopicGuard:
-    """Compares the topic with what the checkpoint knows of it."""
+    """Compares the topic with the topic that the checkpoint belongs to."""
 
     def __init__(self, topics: TopicReader, name: str, storage: Storage, record: str) -> None:
         self._topics = topics
@@ -51,17 +53,17 @@ class TopicGuard:
         self._record = record
 
     def check(self, offsets: Mapping[int, int]) -> Topic:
-        """Return the topic; raise TopicReplaced where it is another one than at first, or shorter than what was read of it.
+        """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already read.
 
-        ``offsets`` is how far it was read, by partition. The first look notes the topic's id.
+        ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id.
         """
         topic = self._topics.describe(self._name)
         known = self._storage.read(self._record)
         if known is None:
             self._storage.write(self._record, json.dumps({"topic": topic.name, "id": topic.topic_id}))
-        elif (expected := _identity(known, self._record)) != (topic.name, topic.topic_id):
+        elif (expected := _parse_identity(known, self._record)) != (topic.name, topic.topic_id):
             raise TopicReplaced(
-                "the topic is not the one that was read so far",
+                "the topic was replaced by another topic of the same name",
                 topic=self._name,
                 id=topic.topic_id,
                 expected_topic=expected[0],
@@ -70,7 +72,7 @@ class TopicGuard:
         shrunk = {part: end for part, end in topic.ends.items() if end < offsets.get(part, 0)}
         if shrunk or any(part not in topic.ends for part in offsets):
             raise TopicReplaced(
-                "the topic is shorter than what was read of it",
+                "the topic ends before the offsets already read",
                 topic=self._name,
                 read=dict(offsets),
                 ends=dict(topic.ends),
@@ -79,10 +81,11 @@ class TopicGuard:
 
 
 class SparkTopicReader:
-    """Kafka's own admin client in Spark's JVM, with the settings of Spark's source."""
+    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source."""
 
-    def __init__(self, spark: Any, source: KafkaSource) -> None:
-        self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
+    def __init__(self, spark: SparkSession, source: KafkaSource) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
         properties = self._jvm.java.util.Properties()
         properties.put("bootstrap.servers", source.bootstrap)
         properties.put("default.api.timeout.ms", str(TIMEOUT_MS))
@@ -92,47 +95,47 @@ class SparkTopicReader:
         self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
 
     def describe(self, name: str) -> Topic:
-        """Ask for id and ends: two requests."""
+        """Return id and end offsets, in two requests."""
         from py4j.protocol import Py4JError, Py4JJavaError
 
         try:
-            return self._look(name)
+            return self._describe(name)
         except Py4JJavaError as error:
             reason = str(error.java_exception)[:500]
             if "UnknownTopicOrPartition" in reason:
                 raise NotFound("the topic does not exist", topic=name) from error
             raise KafkaUnavailable(
-                "the broker does not tell about the topic", topic=name, reason=reason
+                "the broker cannot describe the topic", topic=name, reason=reason
             ) from error
         except Py4JError as error:
             raise KafkaUnavailable(
-                "Spark's JVM did not answer", topic=name, reason=str(error)[:500]
+                "Spark's JVM does not answer", topic=name, reason=str(error)[:500]
             ) from error
 
     def close(self) -> None:
         """Close the connections."""
         self._admin.close()
 
-    def _look(self, name: str) -> Topic:
+    def _describe(self, name: str) -> Topic:
         names = self._jvm.java.util.ArrayList()
         names.add(name)
         described = self._admin.describeTopics(names).allTopicNames().get().get(name)
         latest = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
-        wanted, places = self._jvm.java.util.HashMap(), {}
+        specs, partitions = self._jvm.java.util.HashMap(), {}
         for each in described.partitions():
-            places[int(each.partition())] = self._jvm.org.apache.kafka.common.TopicPartition(
+            partitions[int(each.partition())] = self._jvm.org.apache.kafka.common.TopicPartition(
                 name, each.partition()
             )
-        for place in places.values():
-            wanted.put(place, latest)
-        found = self._admin.listOffsets(wanted).all().get()
-        ends = {part: int(found.get(place).offset()) for part, place in sorted(places.items())}
+        for each in partitions.values():
+            specs.put(each, latest)
+        found = self._admin.listOffsets(specs).all().get()
+        ends = {part: int(found.get(each).offset()) for part, each in sorted(partitions.items())}
         return Topic(name, str(described.topicId().toString()), ends)
 
 
-def _identity(text: str, path: str) -> tuple[str, str]:
+def _parse_identity(text: str, path: str) -> tuple[str, str]:
     try:
         found = json.loads(text)
         return found["topic"], found["id"]
     except (ValueError, KeyError, TypeError) as broken:
-        raise StateCorrupt("the record of the topic's identity cannot be read", path=path) from broken
+        raise StateCorrupt("the record of the topic's identity is corrupt", path=path) from broken

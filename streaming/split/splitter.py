@@ -1,14 +1,14 @@
-"""Raw JSON rows into typed columns, inside the JVM: what the whole room is for.
+"""Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as its column's type. Where the reader could not do as it was told (a value of another kind,
-a scalar where keys lie deeper, no JSON at all) it leaves the row's text in a field of its own; only such *doubtful* rows are
-looked at again, as text, to tell what was lost. So the exact rule costs nothing on the rows that follow it, and there is
-neither a cast nor an aggregate per column; counts and bounds come from the footers of the files (``footers``).
+Every row is parsed once, each key as the type of its column. If the reader cannot do this (a value of another kind, a scalar where keys
+lie deeper, not JSON at all), it leaves the row's text in an extra field. Only such *doubtful* rows are parsed again, as text, to find out
+what was lost. So the exact rule costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and
+bounds come from the footers of the files (``streaming.batch.footers``).
 
-The rule (docs/SPLITTING.md has the exceptions): a column holds what ``get_json_object`` gives on the row. A value *fits* a
-numeric column when it is a JSON number that the type holds, so that reading the column as text gives the same text; in a DOUBLE
-column integers count as numbers up to 2^53. A value that does not fit is NULL, and the row's text goes to ``_rescued``. A
-malformed row (anything but a JSON object) has no values at all, and its text is in ``_rescued`` too.
+The rule (docs/SPLITTING.md lists the exceptions): a column holds what ``get_json_object`` returns for the row. A value *fits* a numeric
+column if it is a JSON number in the range of the type, so that reading the column as text gives the same text. In a DOUBLE column,
+integers up to 2^53 count as numbers. A value that does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row
+(anything but a JSON object) has no values, and its text is in ``_rescued`` too.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 MALFORMED: Final = "_malformed"
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
-"""With these the reader takes and refuses the documents that ``get_json_object`` takes and refuses (spark-4.0.md §6)."""
+"""With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md §6)."""
 REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
-"""Session settings without which a key could be taken for another, or for a variable's name."""
+"""Session settings without which a key could be confused with another key or with a variable."""
 SHORT_LIVED_OPTIONS: Final = {"orc.dictionary.key.threshold": "0"}
-"""Writer's options for files that are written anew when their hour is sealed: dictionaries of texts save 7 % of their bytes and cost about
-a tenth of a batch's processor time at 300 keys."""
+"""Writer options for files that are rewritten when their hour is sealed. Without dictionaries of texts they are 7 % larger, and a batch
+of 300 keys needs about a tenth less processor time."""
 _READ: Final = "_tideline_read_{}"
 _PARSED: Final = "_tideline_parsed_{}"
-"""What was read, without what the reader had read of a malformed row before it knew."""
+"""The result of the parse, without values that the reader took from a row before it found the row malformed."""
 _TEXTS: Final = "_tideline_texts_{}"
 _ROW: Final = "_tideline_row"
-"""A number that Spark cannot compute twice, so that no filter of the result moves below and parses every row for itself."""
+"""A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing every row again."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 
@@ -59,10 +59,10 @@ def split(
 ) -> DataFrame:
     """Return ``keep``, ``_malformed`` (BOOLEAN, never NULL), ``texts`` and then all slots in the layout's order.
 
-    ``text`` is the column with a row's JSON, a STRING; ``texts`` are further columns, by name, with the text of a key, whether
-    or not it is one of the layout (the time of an event, say). Slots that hold no key any more are NULL columns. Of the keys in
-    ``numeric_strings`` quoted numbers fit numeric columns too, if they are written as JSON would write them. Raises ConfigError
-    for a session that was not made by ``streaming.driver.session``.
+    ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of a key that need not
+    be in the layout, for example the event time. Slots without a key are NULL columns. For keys in ``numeric_strings``, quoted
+    numbers also fit numeric columns if they are written as JSON writes them. Raises ConfigError if the session was not created by
+    ``streaming.driver.session``.
     """
     from pyspark.sql import functions
 
@@ -92,9 +92,9 @@ def split(
 
 
 def row_counts() -> list[Column]:
-    """The aggregates worth observing while a split frame is written: ``rows``, ``malformed`` and ``rescued``.
+    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed`` and ``rescued``.
 
-    ``rescued`` counts malformed rows too. Counts per column are in the footers of the written files.
+    ``rescued`` includes malformed rows. Counts per column are in the footers of the written files.
     """
     from pyspark.sql import functions
 
@@ -110,7 +110,7 @@ def _check_session(frame: DataFrame) -> None:
         found = frame.sparkSession.conf.get(setting)
         if found != value:
             raise ConfigError(
-                "the Spark session cannot split: a setting is another",
+                "the Spark session cannot split rows: a required setting differs",
                 setting=setting,
                 value=found,
                 needed=value,
@@ -122,10 +122,10 @@ def _options(parse: Parse) -> dict[str, str]:
 
 
 class _Plan:
-    """The SQL of one split: which parse serves which key, and what is told about each.
+    """The SQL of one split: which parse provides which key, and the expression of each column.
 
-    What is needed of few rows stands behind a CASE, not behind an AND: Spark takes what several columns share out of an AND, and
-    then computes it for every row.
+    Expressions that only few rows need are guarded by CASE, not by AND. Spark extracts common subexpressions from an AND and then
+    computes them for every row.
     """
 
     def __init__(
@@ -141,20 +141,23 @@ class _Plan:
         self._serving = {key: n for n, parse in enumerate(self.parses) for key in parse.types}
 
     def is_doubtful(self, n: int) -> str:
-        """Whether parse ``n`` may have lost a value of a row."""
+        """Return the condition that parse ``n`` may have lost a value of a row."""
         root, types = _READ.format(n), self.parses[n].types
         by_type: dict[ColumnType, list[str]] = defaultdict(list)
         for key, column_type in types.items():
             by_type[column_type].append(field_path(root, key.members))
         doubts = [f"{field_path(root, [self.parses[n].doubt])} IS NOT NULL"]
         if bytes_ := by_type[ColumnType.TINYINT]:
-            doubts += [f"{_of('greatest', bytes_)} > 127", f"{_of('least', bytes_)} < -128"]
+            doubts += [f"{_apply('greatest', bytes_)} > 127", f"{_apply('least', bytes_)} < -128"]
         if doubles := by_type[ColumnType.DOUBLE]:
-            doubts += [f"{_of('greatest', doubles)} >= {_EXACT}", f"{_of('least', doubles)} <= -{_EXACT}"]
+            doubts += [
+                f"{_apply('greatest', doubles)} >= {_EXACT}",
+                f"{_apply('least', doubles)} <= -{_EXACT}",
+            ]
         return f"coalesce({' OR '.join(doubts)}, FALSE)"
 
     def malformed(self) -> str:
-        """Whether the row is anything but one JSON object."""
+        """Return the condition that the row is not a JSON object."""
         root = _READ.format(0)
         doubt = field_path(root, [self.parses[0].doubt])
         start = f"trim(LEADING ' \\t\\r\\n' FROM {self._text})"
@@ -164,7 +167,7 @@ class _Plan:
         )
 
     def columns(self) -> Iterator[str]:
-        """The texts and the slots, as SQL with their names."""
+        """Return the texts and the slots, as SQL with their names."""
         for name, key in self._texts.items():
             yield f"{self._as_text(key)} AS {quote(name)}"
         for slot in self._slots:
@@ -173,37 +176,39 @@ class _Plan:
     def _column(self, slot: Slot) -> str:
         if slot.state is SlotState.RESERVED:
             return (
-                f"CASE WHEN {MALFORMED} THEN {self._text} WHEN {self._lost_something()} THEN {self._text} END"
+                f"CASE WHEN {MALFORMED} THEN {self._text} WHEN {self._lost_any_value()} THEN {self._text} END"
             )
         if slot.state is SlotState.EMPTY or slot.key is None:
             return f"CAST(NULL AS {slot.type.hive})"
-        return self._fitting(slot.key)
+        return self._fitted_value(slot.key)
 
-    def _lost_something(self) -> str:
+    def _lost_any_value(self) -> str:
         conditions = [
-            f"CASE WHEN {_TEXTS.format(n)} IS NULL THEN FALSE ELSE {self._lost_any(parse.types)} END"
+            f"CASE WHEN {_TEXTS.format(n)} IS NULL THEN FALSE ELSE {self._lost_any_of(parse.types)} END"
             for n, parse in enumerate(self.parses)
             if parse.has_typed
         ]
-        return _any([*conditions, *([self._lost_any(self._cast)] if self._cast else [])])
+        return _any([*conditions, *([self._lost_any_of(self._cast)] if self._cast else [])])
 
-    def _lost_any(self, keys: Iterable[KeyPath]) -> str:
+    def _lost_any_of(self, keys: Iterable[KeyPath]) -> str:
         typed = [key for key in keys if self._types[key] is not ColumnType.STRING]
-        return _any(f"{self._seen_text(key)} IS NOT NULL AND {self._fitting(key)} IS NULL" for key in typed)
+        return _any(
+            f"{self._original_text(key)} IS NOT NULL AND {self._fitted_value(key)} IS NULL" for key in typed
+        )
 
     def _as_text(self, key: KeyPath) -> str:
         if self._is_text(key):
             return self._value(key)
-        return f"coalesce(CAST({self._fitting(key)} AS STRING), {self._seen_text(key)})"
+        return f"coalesce(CAST({self._fitted_value(key)} AS STRING), {self._original_text(key)})"
 
-    def _fitting(self, key: KeyPath) -> str:
+    def _fitted_value(self, key: KeyPath) -> str:
         value, column_type = self._value(key), self._types[key]
         if key in self._cast:
             return _cast(value, column_type)
         if column_type is ColumnType.TINYINT:
             return f"try_cast({value} AS TINYINT)"
         if column_type is ColumnType.DOUBLE:
-            text = self._seen_text(key)
+            text = self._original_text(key)
             edge = f"abs({value}) = {_EXACT} AND ltrim('-', {text}) = '{DOUBLE_EXACT_MAX}'"
             return (
                 f"CASE WHEN abs({value}) < {_EXACT} THEN {value}"
@@ -217,20 +222,20 @@ class _Plan:
     def _value(self, key: KeyPath) -> str:
         return field_path(_PARSED.format(self._serving[key]), key.members)
 
-    def _seen_text(self, key: KeyPath) -> str:
-        """The text of the value, where the row is doubtful; NULL elsewhere."""
+    def _original_text(self, key: KeyPath) -> str:
+        """Return the text of the value for doubtful rows, NULL for others."""
         if self._is_text(key):
             return self._value(key)
         return field_path(_TEXTS.format(self._serving[key]), key.members)
 
 
-def _of(function: str, values: Sequence[str]) -> str:
-    """The greatest or least of the values that are not NULL; Spark has none of a single one."""
+def _apply(function: str, values: Sequence[str]) -> str:
+    """Return the greatest or least value that is not NULL; Spark's functions need at least two arguments."""
     return f"{function}({', '.join(values)})" if len(values) > 1 else values[0]
 
 
 def _cast(text: str, column_type: ColumnType) -> str:
-    """The number that a text is, where writing the number gives the text again; integers count as numbers in a DOUBLE."""
+    """Return the number in a text if writing the number gives the same text; a DOUBLE also accepts integers."""
     typed = f"try_cast({text} AS {column_type.hive})"
     same = f"CAST({typed} AS STRING) = {text}"
     if column_type is ColumnType.DOUBLE:
@@ -241,6 +246,6 @@ def _cast(text: str, column_type: ColumnType) -> str:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    """Whether one of them holds. Unlike a chain of ORs, COALESCE is compiled in pieces, so it bears hundreds."""
+    """Return whether a condition holds. Unlike a chain of ORs, COALESCE is compiled in pieces and supports hundreds of them."""
     pieces = [f"CASE WHEN {condition} THEN TRUE END" for condition in conditions]
     return f"coalesce({', '.join([*pieces, 'FALSE'])})"

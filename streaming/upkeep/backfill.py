@@ -1,17 +1,17 @@
-"""Backfill: past hours are split once more from the raw table, so that keys asked for since have their values there too.
+"""Backfill: past hours are split again from the raw table, so that keys requested since then have their values there too.
 
-The stream gives a new column only to rows that come. For older hours the raw table is the source: the hour's events are read
-there, split with all the columns of today, and take the hour's place like any rewriting does. Nobody may lose by it: the raw
-table has to hold as many events of the hour as the flat table, else the hour is left as it is and told about (a raw table that
-starts later, was cleaned, or holds what the stream called too late).
+The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an hour are read from it,
+split with all current columns, and replace the hour like any rewriting. No rows may be lost by this. If the raw table holds fewer events
+of the hour than the flat table, the hour is left unchanged and reported (the raw table may start later, may have been cleaned, or holds
+what the stream rejected as too late).
 
-Malformed rows have no event time, so they cannot be found in the raw table by hour; the flat table's own are kept.
+Malformed rows have no event time and cannot be found in the raw table by hour; the flat table's own malformed rows are kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S, RESCUED, Layout, SlotState
 from state.errors import ConfigError
@@ -23,6 +23,8 @@ from streaming.split.splitter import MALFORMED, split
 
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
@@ -30,40 +32,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BackfillResult:
-    """What became of an hour."""
+    """The outcome for an hour."""
 
     hour: int
     rows: int
     raw_rows: int
     is_done: bool
-    """False where the raw table holds another number of events, so that the hour was left as it is."""
+    """False if the raw table holds another number of events, so that the hour was left unchanged."""
 
 
 def backfill(
     rewriter: Rewriter, state: TableState, hours: range | None, *, any_number: bool = False
 ) -> list[BackfillResult]:
-    """Split sealed ``hours`` (None: all that the table has) once more from the raw table, in order; open ones are left out.
+    """Split sealed ``hours`` (None: all) again from the raw table, in order; open hours are left out.
 
-    With ``any_number`` the raw table is right even where it holds more events than the hour. ConfigError without a raw table.
+    With ``any_number``, the raw table is used even if it holds more events than the hour. Raises ConfigError without a raw table.
     """
-    raw = _raw(rewriter)
-    asked = [each for each in rewriter.table.partitions() if hours is None or each.hour in hours]
-    return [_hour(rewriter, state, raw, each, any_number=any_number) for each in asked if each.is_sealed]
+    raw = _open_raw(rewriter)
+    chosen = [each for each in rewriter.table.partitions() if hours is None or each.hour in hours]
+    return [
+        _backfill_hour(rewriter, state, raw, each, any_number=any_number) for each in chosen if each.is_sealed
+    ]
 
 
-def _hour(
-    rewriter: Rewriter, state: TableState, raw: Any, partition: HourPartition, *, any_number: bool
+def _backfill_hour(
+    rewriter: Rewriter, state: TableState, raw: DataFrame, partition: HourPartition, *, any_number: bool
 ) -> BackfillResult:
     from pyspark.sql import functions
 
     hour, settings = partition.hour, rewriter.settings
     sampler = rewriter.sampler
     old = rewriter.read(sampler.list_files(str(partition.location)), state.layout)
-    kept = _malformed(old, state.layout)
-    near = raw.filter(_nearby(settings, state, hour)) if _is_partitioned(raw, state) else raw
+    kept = _select_malformed(old, state.layout)
+    near = raw.filter(_arrival_condition(settings, state, hour)) if _is_partitioned(raw, state) else raw
     rows = split(
         near,
-        _everything(state.layout),
+        _revive_keys(state.layout),
         keep=["value"],
         texts={WHEN: settings.event_time.key},
         numeric_strings=settings.rules.numeric_strings,
@@ -81,13 +85,13 @@ def _hour(
     return BackfillResult(hour, had, found, is_done=False)
 
 
-def _raw(rewriter: Rewriter) -> Any:
-    """Return the raw rows with ``value``, and the raw table's partition columns where it has any."""
+def _open_raw(rewriter: Rewriter) -> DataFrame:
+    """Return the raw rows with ``value`` and those partition columns that the raw table has."""
     from pyspark.errors import AnalysisException
 
     settings, spark = rewriter.settings, rewriter.spark
     if not (settings.raw_table or settings.raw_location):
-        raise ConfigError("backfilling needs the raw table", setting="raw_table", table=settings.name)
+        raise ConfigError("a backfill needs the raw table", setting="raw_table", table=settings.name)
     try:
         if settings.raw_location:
             lines = spark.read.option("recursiveFileLookup", "true").text(settings.raw_location)
@@ -99,18 +103,18 @@ def _raw(rewriter: Rewriter) -> Any:
             raw_table=settings.raw_table,
             raw_location=settings.raw_location or None,
             reason=str(error)[:300],
-            hint="Spark looks for it in its own catalog: give flat.NAME.raw_files where it is a directory of JSON lines.",
+            hint="Spark looks for the table in its own catalog. If the raw events are files of JSON lines, set flat.NAME.raw_files.",
         ) from error
     names = [column.name for column in settings.partition_columns if column.name in table.columns]
     return table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
 
 
-def _is_partitioned(raw: Any, state: TableState) -> bool:
+def _is_partitioned(raw: DataFrame, state: TableState) -> bool:
     return set(state.columns.names) <= set(raw.columns)
 
 
-def _nearby(settings: FlatSettings, state: TableState, hour: int) -> str:
-    """Where the raw table may hold events of ``hour``: by arrival, so from a little before to as late as is accepted."""
+def _arrival_condition(settings: FlatSettings, state: TableState, hour: int) -> str:
+    """Return the condition for partitions that may hold events of ``hour``: by arrival, up to the permitted delay."""
     first = hour - settings.event_time.future_s // HOUR_S * HOUR_S - HOUR_S
     hours = range(first, hour + settings.event_time.grace_s + 2 * HOUR_S, HOUR_S)
     alternatives = (
@@ -123,8 +127,8 @@ def _nearby(settings: FlatSettings, state: TableState, hour: int) -> str:
     return " OR ".join(f"({each})" for each in alternatives)
 
 
-def _everything(layout: Layout) -> Layout:
-    """Return the layout with retired keys alive, so that the values they have in the hour stay."""
+def _revive_keys(layout: Layout) -> Layout:
+    """Return the layout with retired keys as live ones, so that their values in the hour are kept."""
     slots = (
         replace(slot, state=SlotState.LIVE) if slot.state is SlotState.EMPTY else slot
         for slot in layout.slots
@@ -132,6 +136,6 @@ def _everything(layout: Layout) -> Layout:
     return Layout(layout.version, tuple(slots))
 
 
-def _malformed(rows: Any, layout: Layout) -> Any:
+def _select_malformed(rows: DataFrame, layout: Layout) -> DataFrame:
     texts = rows.filter(f"{RESCUED} IS NOT NULL").selectExpr(f"{RESCUED} AS value")
     return split(texts, layout).filter(MALFORMED).selectExpr(*(quote(slot.name) for slot in layout.slots))

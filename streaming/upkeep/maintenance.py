@@ -1,7 +1,7 @@
-"""What is done to the table between two batches: widening, sealing, dropping what is old, deleting what was replaced.
+"""Maintenance between two batches: promote columns, seal hours, drop old hours and delete replaced directories.
 
-It runs in the writer itself, or from the command line while the writer is stopped, never beside a batch; before it touches
-anything a decided batch is finished, so every file in the table belongs to a batch that is done.
+It runs in the writer itself, or from the command line while the writer is stopped, but never beside a batch. Before it changes anything
+it finishes a staged batch, so every file in the table belongs to a batch that is done.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ EVERYTHING: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class UpkeepResult:
-    """What a pass did."""
+    """The outcome of a pass."""
 
     sealed: int = 0
     backlog: int = 0
-    """Hours that are due and left for the next pass."""
+    """Hours that are due but left for the next pass."""
     hardening: int = 0
-    """Hours left to rewrite before a type is flipped."""
+    """Hours left to rewrite before a promoted column changes its type."""
     dropped: int = 0
     deleted: int = 0
     refused: str = ""
-    """Why nothing is dropped, where something might be."""
+    """Why no hour may be dropped; empty if dropping is allowed."""
 
 
 class Maintenance:
-    """Keeps one table."""
+    """Maintains one table."""
 
     def __init__(self, stream: Stream, runner: BatchRunner, sealer: Sealer) -> None:
         self._stream = stream
@@ -45,7 +45,7 @@ class Maintenance:
         self._sealer = sealer
 
     def run(self, *, everything: bool = False) -> UpkeepResult:
-        """Do what is due, a few hours of it or everything, and return what was done."""
+        """Do what is due, limited to a few hours unless ``everything`` is set, and return the outcome."""
         stream, rewriter = self._stream, self._sealer.rewriter
         last = stream.records.last()
         if last is None:
@@ -61,7 +61,7 @@ class Maintenance:
         return UpkeepResult(sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused)
 
     def _delete(self) -> int:
-        """Delete what is due, by what the metastore says at this moment of where partitions lie."""
+        """Delete directories that are due, according to the current partitions in the metastore."""
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
         if all(note.due_s > now_s for note in deletions.notes()):
             return 0

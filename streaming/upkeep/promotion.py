@@ -1,16 +1,17 @@
-"""Hard widening: a column of numbers becomes text, while people go on reading it.
+"""Promotion to STRING: a column of numbers becomes text while users' queries continue.
 
-Spark's reader fails on a filter over files whose type is of another family than the table's, and text under a column of numbers
-reads as NULL; so neither the table nor the files can simply be changed first. The way through:
+Spark's reader fails on a filter over files whose type belongs to another family than the table's type, and text under a numeric column
+reads as NULL. So neither the table nor the files can simply be changed first. The promotion takes four steps:
 
-1. the table's parameter says which slots harden, and from which version on. From now on every file that is written holds their
-   values as text, and names no columns (``slot_columns``): such a file reads right under both types;
-2. each older hour is rewritten so, a few between any two batches. What did not fit stays in ``_rescued`` as yet, so a number
-   column shows no text that is none;
-3. when no older hour is left, the table's type is flipped, by compare-and-set;
-4. sealed hours with rows in ``_rescued`` are rewritten once more: their values fit now.
+1. A table parameter records which slots are promoted, and since which version (``streaming.batch.schema_evolution.begin_promotion``).
+   From now on every new file holds their values as text and has no column names (``slot_columns``). Such a file is read correctly
+   under both types.
+2. Each older hour is rewritten in this form, a few between two batches. Values that did not fit stay in ``_rescued`` for now, so a
+   numeric column shows no text that is not a number.
+3. When no older hour is left, the table's type is changed by compare-and-set.
+4. Sealed hours with rows in ``_rescued`` are rewritten once more, because their values fit now (``sealing.find_outgrown``).
 
-All of it follows from the table's and the partitions' parameters, so a crash anywhere is only a pause.
+The state of a promotion is in the parameters of the table and its partitions, so a crash only interrupts it.
 """
 
 from __future__ import annotations
@@ -41,18 +42,20 @@ def find_pending(state: TableState, partitions: Sequence[HourPartition]) -> list
 
 
 def advance(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[TableState, int]:
-    """Rewrite up to ``hours_max`` hours, and flip the type when none is left; return the state and the hours left."""
+    """Rewrite up to ``hours_max`` hours and change the type when none is left; return the state and the number of hours left."""
     if not textual_slots(state):
         return state, 0
+    # 2. Rewrite older hours.
     waiting = find_pending(state, rewriter.table.partitions())
     for partition in waiting[:hours_max]:
         rewriter.rewrite(partition, state, sealed=partition.is_sealed)
     if len(waiting) > hours_max:
         return state, len(waiting) - hours_max
-    return _flip(rewriter.table, rewriter.lease.hold()), 0
+    # 3. Change the type.
+    return _change_type(rewriter.table, rewriter.lease.hold()), 0
 
 
-def _flip(table: FlatTable, state: TableState) -> TableState:
+def _change_type(table: FlatTable, state: TableState) -> TableState:
     slots = textual_slots(state)
     layout = state.layout
     for slot in sorted(slots):

@@ -1,16 +1,21 @@
-"""An hour written anew: compaction, widening and backfill are all this, with other rows.
+"""Rewriting an hour: compaction, promotion and backfill all do this, with different rows.
 
-The new files go to the next version of the hour's directory, which nobody reads, so a crash leaves nothing but a directory that the
-next attempt overwrites. They are counted against the old ones; then one call of the metastore switches the partition, and a
-query sees all of the old or all of the new. The old directory is deleted later, when no query can still be reading it.
+1. Count the old files.
+2. Write the new files to the next version of the hour's directory, which no reader sees.
+3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
+4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either all old or all new files.
+5. Note the replaced directory for deletion at a time when no query still reads it.
 
-While rows are in our hands, those in ``_rescued`` are split once more: with columns that became wider since, their values fit.
+A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is repaired by
+``note_replaced``, because the partition's parameter still names the replaced directory.
+
+While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became wider since.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED, SlotState
@@ -27,6 +32,8 @@ from streaming.table.value_counts import format_counts, format_nonnull, list_dat
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from pyspark.sql import DataFrame, SparkSession
+
     from handlers.files.paths import Location
     from state.columns.paths import KeyPath
     from state.columns.slots import Layout
@@ -42,10 +49,12 @@ if TYPE_CHECKING:
 _OLD: Final = "_tideline_old_{}"
 
 
-def split_rescued_again(rows: Any, layout: Layout, numeric_strings: Collection[KeyPath] = ()) -> Any:
-    """Return ``rows`` (all slots by name) with those in ``_rescued`` split once more.
+def split_rescued_again(
+    rows: DataFrame, layout: Layout, numeric_strings: Collection[KeyPath] = ()
+) -> DataFrame:
+    """Return ``rows`` (all slots by name), with the rows in ``_rescued`` split again.
 
-    Slots without a key keep what they hold.
+    Slots without a key keep their values.
     """
     from pyspark.sql import functions
 
@@ -66,9 +75,9 @@ def split_rescued_again(rows: Any, layout: Layout, numeric_strings: Collection[K
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """Writes hours of one table anew. The caller holds the writer's lease, and no batch is half published."""
+    """Rewrites hours of one table. The caller holds the writer's lease, and no batch is partly published."""
 
-    spark: Any
+    spark: SparkSession
     settings: FlatSettings
     table: FlatTable
     lease: WriterLease
@@ -83,35 +92,40 @@ class Rewriter:
         state: TableState,
         *,
         sealed: bool,
-        replaced_by: Any = None,
+        replaced_by: DataFrame | None = None,
         more_rows: bool = False,
     ) -> HourPartition:
-        """Write the hour anew and switch it.
+        """Rewrite the hour and return the switched partition.
 
-        ``replaced_by`` are its rows where they come from elsewhere (a backfill), then perhaps with ``more_rows`` than before.
-        Raises Inconsistent where the new files do not hold as many rows and values as the old; the hour is as it was then.
+        ``replaced_by`` are the rows if they come from elsewhere (a backfill); ``more_rows`` allows more rows than before.
+        Raises Inconsistent if the new files lack rows or values of the old ones; the hour is unchanged then.
         """
         files = self.sampler.list_files(str(partition.location))
         if not files:
             written = {LAYOUT_VERSION: str(state.version), SEALED: "true" if sealed else None}
             return self.table.set_hour_parameters(partition.hour, written)
-        place = self._next(partition)
+        location = self._prepare_next_version(partition)
+        # 1. Count the old files.
         old = merge_counts(self.sampler.read_counts(files))
-        rows = self.read(files, state.layout) if replaced_by is None else replaced_by
-        self._write(rows if replaced_by is not None else self._resplit(rows, old, state), state, place, files)
+        # 2. Write the next version.
+        rows = (
+            self._resplit(self.read(files, state.layout), old, state) if replaced_by is None else replaced_by
+        )
+        self._write(rows, state, location, files)
         failpoint("flat.rewritten")
-        new_files = self.sampler.list_files(str(place))
+        # 3. Compare.
+        new_files = self.sampler.list_files(str(location))
         new = merge_counts(self.sampler.read_counts(new_files))
-        _check(partition, old, new, state.layout, more_rows=more_rows)
-        return self._switch(partition, self.lease.hold(), place, new, sealed=sealed)
+        _check_complete(partition, old, new, state.layout, more_rows=more_rows)
+        return self._switch(partition, self.lease.hold(), location, new, sealed=sealed)
 
-    def read(self, files: Sequence[str], layout: Layout) -> Any:
+    def read(self, files: Sequence[str], layout: Layout) -> DataFrame:
         """Return the rows of these files, all slots by name."""
         schema = ", ".join(f"{quote(slot.name)} {slot.type.hive}" for slot in layout.slots)
         return self.spark.read.schema(schema).orc(list(files))
 
     def note_replaced(self, partitions: Sequence[HourPartition]) -> None:
-        """Have replaced directories deleted later; repeats what a crash kept from being noted."""
+        """Note replaced directories for deletion, including those that a crash left unnoted."""
         for partition in partitions:
             old = partition.parameters.get(REPLACED)
             if old is None:
@@ -120,63 +134,66 @@ class Rewriter:
             self.deletions.note(partition.location.parent.child(old), due_s, "replaced")
             self.table.set_hour_parameters(partition.hour, {REPLACED: None})
 
-    def _resplit(self, rows: Any, old: FileCounts, state: TableState) -> Any:
+    def _resplit(self, rows: DataFrame, old: FileCounts, state: TableState) -> DataFrame:
         if not (old.nonnull and old.nonnull[0]):
             return rows
         return split_rescued_again(rows, state.layout, self.settings.rules.numeric_strings)
 
-    def _next(self, partition: HourPartition) -> Location:
+    def _prepare_next_version(self, partition: HourPartition) -> Location:
         version = parse_version(partition.location)
         if version is None:
             raise Inconsistent(
-                "a partition's directory is none of Tideline's", location=str(partition.location)
+                "a partition's directory is not a version directory of Tideline",
+                location=str(partition.location),
             )
-        place = version_directory(partition.location.parent, version + 1)
-        self.storage.remove(str(place))
-        return place
+        location = version_directory(partition.location.parent, version + 1)
+        self.storage.remove(str(location))
+        return location
 
-    def _write(self, rows: Any, state: TableState, place: Location, files: Sequence[str]) -> None:
-        size = self._size(files[0].rpartition("/")[0])
+    def _write(self, rows: DataFrame, state: TableState, location: Location, files: Sequence[str]) -> None:
+        size = self._sum_sizes(files[0].rpartition("/")[0])
         count = max(1, -(-size // self.settings.sealing.file_bytes))
         columns = slot_columns(state.layout, textual_slots(state))
         writer = rows.selectExpr(*columns).coalesce(count).write.mode("overwrite")
-        writer.option("compression", self.settings.compression).orc(str(place))
+        writer.option("compression", self.settings.compression).orc(str(location))
 
     def _switch(
         self,
         partition: HourPartition,
         state: TableState,
-        place: Location,
+        location: Location,
         counts: FileCounts,
         *,
         sealed: bool,
     ) -> HourPartition:
+        # 4. Switch.
         failpoint("flat.switch")
         switched = self.table.switch_hour(
             partition.hour,
-            place,
+            location,
             {
                 ROWS: str(counts.rows),
                 VALUES: format_counts(counts.nonnull),
-                **format_nonnull(state.version, counts.nonnull, list_data_files(self.storage, str(place))),
-                FLAT_BYTES: str(self._size(str(place))),
+                **format_nonnull(state.version, counts.nonnull, list_data_files(self.storage, str(location))),
+                FLAT_BYTES: str(self._sum_sizes(str(location))),
                 SEALED: "true" if sealed else None,
                 REPLACED: partition.location.name,
             },
         )
         failpoint("flat.switched")
+        # 5. Note the replaced directory.
         self.note_replaced([switched])
         failpoint("flat.replaced")
         return switched
 
-    def _size(self, directory: str) -> int:
+    def _sum_sizes(self, directory: str) -> int:
         return sum(found.size_bytes for found in self.storage.list(directory) if found.name.endswith(".orc"))
 
 
-def _check(
+def _check_complete(
     partition: HourPartition, old: FileCounts, new: FileCounts, layout: Layout, *, more_rows: bool
 ) -> None:
-    """Raise Inconsistent unless every row and every value is there, and no more rows are rescued than before."""
+    """Raise Inconsistent unless all rows and values are present and no more rows are rescued than before."""
     names = [slot.name for slot in layout.slots]
     lost = [
         names[slot]
@@ -186,10 +203,10 @@ def _check(
     fewer = new.rows < old.rows or (new.rows > old.rows and not more_rows)
     if fewer or lost or (new.nonnull[:1] > old.nonnull[:1] and not more_rows):
         raise Inconsistent(
-            "an hour written anew would not hold what it held",
+            "the rewritten files of an hour lack rows or values",
             hour=partition.hour,
             rows=old.rows,
             new_rows=new.rows,
             columns=lost[:20],
-            hint="The hour was left as it is; its new directory is beside it.",
+            hint="The hour is unchanged. The rewritten files are in the next version directory beside it.",
         )

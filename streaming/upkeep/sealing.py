@@ -1,8 +1,8 @@
-"""Sealing: when no more rows are expected for an hour, it is compacted, and counts as complete.
+"""Sealing: an hour that expects no more rows is compacted and counts as complete.
 
-An hour is due when the watermark has passed its end by the lateness that events may have. Rows that come later still open it
-again: it is due anew when the watermark has gone on by as much since. Few hours are sealed between two batches, the oldest
-first, so that a stream that catches up after a stop is not held up by its own past.
+An hour is due when the watermark has passed its end by the permitted lateness. Later rows open it again; it is due anew when the
+watermark has advanced by the lateness since. Only a few hours are sealed between two batches, the oldest first, so that a stream that
+catches up after a stop is not delayed by its backlog.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 def find_due(
     partitions: Sequence[HourPartition], reached_s: int | None, lateness_s: int
 ) -> list[HourPartition]:
-    """Return the hours that are to be sealed, the oldest first."""
+    """Return the hours to seal, the oldest first."""
     if reached_s is None:
         return []
     return [each for each in partitions if not each.is_sealed and reached_s >= _last_s(each) + lateness_s]
 
 
 def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
-    """Return the sealed hours with rows in ``_rescued`` that may fit by now: a column became STRING since they were written."""
+    """Return the sealed hours whose rows in ``_rescued`` may fit now, because a column became STRING since they were written."""
     since = int(state.parameters.get(LAST_PROMOTION, 0))
     return [
         each
@@ -47,7 +47,7 @@ def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """Seals, and drops what is too old."""
+    """Seals hours, and drops hours that are older than the retention."""
 
     settings: FlatSettings
     rewriter: Rewriter
@@ -56,7 +56,7 @@ class Sealer:
     def seal(
         self, state: TableState, reached_s: int | None, *, hours_max: int | None = None
     ) -> tuple[int, int]:
-        """Seal what is due; return how many hours were sealed and how many are left."""
+        """Seal hours that are due; return how many were sealed and how many are left."""
         table = self.rewriter.table
         partitions = table.partitions()
         self.rewriter.note_replaced(partitions)
@@ -69,7 +69,7 @@ class Sealer:
         return len(chosen), len(waiting) - len(chosen)
 
     def drop_expired(self) -> Expiry:
-        """Drop the hours that are older than partitions are kept, a few per call."""
+        """Drop hours that are older than the retention, a limited number per call."""
         table = self.rewriter.table
         partitions = table.partitions()
         rules = RetentionRules(keep_s=self.settings.retention_s)
@@ -82,5 +82,5 @@ class Sealer:
 
 
 def _last_s(partition: HourPartition) -> int:
-    """The moment in event time until when rows came: the hour's end, or later where rows came later."""
+    """Return the event time until which rows arrived: the hour's end, or later if rows arrived later."""
     return max(partition.hour + HOUR_S, int(partition.parameters.get(TOUCHED, 0)))

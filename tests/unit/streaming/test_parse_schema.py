@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
-from streaming.split.parse_schema import Parse, field_path, is_expressible, plan_parses, quote
+from streaming.split.parse_schema import Parse, field_path, plan_parses, quote
 from tests.builders.flat.columns import a_key
 
 
@@ -75,8 +75,3 @@ def test_only_texts_are_never_in_doubt() -> None:
 def test_names_are_quoted_so_that_only_backticks_need_care() -> None:
     assert quote("a`b.c") == "`a``b.c`"
     assert field_path("row", ("a.b", "`")) == "`row`.`a.b`.````"
-
-
-def test_half_a_surrogate_pair_is_no_name() -> None:
-    assert is_expressible(KeyPath(("😀", "é")))
-    assert not is_expressible(KeyPath(("a", "x\ud83d")))
