@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from state.transactions.valid_write_ids import ValidWriteIds
-from state.transactions.valid_write_ids import compare as compare_write_ids
+from state.transactions.valid_write_ids import ValidWriteIds, compare_write_ids
 
 
 if TYPE_CHECKING:

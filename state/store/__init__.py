@@ -1,12 +1,18 @@
-"""The store port: ordered bytes to bytes, and transactions over them.
+"""The store port: an ordered map from bytes to bytes, with transactions.
 
-Everything that Tideline remembers goes through this port, so that a position and the effects it stands for are written in
-one transaction, and so that a rule is tested on the memory store and runs on SQLite (or HBase) unchanged.
+Everything that Tideline remembers goes through this port. A position and the effects that it stands for can therefore be written
+in one transaction, and a rule that is tested on the memory store runs unchanged on SQLite and HBase.
 
-Promises of every implementation: keys are ordered as plain bytes (``memcmp``); a transaction is all or nothing, also across
-``kill -9``; a reader sees whole transactions only; there is one writer at a time. Keys are at most 8 KiB, values 16 MiB (8 on HBase).
-While a transaction is open its own thread reads through the transaction (asking the store instead is a programming error)
-and other threads wait. A scan fetches pages (``state.store.pages``), so the caller may write while it runs.
+Every implementation guarantees:
+
+- keys are ordered as plain bytes (``memcmp``);
+- a transaction takes effect completely or not at all, even across ``kill -9``;
+- a reader sees complete transactions only (``RemoteReader`` describes the exception);
+- there is one writer at a time;
+- keys of 8 KiB and values of 16 MiB (8 MiB on HBase) are accepted.
+
+While a transaction is open, its own thread must read through the transaction, and other threads wait. A scan fetches pages
+(``state.store.pages``), so the caller may write while it runs.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ VALUE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Reader(Protocol):
-    """What can be asked of a store, and of a transaction over it (which sees its own writes)."""
+    """Reads from a store, or from a transaction over it (which sees its own writes)."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
@@ -34,69 +40,71 @@ class Reader(Protocol):
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means to the last key."""
+        """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means up to the last key."""
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys of such a scan without fetching values, which costs memory a fiftieth."""
+        """Yield the keys of such a scan without fetching values, at a fiftieth of the cost in memory."""
 
 
 @runtime_checkable
 class RemoteReader(Reader, Protocol):
-    """A store that every question has to travel to, and that may show a transaction while it takes effect.
+    """A remote store: every read is a network call, and readers may see a transaction while it takes effect.
 
-    So there are questions about many keys at once, and whoever follows one entry to another has to ask whether that one is
-    there: one entry of a transaction may be seen before the other.
+    It therefore has calls for many keys at once. A caller that follows one entry to another must check that the other exists,
+    because one entry of a transaction may become visible before the other.
     """
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each of ``keys``, or None, in their order."""
 
     def existing(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Return those of ``keys`` that are there, without fetching values."""
+        """Return those of ``keys`` that exist, without fetching values."""
 
 
 class Transaction(Reader, Protocol):
     """Writes that take effect together when the ``with`` block ends without an error."""
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set ``key``; raise LimitExceeded where key or value is too long."""
+        """Set ``key``; raise LimitExceeded if key or value is too long."""
 
     def delete(self, key: bytes) -> None:
-        """Forget ``key``; an absent one is no error."""
+        """Delete ``key``; an absent key is ignored."""
 
     def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Forget every key with ``start <= key < end`` and return how many there were."""
+        """Delete every key with ``start <= key < end`` and return how many there were."""
 
 
 class Store(Reader, Protocol):
     """An ordered map with transactions."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Open the one write transaction; a second one at the same time waits or, in the same thread, is an error."""
+        """Open the only write transaction; a second one waits, or fails an assertion in the same thread."""
 
     def check(self) -> None:
-        """Assert the implementation's own invariants; raise StateCorrupt where one is broken."""
+        """Assert the implementation's own invariants; raise StateCorrupt if the stored data breaks one."""
 
     def close(self) -> None:
-        """Release what is held; closing twice is no error."""
+        """Release all resources; closing twice is harmless."""
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the first key after every key that starts with ``prefix``; None where there is none (all ff)."""
+    """Return the first key after all keys that start with ``prefix``; None if there is none (all ff)."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def refuse_oversize(key: bytes, value: bytes) -> None:
-    """Raise LimitExceeded where ``key`` or ``value`` is longer than any store has to take."""
+    """Raise LimitExceeded if ``key`` or ``value`` is longer than every store must accept."""
     if len(key) > KEY_BYTES_MAX:
-        raise LimitExceeded("a key of the store is too long", size_bytes=len(key), limit_bytes=KEY_BYTES_MAX)
+        raise LimitExceeded(
+            "the key is too long for the store", size_bytes=len(key), limit_bytes=KEY_BYTES_MAX
+        )
     if len(value) > VALUE_BYTES_MAX:
         raise LimitExceeded(
-            "a value of the store is too long", size_bytes=len(value), limit_bytes=VALUE_BYTES_MAX
+            "the value is too long for the store", size_bytes=len(value), limit_bytes=VALUE_BYTES_MAX
         )
 
 
 def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
-    """Return the value of each of ``keys``, or None: at once where the store can do that, else one by one."""
+    """Return the value of each of ``keys``, or None: in one call if the store can do that, else one by one."""
     return reader.get_many(keys) if isinstance(reader, RemoteReader) else [reader.get(key) for key in keys]

@@ -1,7 +1,7 @@
 """The store in memory: for tests, for dry runs, and as the model of what the port means.
 
-It gives the promises of the port within one process: a transaction writes in place and remembers what it replaced, so that
-a failed one is undone, and a lock keeps every other thread out until it ends, so nobody sees half of it.
+It keeps the guarantees of the port within one process. A transaction writes in place and remembers what it replaced, so that a
+failed one can be undone. A lock excludes every other thread until the transaction ends, so no thread sees half of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """Ordered bytes to bytes that end with the process."""
+    """An ordered map from bytes to bytes that ends with the process."""
 
     def __init__(self) -> None:
         self._entries: SortedDict = SortedDict()
@@ -39,7 +39,7 @@ class MemoryStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; see ``state.store.pages`` about writes meanwhile."""
+        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent writes."""
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
@@ -48,7 +48,7 @@ class MemoryStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Open the one write transaction; it takes effect when the block ends without an error."""
+        """Open the only write transaction; it takes effect when the block ends without an error."""
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
             transaction = self._open = MemoryTransaction(self._entries)
@@ -62,7 +62,7 @@ class MemoryStore:
                 self._open = None
 
     def check(self) -> None:
-        """Assert that every entry is bytes within the limits, and that the order is kept."""
+        """Assert that entries are in order, and are bytes within the limits."""
         with self._lock:
             self._entries._check()  # noqa: SLF001 - sortedcontainers' own invariants have no public name
             for key, value in self._entries.items():
@@ -71,7 +71,7 @@ class MemoryStore:
                 refuse_oversize(key, value)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release, and the entries may be looked at afterwards."""
+        """Do nothing: there is nothing to release, and tests read the entries afterwards."""
 
     def _committed_page(
         self, start: bytes, end: bytes | None, reverse: bool, most: int
@@ -87,7 +87,7 @@ class MemoryStore:
 
 
 class MemoryTransaction:
-    """Writes in place, with the replaced values kept for the undo."""
+    """Writes in place, and keeps the replaced values for the undo."""
 
     def __init__(self, entries: SortedDict) -> None:
         self._entries: SortedDict = entries
@@ -103,33 +103,33 @@ class MemoryTransaction:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``, own writes included."""
+        """Yield (key, value) with ``start <= key < end``, including own writes."""
         return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys with ``start <= key < end``, own writes included."""
+        """Yield the keys with ``start <= key < end``, including own writes."""
         return scan_key_pages(self._own_keys, start, end)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set ``key``; raise LimitExceeded where key or value is too long."""
+        """Set ``key``; raise LimitExceeded if key or value is too long."""
         refuse_oversize(key, value)
-        self._remember(key)
+        self._save_replaced(key)
         self._entries[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Forget ``key``; an absent one is no error."""
-        self._remember(key)
+        """Delete ``key``; an absent key is ignored."""
+        self._save_replaced(key)
         self._entries.pop(key, None)
 
     def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Forget every key with ``start <= key < end`` and return how many there were."""
+        """Delete every key with ``start <= key < end`` and return how many there were."""
         doomed = list(self._entries.irange(start, end, inclusive=(True, False)))
         for key in doomed:
             self.delete(key)
         return len(doomed)
 
     def undo(self) -> None:
-        """Put back everything that this transaction replaced."""
+        """Restore everything that this transaction replaced."""
         for key, value in self._replaced.items():
             if value is None:
                 self._entries.pop(key, None)
@@ -137,10 +137,10 @@ class MemoryTransaction:
                 self._entries[key] = value
 
     def end(self) -> None:
-        """Make every later use of this transaction an error."""
+        """End this transaction: every later use fails an assertion."""
         self._ended = True
 
-    def _remember(self, key: bytes) -> None:
+    def _save_replaced(self, key: bytes) -> None:
         assert not self._ended, "the transaction is over"
         self._replaced.setdefault(key, self._entries.get(key))
 

@@ -1,11 +1,11 @@
-"""Scans in pages: how an iteration survives writes to what it iterates over.
+"""Scans in pages, so that the caller may write to what it iterates over.
 
-A cursor that stays open while rows are written has no defined answer (SQLite) or fails (a sorted dictionary). A scan here
-asks for one page at a time and remembers only the last key that it gave out, so the caller may write between two items.
+A cursor that stays open while rows are written has undefined results (SQLite) or fails (a sorted dictionary). A scan here
+fetches one page at a time and remembers only the last key that it returned, so the caller may write between two items.
 
-Promise: a key that nobody touches during the scan comes exactly once and in order. One that is written or deleted ahead of
-the scan may come as it was or as it is. Within one page everything is of one moment; a caller that needs all of a longer
-scan to be of one moment runs it inside a transaction, which keeps other writers out.
+Promise: a key that nobody changes during the scan is returned exactly once and in order. A key that is written or deleted ahead
+of the scan may be returned in its old or its new state. Each page is consistent in itself. A caller that needs a longer scan to
+be consistent runs it inside a transaction, which keeps other writers out.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Final
 
 
 PAGE_KEYS: Final = 512
-"""Keys per page: 100 KiB at usual sizes; larger pages gained nothing when measured on SQLite."""
+"""Keys per page: 100 KiB at usual sizes; measured on SQLite, larger pages gained nothing."""
 
 FetchPage = Callable[[bytes, "bytes | None", bool, int], list[tuple[bytes, bytes]]]
-"""(start, end, reverse, most) -> the first ``most`` pairs of ``start <= key < end`` in scan order."""
+"""(start, end, reverse, most): returns the first ``most`` pairs of ``start <= key < end`` in scan order."""
 FetchKeys = Callable[[bytes, "bytes | None", int], list[bytes]]
-"""(start, end, most) -> the first ``most`` keys of ``start <= key < end`` in order."""
+"""(start, end, most): returns the first ``most`` keys of ``start <= key < end`` in order."""
 
 
 def scan_pages(
     fetch: FetchPage, start: bytes, end: bytes | None, *, reverse: bool, limit: int | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the pairs of a scan, fetching the next page when the one before is used up."""
+    """Yield the pairs of a scan, fetching the next page when the previous one is used up."""
     assert limit is None or limit >= 0, limit
     left = limit
     while left is None or left > 0:
@@ -43,7 +43,7 @@ def scan_pages(
 
 
 def scan_key_pages(fetch: FetchKeys, start: bytes, end: bytes | None) -> Iterator[bytes]:
-    """Yield the keys of a scan, fetching the next page when the one before is used up."""
+    """Yield the keys of a scan, fetching the next page when the previous one is used up."""
     while True:
         page = fetch(start, end, PAGE_KEYS)
         yield from page

@@ -1,13 +1,13 @@
-"""The embedded store: one SQLite file, one connection, ordered BLOB keys.
+"""The embedded store: one SQLite file, one connection, and BLOB keys in order.
 
-SQLite because it is in the standard library, survives ``kill -9`` at every write (tests/crash proves it for this use), can be
-looked at with SQL, and takes about 11,000 entries/s at 100 per commit, which is more than a metastore produces. WAL mode: a
-commit is one sequential write. ``WITHOUT ROWID`` with a BLOB key: the table is the index, and its order is ``memcmp``.
+SQLite is in the standard library and survives ``kill -9`` at every write (tests/crash proves it for this use). It can be inspected
+with SQL, and it takes about 11,000 entries/s at 100 per commit, which is more than a metastore produces. In WAL mode a commit is
+one sequential write. ``WITHOUT ROWID`` with a BLOB key makes the table the index, in ``memcmp`` order.
 
-``durable`` (the default) syncs at every commit. Without it a power loss may take the last commits, never a part of one: right
-for what can be derived again, because the position goes back together with its effects.
+``durable`` (the default) syncs at every commit. Without it, a power failure may lose the last commits, but never a part of one.
+That is right for what can be derived again, because the position goes back together with its effects.
 
-The store may be handed from thread to thread; a lock makes one thread at a time its user.
+The store may be passed from thread to thread; a lock admits one thread at a time.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from state.store.pages import scan_key_pages, scan_pages
 from state.store.sqlite_file import (
     create_content,
     open_file,
+    read_version,
     refuse_newer,
     set_version,
-    sqlite_errors,
-    stored_version,
-    typed_error,
+    translate_error,
+    translate_errors,
 )
 
 
 Migration = Callable[[Transaction], None]
-"""Turns the content of one schema version into that of the next."""
+"""Converts the content of one schema version to the next."""
 
 
 class SqliteStore:
-    """Ordered bytes to bytes in one file.
+    """An ordered map from bytes to bytes in one file.
 
-    ``migrations[n]`` turns version n into n + 1; an older file is brought to ``schema_version`` in one transaction. Raises
-    StateLocked where another process has the file, StateCorrupt where it is damaged, foreign or newer (or a migration is
-    missing), ConfigError where the place cannot be written.
+    ``migrations[n]`` converts version n to n + 1; an older file is migrated to ``schema_version`` in one transaction. Raises
+    StateLocked if another process uses the file, StateCorrupt if it is damaged, foreign or newer (or a migration is missing),
+    and ConfigError if it cannot be written.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._open: SqliteTransaction | None = None
         self._failure: TidelineError | None = None
-        with sqlite_errors(self.path):
+        with translate_errors(self.path):
             self._connection = open_file(self.path, durable=durable)
         try:
-            self._adopt(schema_version, migrations or {})
+            self._prepare_content(schema_version, migrations or {})
         except BaseException:
             self._connection.close()
             raise
@@ -74,7 +74,7 @@ class SqliteStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; see ``state.store.pages`` about writes meanwhile."""
+        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent writes."""
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
@@ -83,10 +83,10 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Open the one write transaction; it takes effect when the block ends without an error.
+        """Open the only write transaction; it takes effect when the block ends without an error.
 
-        Raises FilesUnavailable where the disk refuses (full, I/O error): nothing of the transaction is kept then, and the
-        store has to be opened again.
+        Raises FilesUnavailable if the disk is full or fails. In that case nothing of the transaction is kept, and the store
+        must be opened again.
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
@@ -98,51 +98,51 @@ class SqliteStore:
             finally:
                 transaction.end()
                 self._open = None
-                self._roll_back_rest()
+                self._roll_back_open()
 
     def check(self) -> None:
-        """Let SQLite check the file, page by page; raise StateCorrupt with its first finding."""
+        """Run SQLite's integrity check over the file; raise StateCorrupt with its first finding."""
         with self._lock:
             finding = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if finding != "ok":
                 raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
 
     def close(self) -> None:
-        """Checkpoint and release the file; closing twice is no error."""
-        with self._lock, sqlite_errors(self.path):
+        """Checkpoint and release the file; closing twice is harmless."""
+        with self._lock, translate_errors(self.path):
             assert self._open is None, "a transaction is open"
             self._failure = self._failure or FilesUnavailable("the store is closed", path=self.path)
             self._connection.close()
 
     def read(self, key: bytes) -> bytes | None:
-        """Return the value of ``key`` as the connection sees it (for the transaction's use)."""
+        """Return the value of ``key`` as the connection sees it; used by the transaction."""
         row = self.execute("SELECT value FROM entries WHERE key = ?", key).fetchone()
         return None if row is None else row[0]
 
     def read_page(
         self, start: bytes, end: bytes | None, reverse: bool, most: int
     ) -> list[tuple[bytes, bytes]]:
-        """Return the first ``most`` pairs of a scan as the connection sees them (for the transaction's use)."""
+        """Return the first ``most`` pairs of a scan as the connection sees them; used by the transaction."""
         bounds, values = _bounds(start, end)
         order = "DESC" if reverse else "ASC"
         statement = f"SELECT key, value FROM entries WHERE {bounds} ORDER BY key {order} LIMIT ?"  # noqa: S608 - fixed words
         return self.execute(statement, *values, most).fetchall()
 
     def read_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
-        """Return the first ``most`` keys of a scan as the connection sees them (for the transaction's use)."""
+        """Return the first ``most`` keys of a scan as the connection sees them; used by the transaction."""
         bounds, values = _bounds(start, end)
         statement = f"SELECT key FROM entries WHERE {bounds} ORDER BY key LIMIT ?"  # noqa: S608 - fixed words
         return [key for (key,) in self.execute(statement, *values, most)]
 
     def execute(self, statement: str, *values: bytes | int) -> sqlite3.Cursor:
-        """Run one statement; after a failure, repeat that failure instead (for the transaction's use)."""
+        """Run one statement, or raise the earlier failure of the store again; used by the transaction."""
         if self._failure is not None:
             raise self._failure
         try:
             return self._connection.execute(statement, values)
         except sqlite3.Error as error:
-            # SQLite may have ended the transaction already: a statement that came now would commit on its own.
-            self._failure = typed_error(error, self.path)
+            # SQLite may have ended the transaction already: the next statement would commit on its own.
+            self._failure = translate_error(error, self.path)
             raise self._failure from error
 
     def _committed_page(
@@ -157,9 +157,9 @@ class SqliteStore:
             assert self._open is None, "scan through the open transaction"
             return self.read_keys(start, end, most)
 
-    def _adopt(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
-        with sqlite_errors(self.path):
-            stored = stored_version(self._connection, self.path)
+    def _prepare_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
+        with translate_errors(self.path):
+            stored = read_version(self._connection, self.path)
             if stored is None:
                 create_content(self._connection, schema_version)
                 return
@@ -182,9 +182,9 @@ class SqliteStore:
                 migrations[step](transaction)
             set_version(self._connection, schema_version)
 
-    def _roll_back_rest(self) -> None:
+    def _roll_back_open(self) -> None:
         if self._connection.in_transaction:
-            with sqlite_errors(self.path):
+            with translate_errors(self.path):
                 self._connection.execute("ROLLBACK")
 
 
@@ -203,32 +203,32 @@ class SqliteTransaction:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``, own writes included."""
+        """Yield (key, value) with ``start <= key < end``, including own writes."""
         return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys with ``start <= key < end``, own writes included."""
+        """Yield the keys with ``start <= key < end``, including own writes."""
         return scan_key_pages(self._own_keys, start, end)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set ``key``; raise LimitExceeded where key or value is too long."""
+        """Set ``key``; raise LimitExceeded if key or value is too long."""
         assert not self._ended, "the transaction is over"
         refuse_oversize(key, value)
         self._store.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", key, value)
 
     def delete(self, key: bytes) -> None:
-        """Forget ``key``; an absent one is no error."""
+        """Delete ``key``; an absent key is ignored."""
         assert not self._ended, "the transaction is over"
         self._store.execute("DELETE FROM entries WHERE key = ?", key)
 
     def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Forget every key with ``start <= key < end`` and return how many there were."""
+        """Delete every key with ``start <= key < end`` and return how many there were."""
         assert not self._ended, "the transaction is over"
         bounds, values = _bounds(start, end)
         return self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values).rowcount  # noqa: S608 - fixed words
 
     def end(self) -> None:
-        """Make every later use of this transaction an error."""
+        """End this transaction: every later use fails an assertion."""
         self._ended = True
 
     def _own_page(

@@ -1,11 +1,13 @@
-"""Opening a state file: who may use it, whose it is, and which version of its content it holds.
+"""The state file: opening and locking it, whose it is, the version of its content, and the meaning of SQLite's errors.
 
-One connection only, and the file locked to it (``locking_mode=EXCLUSIVE``): a second daemon on the same state is refused at
-once, and SQLite's WAL-reset bug (3.7.0 to 3.51.2, which needs two connections that write or checkpoint) cannot happen. The
-lock is the kernel's, so it ends with the process, also after ``kill -9``.
+The file is locked to one connection (``locking_mode=EXCLUSIVE``). A second daemon on the same state is refused at once, and
+SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or checkpoint, cannot occur. The kernel holds
+the lock, so it ends with the process, even after ``kill -9``.
 
-``application_id`` says that the file is Tideline's. ``user_version`` is the schema version of the content, which the owner of
-the store chooses; both are part of the transaction that creates or migrates, so no crash leaves a file in between.
+``application_id`` marks the file as Tideline's. ``user_version`` is the schema version of the content, chosen by the owner of the
+store. Both are written in the transaction that creates or migrates the content, so no crash leaves a file in between.
+
+No ``sqlite3.Error`` leaves this package: ``translate_errors`` raises errors of Tideline's tree instead.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def open_file(path: str, *, durable: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        # Taken now and not at the first write, so that the second daemon is told when it starts.
+        # Take the lock now and not at the first write, so that a second daemon fails when it starts.
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
     except BaseException:
@@ -43,23 +45,23 @@ def open_file(path: str, *, durable: bool) -> sqlite3.Connection:
     return connection
 
 
-def stored_version(connection: sqlite3.Connection, path: str) -> int | None:
-    """Return the schema version of the file, None where it is new; raise StateCorrupt where it is not Tideline's."""
-    application_id = _pragma(connection, "application_id")
+def read_version(connection: sqlite3.Connection, path: str) -> int | None:
+    """Return the schema version of the file, None for a new file; raise StateCorrupt if it is not Tideline's."""
+    application_id = _read_pragma(connection, "application_id")
     if application_id == APPLICATION_ID:
-        return _pragma(connection, "user_version")
+        return _read_pragma(connection, "user_version")
     if application_id == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
         return None
     raise StateCorrupt(
-        "the file is a database of another program",
+        "the file is the database of another program",
         path=path,
         application_id=application_id,
-        hint="Point the state directory somewhere else.",
+        hint="Configure another state directory.",
     )
 
 
 def create_content(connection: sqlite3.Connection, schema_version: int) -> None:
-    """Make the empty table in a new file, in one transaction."""
+    """Create the empty table in a new file, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(_CREATE)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -68,15 +70,15 @@ def create_content(connection: sqlite3.Connection, schema_version: int) -> None:
 
 
 def set_version(connection: sqlite3.Connection, schema_version: int) -> None:
-    """Write the schema version, as part of the transaction that is open."""
+    """Write the schema version as part of the open transaction."""
     connection.execute(f"PRAGMA user_version = {schema_version:d}")
 
 
 def refuse_newer(path: str, *, stored: int, supported: int) -> None:
-    """Raise StateCorrupt where the file was written by a version that knows more than this one."""
+    """Raise StateCorrupt if a newer version of Tideline wrote the file."""
     if stored > supported:
         raise StateCorrupt(
-            "the state file was written by a newer version of Tideline",
+            "a newer version of Tideline wrote the state file",
             path=path,
             stored_version=stored,
             supported_version=supported,
@@ -84,7 +86,7 @@ def refuse_newer(path: str, *, stored: int, supported: int) -> None:
         )
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
+def _read_pragma(connection: sqlite3.Connection, name: str) -> int:
     value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
 
@@ -95,16 +97,20 @@ _UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PE
 
 
 @contextmanager
-def sqlite_errors(path: str) -> Iterator[None]:
-    """Raise every ``sqlite3.Error`` of the block as an error of Tideline's tree that names ``path``."""
+def translate_errors(path: str) -> Iterator[None]:
+    """Translate every ``sqlite3.Error`` of the block to an error of Tideline's tree that names ``path``."""
     try:
         yield
     except sqlite3.Error as error:
-        raise typed_error(error, path) from error
+        raise translate_error(error, path) from error
 
 
-def typed_error(error: sqlite3.Error, path: str) -> TidelineError:
-    """Return the error of Tideline's tree that ``error`` stands for."""
+def translate_error(error: sqlite3.Error, path: str) -> TidelineError:
+    """Return the error of Tideline's tree that corresponds to ``error``, by SQLite's primary result code.
+
+    After a refused write (full, I/O error) the store must be opened again before further use: only recovery knows what a failed
+    fsync has left behind.
+    """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the low byte is the primary code
     reason = str(error)
     if code in _LOCKED:
@@ -114,19 +120,19 @@ def typed_error(error: sqlite3.Error, path: str) -> TidelineError:
             "the state file cannot be opened for writing",
             path=path,
             reason=reason,
-            hint="Check that its directory exists and belongs to this user.",
+            hint="Check that its directory exists and that this user can write to it.",
         )
     if code == sqlite3.SQLITE_FULL:
         return FilesUnavailable(
             "the disk of the state file is full; nothing of this transaction was kept",
             path=path,
-            hint="Free space on the state volume; the work is repeated from the last position.",
+            hint="Free space on the state volume; the work is then repeated from the last position.",
         )
     if code in _DAMAGED or code == sqlite3.SQLITE_ERROR:
         return StateCorrupt(
-            "the state file is damaged or was not written by Tideline",
+            "the state file is damaged, or Tideline did not write it",
             path=path,
             reason=reason,
-            hint="Move it away and bootstrap again, or restore a backup of it.",
+            hint="Restore a backup, or move the file away and bootstrap again.",
         )
     return FilesUnavailable("the state file cannot be read or written", path=path, reason=reason)

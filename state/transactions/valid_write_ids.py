@@ -1,10 +1,11 @@
 """Valid write-id lists: which rows of a transactional table a reader may see.
 
-Every transaction that writes into a table draws a write id of that table; the files carry it in their directory's name. A
-reader gets a list, the high-water mark and the ids below it that do not count (open or aborted), and believes every other
-file. Hive passes the list around as text, ``db.tbl:hwm:minOpen:open,…:aborted,…`` (ValidReaderWriteIdList.writeToString).
+Every transaction that writes into a table allocates a write id of that table, and the name of its files' directory contains that
+id. A reader gets a list: the high-water mark, and the ids below it that do not count (open or aborted). Files under any other id
+up to the mark count. Hive passes the list as text, ``db.tbl:hwm:minOpen:open,…:aborted,…``
+(ValidReaderWriteIdList.writeToString).
 
-A list says nothing about ids that compaction or the cleaner has forgotten: they look committed. ``compare`` knows that.
+A list does not contain ids that compaction or the cleaner has forgotten: they look committed. ``compare_write_ids`` allows for that.
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ if TYPE_CHECKING:
 
 
 NO_OPEN_WRITE_ID: Final = 2**63 - 1
-"""What Hive writes as the lowest open write id where none is open (Long.MAX_VALUE)."""
+"""Hive's lowest open write id if none is open (Long.MAX_VALUE)."""
 
 IDS_MAX: Final = 10_000_000
-"""More invalid ids than this in one list is refused: Hive itself stops long before."""
+"""Limit of invalid ids in one list; Hive itself stops working long before."""
 
 
 class WriteIdState(Enum):
     """What a list says about one write id."""
 
     VISIBLE = "visible"
-    """Committed, or forgotten by compaction: the rows found under it count."""
+    """Committed, or forgotten by compaction: rows under it count."""
     OPEN = "open"
     ABORTED = "aborted"
     UNALLOCATED = "unallocated"
     """Above the high-water mark."""
     HIDDEN = "hidden"
-    """Above the high-water mark of a list that may be cut short: invisible, the reason unknown."""
+    """Above the high-water mark of a list that may be cut: invisible, for an unknown reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Consecutive write ids, ``first`` to ``last`` included, about which two lists disagree."""
+    """Consecutive write ids, ``first`` to ``last`` inclusive, about which two lists disagree."""
 
     first: int
     last: int
@@ -61,7 +62,7 @@ class Difference:
 class ValidWriteIds:
     """One table's list; ``open`` and ``aborted`` are ascending, disjoint and within 1 to ``high_water_mark``.
 
-    ``table`` is ``db.tbl``, and is what the receiving metastore calls it: a list that goes to the target carries the target's name.
+    ``table`` is ``db.tbl`` as the receiving metastore calls it: a list for the target has the target's name.
     """
 
     table: str
@@ -70,10 +71,10 @@ class ValidWriteIds:
     aborted: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a list that breaks its own order; raises BadInput, because lists come from outside."""
+        """Raise BadInput for a list that is out of order or out of bounds, because lists come from outside."""
         if self.high_water_mark < 0:
             raise BadInput(
-                "a high-water mark below 0", table=self.table, high_water_mark=self.high_water_mark
+                "the high-water mark is below 0", table=self.table, high_water_mark=self.high_water_mark
             )
         for ids in (self.open, self.aborted):
             if len(ids) > IDS_MAX:
@@ -82,7 +83,7 @@ class ValidWriteIds:
                 ids[0] < 1 or ids[-1] > self.high_water_mark or any(a >= b for a, b in pairwise(ids))
             ):
                 raise BadInput(
-                    "write ids have to ascend between 1 and the high-water mark",
+                    "write ids must be ascending, between 1 and the high-water mark",
                     table=self.table,
                     high_water_mark=self.high_water_mark,
                 )
@@ -91,25 +92,25 @@ class ValidWriteIds:
 
     @property
     def min_open(self) -> int | None:
-        """The lowest open write id, None where none is open."""
+        """Return the lowest open write id, or None."""
         return self.open[0] if self.open else None
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether ids above the high-water mark may have been drawn already.
+        """Whether ids above the high-water mark may have been allocated already.
 
-        Hive 4 answers with the lowest invalid id as high-water mark, and as the only exception, where a table has none
-        but invalid writes that are not compacted (TxnHandler.getValidWriteIdsForTable). What is above stays invisible,
-        so readers are right, but the mark is not the last id: ask for the highest allocated one where that matters.
+        If all writes of a table that are not compacted are invalid, Hive 4 returns the lowest invalid id as high-water mark,
+        and as the only exception (TxnHandler.getValidWriteIdsForTable). Ids above stay invisible, so readers are right, but the
+        mark is not the last id. Read the highest allocated id separately if it matters.
         """
         return self.open + self.aborted == (self.high_water_mark,)
 
     def is_visible(self, write_id: int) -> bool:
-        """Tell whether a reader counts the rows under ``write_id``; 0 is what was there before the table had write ids."""
+        """Whether a reader counts the rows under ``write_id``; 0 is the data from before the table had write ids."""
         return self.state_of(write_id) is WriteIdState.VISIBLE
 
     def state_of(self, write_id: int) -> WriteIdState:
-        """Return what the list says about ``write_id``, in O(log n)."""
+        """Return the state of ``write_id`` in this list, in O(log n)."""
         if write_id > self.high_water_mark:
             return WriteIdState.HIDDEN if self.may_be_cut else WriteIdState.UNALLOCATED
         if _contains(self.open, write_id):
@@ -127,9 +128,9 @@ class ValidWriteIds:
 
     @staticmethod
     def parse(text: str) -> ValidWriteIds:
-        """Read Hive's text form; trailing empty parts may be missing. Raises BadInput.
+        """Parse Hive's text form; trailing empty parts may be missing. Raises BadInput.
 
-        The lowest open id is derived and not believed: Hive's own variants of the list fill it in differently.
+        The lowest open id is derived, not read: Hive's own variants of the list fill it in differently.
         """
         table, *numbers = text.split(":")
         if not table or not 1 <= len(numbers) <= 4:
@@ -152,43 +153,43 @@ class ValidWriteIds:
         bits = int.from_bytes(aborted_bits, "little")
         if bits >> len(invalid_ids):
             raise BadInput("aborted bits beyond the invalid write ids", table=table, count=len(invalid_ids))
-        aborted = tuple(sorted(w for i, w in enumerate(invalid_ids) if _bit(aborted_bits, i)))
-        opened = tuple(sorted(w for i, w in enumerate(invalid_ids) if not _bit(aborted_bits, i)))
+        aborted = tuple(sorted(w for i, w in enumerate(invalid_ids) if _has_bit(aborted_bits, i)))
+        opened = tuple(sorted(w for i, w in enumerate(invalid_ids) if not _has_bit(aborted_bits, i)))
         return ValidWriteIds(table, high_water_mark, opened, aborted)
 
     @staticmethod
     def up_to(table: str, write_id: int) -> ValidWriteIds:
-        """Return the list in which everything up to ``write_id`` counts.
+        """Return the list in which every id up to ``write_id`` counts.
 
-        Hive's REPL LOAD sends it with statistics and alterations of a replayed event: at that point of the log the event's
-        own write id is the last one that matters, and its writer has seen what it describes.
+        Hive's REPL LOAD sends it with statistics and alterations of a replayed event. At that point of the log, the event's own
+        write id is the last one that matters, and its writer has seen what it describes.
         """
         return ValidWriteIds(table, write_id)
 
 
-def compare(
+def compare_write_ids(
     source: ValidWriteIds, target: ValidWriteIds, *, known_aborted: Collection[int] = ()
 ) -> tuple[Difference, ...]:
-    """Return where ``target`` lets readers see something else than ``source``, ascending; empty means equal.
+    """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending; empty if equal.
 
-    Names are not compared. Ids are equal where both sides say the same, and in these cases besides:
+    Names are not compared. An id is equal if both sides have the same state for it, and also in these cases:
 
-    * aborted at the source (by its list, or by ``known_aborted``, what the write-id mapping remembers of the events) and visible,
-      unallocated or hidden at the target: the target's cleaner forgets replayed aborts within seconds, and a bootstrap or
-      a compaction never told of them. No file of an aborted id was ever copied, so no row can show.
-    * visible at the source, aborted or hidden at the target, and in ``known_aborted``: here the source's compaction
-      has forgotten the abort. Without that knowledge it is a difference, because the source may as well have committed
-      the id, and then the target hides rows.
-    * hidden on one side, not visible on the other: nobody sees rows, and a list cut short does not say why.
+    * Aborted at the source (in its list, or in ``known_aborted``, which comes from the write-id mapping), and visible,
+      unallocated or hidden at the target. The target's cleaner forgets replayed aborts within seconds, and a bootstrap or a
+      compaction does not transfer them. No file of an aborted id was ever copied, so no row can appear.
+    * Visible at the source, aborted or hidden at the target, and in ``known_aborted``. Here the source's compaction has
+      forgotten the abort. Without that knowledge it is a difference, because the source may have committed the id, and then
+      the target hides rows.
+    * Hidden on one side and not visible on the other: no reader sees rows, and a list that was cut does not say why.
 
-    An id that is open on one side and visible, aborted or unallocated on the other is always a difference: the two stand
-    at different events, or a replayed transaction hangs.
+    An id that is open on one side and visible, aborted or unallocated on the other is always a difference: the two lists belong
+    to different events, or a replayed transaction hangs.
     """
     known_aborted = frozenset(known_aborted)
     found: list[Difference] = []
-    for first, last in _uniform_spans(source, target, known_aborted):
+    for first, last in _cut_into_spans(source, target, known_aborted):
         ours, theirs = source.state_of(first), target.state_of(first)
-        if _agree(ours, theirs, aborted=first in known_aborted):
+        if _is_equal(ours, theirs, aborted=first in known_aborted):
             continue
         follows = found and found[-1].last + 1 == first
         if follows and (found[-1].source, found[-1].target) == (ours, theirs):
@@ -198,25 +199,25 @@ def compare(
     return tuple(found)
 
 
-_NOT_SEEN: Final = frozenset(
+_INVISIBLE: Final = frozenset(
     {WriteIdState.OPEN, WriteIdState.ABORTED, WriteIdState.UNALLOCATED, WriteIdState.HIDDEN}
 )
 
 
-def _agree(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
+def _is_equal(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
     if source is target:
         return True
-    if WriteIdState.HIDDEN in {source, target} and {source, target} <= _NOT_SEEN:
+    if WriteIdState.HIDDEN in {source, target} and {source, target} <= _INVISIBLE:
         return True
     if WriteIdState.OPEN in {source, target}:
         return False
     return aborted or source is WriteIdState.ABORTED
 
 
-def _uniform_spans(
+def _cut_into_spans(
     source: ValidWriteIds, target: ValidWriteIds, known_aborted: Collection[int]
 ) -> list[tuple[int, int]]:
-    """Cut 1 to the higher mark into spans within which neither list changes its answer: few, whatever the marks are."""
+    """Cut 1 to the higher mark into spans of uniform state in both lists: few, however high the marks are."""
     top = max(source.high_water_mark, target.high_water_mark)
     special = {*source.open, *source.aborted, *target.open, *target.aborted, *known_aborted}
     marks = {source.high_water_mark + 1, target.high_water_mark + 1}
@@ -230,7 +231,7 @@ def _contains(ids: tuple[int, ...], write_id: int) -> bool:
     return at < len(ids) and ids[at] == write_id
 
 
-def _bit(bits: bytes, position: int) -> bool:
+def _has_bit(bits: bytes, position: int) -> bool:
     return position // 8 < len(bits) and bool(bits[position // 8] >> position % 8 & 1)
 
 

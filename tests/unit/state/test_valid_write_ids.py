@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from state.transactions.valid_write_ids import Difference, ValidWriteIds, WriteIdState, compare
+from state.transactions.valid_write_ids import Difference, ValidWriteIds, WriteIdState, compare_write_ids
 
 
 MARK_MAX = 12
@@ -108,7 +108,7 @@ def test_a_renamed_list_says_the_same_of_another_table() -> None:
 
 @given(lists(), st.sets(st.integers(1, MARK_MAX)))
 def test_a_list_equals_itself(ids: ValidWriteIds, known_aborted: set[int]) -> None:
-    assert compare(ids, ids.for_table("other.name"), known_aborted=known_aborted) == ()
+    assert compare_write_ids(ids, ids.for_table("other.name"), known_aborted=known_aborted) == ()
 
 
 def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
@@ -133,7 +133,7 @@ def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> boo
 def test_differences_are_those_of_every_single_id(
     source: ValidWriteIds, target: ValidWriteIds, known_aborted: set[int]
 ) -> None:
-    found = compare(source, target, known_aborted=known_aborted)
+    found = compare_write_ids(source, target, known_aborted=known_aborted)
     spread = {i: (d.source, d.target) for d in found for i in range(d.first, d.last + 1)}
     assert len(spread) == sum(d.last - d.first + 1 for d in found)
     for write_id in range(1, max(source.high_water_mark, target.high_water_mark) + 1):
@@ -143,19 +143,21 @@ def test_differences_are_those_of_every_single_id(
 
 
 def test_an_abort_that_the_target_forgot_is_no_difference() -> None:
-    assert compare(ValidWriteIds("s.t", 9, (), (4, 5)), ValidWriteIds("t.t", 9)) == ()
-    assert compare(ValidWriteIds("s.t", 9, (), (9,)), ValidWriteIds("t.t", 8)) == ()
+    assert compare_write_ids(ValidWriteIds("s.t", 9, (), (4, 5)), ValidWriteIds("t.t", 9)) == ()
+    assert compare_write_ids(ValidWriteIds("s.t", 9, (), (9,)), ValidWriteIds("t.t", 8)) == ()
 
 
 def test_an_id_that_only_the_target_hides_is_a_difference_unless_the_source_aborted_it() -> None:
     source, target = ValidWriteIds("s.t", 9), ValidWriteIds("t.t", 9, (), (4, 5))
-    assert compare(source, target) == (Difference(4, 5, WriteIdState.VISIBLE, WriteIdState.ABORTED),)
-    assert compare(source, target, known_aborted=[4, 5]) == ()
+    assert compare_write_ids(source, target) == (
+        Difference(4, 5, WriteIdState.VISIBLE, WriteIdState.ABORTED),
+    )
+    assert compare_write_ids(source, target, known_aborted=[4, 5]) == ()
 
 
 def test_rows_that_a_bootstrap_left_invisible_are_found() -> None:
     source = ValidWriteIds("s.t", 9, (), (4, 5))
-    differences = compare(source, ValidWriteIds("t.t", 5, (), (4, 5)))
+    differences = compare_write_ids(source, ValidWriteIds("t.t", 5, (), (4, 5)))
     assert differences == (Difference(6, 9, WriteIdState.VISIBLE, WriteIdState.UNALLOCATED),)
     assert str(differences[0]) == "6-9: visible at the source, unallocated at the target"
 
@@ -163,12 +165,12 @@ def test_rows_that_a_bootstrap_left_invisible_are_found() -> None:
 def test_a_list_that_is_cut_short_at_its_lowest_invalid_id_hides_what_is_above() -> None:
     cut = ValidWriteIds("s.t", 4, (4,))
     assert cut.may_be_cut
-    assert compare(cut, ValidWriteIds("t.t", 6, (4, 6), (5,))) == ()
-    assert compare(cut, ValidWriteIds("t.t", 6, (4,), (5,))) == (
+    assert compare_write_ids(cut, ValidWriteIds("t.t", 6, (4, 6), (5,))) == ()
+    assert compare_write_ids(cut, ValidWriteIds("t.t", 6, (4,), (5,))) == (
         Difference(6, 6, WriteIdState.HIDDEN, WriteIdState.VISIBLE),
     )
 
 
 def test_marks_far_apart_cost_nothing() -> None:
-    (difference,) = compare(ValidWriteIds("s.t", 2**62), ValidWriteIds("t.t", 0))
+    (difference,) = compare_write_ids(ValidWriteIds("s.t", 2**62), ValidWriteIds("t.t", 0))
     assert (difference.first, difference.last) == (1, 2**62)
