@@ -1,11 +1,10 @@
-"""The client that everybody uses: all calls of the topic modules on one connection."""
+"""The metastore client: the calls of all topic modules on one connection."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
-from handlers.metastore.compactions import CompactionCalls
 from handlers.metastore.constraints import ConstraintCalls
 from handlers.metastore.databases import DatabaseCalls
 from handlers.metastore.notifications import NotificationCalls
@@ -28,12 +27,11 @@ class Metastore(
     PartitionCalls,
     StatisticsCalls,
     ConstraintCalls,
-    CompactionCalls,
 ):
-    """A client of one metastore service, given by one address or by several that share a database.
+    """A client of one metastore service, given as one address or as several that share a database.
 
-    Connects when the first call needs it. Not thread-safe: give every thread its own ``clone``. Names of databases and
-    tables are sent as they are given; the metastore stores them in lower case.
+    Connects at the first call. Not thread-safe: every thread needs its own ``clone``. Names of databases and tables are sent
+    unchanged; the metastore stores them in lower case.
     """
 
     def __init__(

@@ -1,4 +1,9 @@
-"""A metastore's own transactions and write ids."""
+"""Transactions and write ids: reading their state, replaying those of another metastore, and compactions.
+
+The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
+Two rules apply to every replayed call, because breaking them succeeds silently with another effect (reference:
+hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,15 @@ from typing import TYPE_CHECKING, Final
 from handlers.metastore.calls import Call
 from handlers.metastore.hive_version import V3_1, V4_0, V4_2
 from handlers.metastore.session import Session
-from handlers.structs.exceptions import (
-    MetaException,
-    NoSuchTxnException,
-    TxnAbortedException,
-)
+from handlers.structs.exceptions import MetaException, NoSuchTxnException, TxnAbortedException
 from handlers.structs.transactions import (
     AbortTxnRequest,
     AllocateTableWriteIdsRequest,
     AllocateTableWriteIdsResponse,
     CommitTxnRequest,
+    CompactionRequest,
+    CompactionResponse,
+    CompactionType,
     GetOpenTxnsInfoResponse,
     GetValidWriteIdsRequest,
     GetValidWriteIdsResponse,
@@ -28,6 +32,9 @@ from handlers.structs.transactions import (
     OpenTxnsResponse,
     ReplayedTxnsForPolicyResult,
     ReplTblWriteIdStateRequest,
+    ShowCompactRequest,
+    ShowCompactResponse,
+    ShowCompactResponseElement,
     TxnState,
     TxnToWriteId,
     TxnType,
@@ -37,7 +44,7 @@ from state.transactions.valid_write_ids import NO_OPEN_WRITE_ID, ValidWriteIds
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from handlers.structs.notifications import WriteEventInfo
 
@@ -87,28 +94,35 @@ _REPLAYED: Final = Call(
 _WRITE_ID_STATE: Final = Call(
     "repl_tbl_writeid_state", {"rqst": ReplTblWriteIdStateRequest}, NoneType, (), changes=True, since=V3_1
 )
+_COMPACT: Final = Call("compact2", {"rqst": CompactionRequest}, CompactionResponse, (), changes=True)
+_SHOW_COMPACTIONS: Final = Call(
+    "show_compact", {"rqst": ShowCompactRequest}, ShowCompactResponse, (), changes=False
+)
 
 
 class TransactionCalls(Session):
-    """What writers and readers of transactional tables do."""
+    """Calls about transactional tables.
+
+    Replayed calls need Hive 4.0 and are idempotent at the server, except where a method states otherwise.
+    """
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
-        """Return the highest transaction id, and every transaction that is open, or aborted and not forgotten."""
+        """Return the highest transaction id and every transaction that is open, or aborted and not yet forgotten."""
         return self._invoke(_OPEN_INFO)
 
     def newest_txn_id(self) -> int:
-        """Return the highest transaction id that was drawn."""
+        """Return the highest transaction id ever assigned."""
         return self.open_txns_info().txn_high_water_mark
 
     def highest_write_id(self, db: str, table: str) -> int:
-        """Return the highest write id of a table, 0 where it has none (since Hive 4.0)."""
+        """Return the highest write id of a table, 0 if it has none (since Hive 4.0)."""
         request = MaxAllocatedTableWriteIdRequest(dbName=db, tableName=table)
         return self._invoke(_HIGHEST, request).maxWriteId
 
     def valid_write_ids(self, tables: Sequence[str]) -> list[ValidWriteIds]:
-        """Return the list of each table, given as ``db.table``, in the order given (since Hive 3.1).
+        """Return the write-id list of each table, named as ``db.table``, in the given order (since Hive 3.1).
 
-        Hive 4 does not say everything where a table has none but invalid ids: ``ValidWriteIds.may_be_cut``.
+        For a table that has only invalid write ids, Hive 4 returns an incomplete list: see ``ValidWriteIds.may_be_cut``.
         """
         request = GetValidWriteIdsRequest(
             fullTableNames=list(tables), validTxnList=self._valid_txns() if self.hive_version < V4_0 else None
@@ -122,18 +136,18 @@ class TransactionCalls(Session):
         return [found[table.lower()] for table in tables]
 
     def _valid_txns(self) -> str:
-        """Return the snapshot that Hive 3 wants with the request: ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList)."""
+        """Return the snapshot that Hive 3 requires: ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList)."""
         info = self.open_txns_info()
         opened = [txn.id for txn in info.open_txns if txn.state == TxnState.OPEN]
         aborted = [txn.id for txn in info.open_txns if txn.state == TxnState.ABORTED]
         lowest = min(opened, default=NO_OPEN_WRITE_ID)
-        return f"{info.txn_high_water_mark}:{lowest}:{_joined(opened)}:{_joined(aborted)}"
+        return f"{info.txn_high_water_mark}:{lowest}:{_join_ids(opened)}:{_join_ids(aborted)}"
 
     def open_replayed(self, policy: str, source_txn: int) -> int:
-        """Return the target's transaction for ``source_txn``, opening it where there is none.
+        """Return the target's transaction for ``source_txn``, opened if necessary.
 
-        After its commit or abort the mapping is gone, and this would open another one: the caller's position prevents it.
-        Raises TargetDiverged where the answer is not one id, Unsupported before Hive 4.0.
+        The mapping ends with the commit or abort; after that, this call would open another transaction. The caller prevents
+        it by its position. Raises TargetDiverged if the answer is not exactly one id, Unsupported before Hive 4.0.
         """
         self._require_replay()
         request = OpenTxnRequest(
@@ -148,18 +162,18 @@ class TransactionCalls(Session):
         opened = self._invoke(OPEN, request).txn_ids
         if len(opened) != 1:
             raise TargetDiverged(
-                "The target opened another number of transactions.", source_txn=source_txn, opened=opened
+                "The target did not open exactly one transaction.", source_txn=source_txn, opened=opened
             )
         return opened[0]
 
     def allocate_replayed(
         self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
     ) -> int | None:
-        """Give ``source_txn`` the write id ``write_id`` in a table; return the one that it has now.
+        """Allocate ``write_id`` for ``source_txn`` in a table; return the write id that the transaction now has.
 
-        None: the target has no open transaction for it, which it answers with silence. Another id than asked for: the
-        transaction had one already. ``reallocate`` then replaces it, and may only be used then, since on a plain
-        repetition it forgets other transactions' ids of the table (reference: hive-replication.md §2.2).
+        None means that the target has no open transaction for ``source_txn``; the server reports no error. A different id
+        means that the transaction already had one. Only then may ``reallocate`` be used to replace it: on a plain repetition
+        it would forget write ids that other transactions have in the table (reference: hive-replication.md §2.2).
         """
         self._require_replay()
         request = AllocateTableWriteIdsRequest(
@@ -173,10 +187,10 @@ class TransactionCalls(Session):
         return allocated[0].writeId if allocated else None
 
     def commit_replayed(self, policy: str, source_txn: int, writes: Sequence[WriteEventInfo]) -> None:
-        """Commit; ``writes`` name the target's tables and the source's file entries, whose files are on the target already.
+        """Commit. ``writes`` contains the target's table names and the source's file entries; the files must be in place.
 
-        Success proves nothing: an unknown transaction or policy succeeds as well. Raises ServerFault where a file or a
-        table of ``writes`` is missing; the transaction is open then.
+        Success proves nothing: a commit of an unknown transaction or policy succeeds as well. Raises ServerFault if a file or
+        table of ``writes`` is missing; the transaction then stays open.
         """
         self._require_replay()
         request = CommitTxnRequest(
@@ -188,24 +202,24 @@ class TransactionCalls(Session):
         self._invoke(COMMIT, request)
 
     def abort_replayed(self, policy: str, source_txn: int) -> None:
-        """Abort; an unknown transaction succeeds as well."""
+        """Abort; an abort of an unknown transaction succeeds as well."""
         self._require_replay()
         self._invoke(
             ABORT, AbortTxnRequest(txnid=source_txn, replPolicy=policy, txn_type=TxnType.REPL_CREATED)
         )
 
     def replayed_txns(self, policy: str) -> dict[int, int]:
-        """Return the target's transactions that are open for ``policy``, by source transaction (since Hive 4.2)."""
+        """Return the target's open transactions of ``policy``, by source transaction (since Hive 4.2)."""
         found = self._invoke(_REPLAYED, policy).replTxnMapEntry or {}
         return {int(source): int(target) for source, target in found.items()}
 
     def repl_table_write_ids(
         self, db: str, table: str, valid_write_ids: str, *, partition_names: Sequence[str] | None = None
     ) -> None:
-        """Give a table that has no write ids yet the state of its source, in text form with the target's table name.
+        """Give a table without write ids the state of its source: a write-id list as text, with the target's table name.
 
-        Aborted ids stay invalid, and those that compaction would have to clean are queued for it. A table with write ids
-        is left as it is.
+        Aborted ids stay invalid, and those that need cleaning are queued for compaction. A table that already has write ids
+        does not change.
         """
         request = ReplTblWriteIdStateRequest(
             validWriteIdlist=valid_write_ids,
@@ -218,14 +232,38 @@ class TransactionCalls(Session):
         self._invoke(_WRITE_ID_STATE, request)
 
     def _require_replay(self) -> None:
-        """Refuse before 4.0: older ones have no ``txn_type`` and read the ids in another way."""
+        """Raise Unsupported before 4.0, where requests have no ``txn_type`` and ids are read differently."""
         if self.hive_version < V4_0:
             raise Unsupported(
-                "Replayed transactions need a target of Hive 4.",
+                "Replayed transactions require a target with Hive 4.",
                 generation=str(self.hive_version),
                 since=str(V4_0),
             )
 
+    def compact(
+        self,
+        db: str,
+        table: str,
+        *,
+        partition_name: str | None = None,
+        kind: CompactionType = CompactionType.MAJOR,
+        properties: Mapping[str, str] | None = None,
+    ) -> CompactionResponse:
+        """Request a compaction; it is not ``accepted`` if one is already queued or running."""
+        request = CompactionRequest(
+            dbname=db,
+            tablename=table,
+            partitionname=partition_name,
+            type=kind,
+            runas=self.options.user,
+            properties=None if properties is None else dict(properties),
+        )
+        return self._invoke(_COMPACT, request)
 
-def _joined(ids: Iterable[int]) -> str:
+    def show_compactions(self) -> list[ShowCompactResponseElement]:
+        """Return queued, running and past compactions."""
+        return self._invoke(_SHOW_COMPACTIONS, ShowCompactRequest()).compacts
+
+
+def _join_ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, sorted(ids)))
