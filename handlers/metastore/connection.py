@@ -1,7 +1,7 @@
-"""One TCP connection to one metastore, with a deadline per call and a limit on what an answer may hold.
+"""One TCP connection to one metastore, with a deadline for each call and a limit on the size of an answer.
 
-A connection that has failed once is broken for good: what comes in later would be taken for the answer to another call.
-Whether the request had left completely is remembered, since only then can it have taken effect.
+A connection that has failed once is not used again, because bytes that arrive later would be taken for the answer to another
+call. The connection records whether a request was sent completely: only then can it have taken effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from handlers.metastore.calls import AnyCall, Call, PlainCall
-from handlers.metastore.hive_version import AMBIGUOUS_ANSWER, V2_3, V3_1, HiveVersion, parse_hive_version
+from handlers.metastore.hive_version import AMBIGUOUS_VERSION, V2_3, V3_1, HiveVersion, parse_hive_version
 from handlers.structs.exceptions import HiveException, MetaException
 from handlers.structs.objects import GetCatalogsResponse
 from state.errors import ConfigError, InvalidRequest, LimitExceeded
@@ -46,7 +46,7 @@ _SET_USER: Final = PlainCall("set_ugi", list[str], changes=False)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a metastore listens."""
+    """The address of a metastore."""
 
     host: str
     port: int
@@ -56,19 +56,19 @@ class Address:
 
     @staticmethod
     def parse(uri: str) -> Address:
-        """Read ``thrift://host:port``; raise ConfigError for anything else."""
+        """Parse ``thrift://host:port``; raise ConfigError for anything else."""
         try:
             parts = urlsplit(uri if "//" in uri else f"thrift://{uri}")
             host, port = parts.hostname, parts.port or DEFAULT_PORT
         except ValueError:
             host, port = None, 0
         if not host or parts.scheme != "thrift":
-            raise ConfigError("A metastore's address has the form thrift://host:port.", value=uri)
+            raise ConfigError("a metastore address must have the form thrift://host:port", value=uri)
         return Address(host, port)
 
 
-class Broken(Exception):  # noqa: N818 - a state of the connection, caught by the caller in this package
-    """The connection cannot be used any more. ``sent``: the whole request had left, so it may have taken effect."""
+class BrokenConnectionError(Exception):
+    """The connection can no longer be used. ``sent`` means that the request was sent completely and may have taken effect."""
 
     def __init__(self, cause: BaseException, *, sent: bool) -> None:
         super().__init__(str(cause) or type(cause).__name__)
@@ -76,7 +76,7 @@ class Broken(Exception):  # noqa: N818 - a state of the connection, caught by th
 
 
 class Connection:
-    """Performs calls on one server; made by ``connect``."""
+    """A connection to one server, created by ``connect``."""
 
     def __init__(self, address: Address, *, reply_bytes_max: int) -> None:
         self.address = address
@@ -94,25 +94,25 @@ class Connection:
     def connect(
         cls, address: Address, *, user: str | None, reply_bytes_max: int, deadline: float
     ) -> Connection:
-        """Connect, say who we are, and learn the server's generation; raises Broken or Unsupported."""
-        made = cls(address, reply_bytes_max=reply_bytes_max)
+        """Connect, set the user, and determine the server's Hive version; raises BrokenConnectionError or Unsupported."""
+        connection = cls(address, reply_bytes_max=reply_bytes_max)
         try:
-            made._socket.begin(deadline)
-            made._socket.open()
+            connection._socket.begin(deadline)
+            connection._socket.open()
             if user is not None:
-                made.perform(_SET_USER, (user, [user]), deadline)
-            made.hive_version = made._ask_hive_version(deadline)
+                connection.perform(_SET_USER, (user, [user]), deadline)
+            connection.hive_version = connection._determine_hive_version(deadline)
         except (HiveException, TException) as error:
-            made.close()
-            raise Broken(error, sent=False) from error
+            connection.close()
+            raise BrokenConnectionError(error, sent=False) from error
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
-    def _ask_hive_version(self, deadline: float) -> HiveVersion:
+    def _determine_hive_version(self, deadline: float) -> HiveVersion:
         answer = self.perform(_GET_VERSION, (), deadline)
-        if answer != AMBIGUOUS_ANSWER:
+        if answer != AMBIGUOUS_VERSION:
             return parse_hive_version(answer)
         try:
             self.perform(_CATALOGS, (), deadline)
@@ -123,40 +123,40 @@ class Connection:
         return V3_1
 
     def is_open(self) -> bool:
-        """Whether the server still holds the connection, so far as can be known without a call."""
+        """Whether the server still holds the connection, as far as is known without a call."""
         return bool(self._socket.isOpen())
 
     def close(self) -> None:
-        """Close; closing twice is no error."""
+        """Close the connection; closing twice is harmless."""
         self._socket.close()
 
     def perform(self, call: AnyCall[R], arguments: tuple[Any, ...], deadline: float) -> R:
         """Perform one call.
 
-        Raises Broken where the connection failed or what came is no Thrift, LimitExceeded where the answer is too large,
-        InvalidRequest where an argument cannot be written, and otherwise what the server answered: a declared exception,
-        or TApplicationException.
+        Raises BrokenConnectionError if the connection failed or the answer is not Thrift, LimitExceeded if the answer is too
+        large, InvalidRequest if an argument cannot be serialized, and otherwise the server's answer: a declared exception or
+        TApplicationException.
         """
         self._socket.begin(deadline)
         try:
             return call.perform(self._client, arguments)
         except _GARBAGE as error:
             self.close()
-            raise self._told_apart(error, call.name) from error
+            raise self._classify(error, call.name) from error
         except (HiveException, TException):
             raise
         except BaseException:
-            self.close()  # half a request may be in the buffer, half an answer in the socket
+            self.close()  # part of a request may be in the buffer, or part of an answer in the socket
             raise
 
-    def _told_apart(self, error: Exception, call: str) -> Exception:
-        """Return what a failure means; thrift raises the same classes for reading and writing."""
+    def _classify(self, error: Exception, call: str) -> Exception:
+        """Return the error that a failure stands for; Thrift raises the same classes for reading and writing."""
         sent, context = self._socket.sent, {"call": call, "address": str(self.address)}
         if self._socket.over_limit or (sent and isinstance(error, OverflowError)) or _is_size_limit(error):
             return LimitExceeded("The metastore's answer is too large.", limit=self._socket.limit, **context)
         if not sent and isinstance(error, (TypeError, ValueError, OverflowError)):
-            return InvalidRequest("The request cannot be written.", reason=str(error), **context)
-        return Broken(error, sent=sent)
+            return InvalidRequest("The request cannot be serialized.", reason=str(error), **context)
+        return BrokenConnectionError(error, sent=sent)
 
 
 def _is_size_limit(error: Exception) -> bool:
@@ -168,7 +168,7 @@ def _is_size_limit(error: Exception) -> bool:
 
 
 class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
-    """Thrift's socket with a deadline over all reads and writes of a call, instead of a timeout for each of them."""
+    """Thrift's socket with one deadline for all reads and writes of a call, instead of a timeout for each of them."""
 
     def __init__(self, address: Address, limit: int) -> None:
         super().__init__(address.host, address.port)
@@ -179,7 +179,7 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
 
     @property
     def over_limit(self) -> bool:
-        """Whether the answer was cut off for its size."""
+        """Whether the answer was cut off because of its size."""
         return self._received > self.limit
 
     def begin(self, deadline: float) -> None:
@@ -189,7 +189,7 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         self.sent = False
 
     def open(self) -> None:
-        """Connect without the messages that thrift logs for every refusal."""
+        """Connect without the messages that Thrift logs for every refused connection."""
         try:
             self.handle = socket.create_connection((self.host, self.port), timeout=self._remaining())
         except OSError as error:
@@ -198,7 +198,7 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         self.handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def read(self, size: int) -> bytes:
-        """Read what is there, at most ``size`` bytes."""
+        """Read the available bytes, at most ``size``."""
         self._arm()
         chunk: bytes = super().read(size)
         self._received += len(chunk)
@@ -207,7 +207,7 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         return chunk
 
     def write(self, data: bytes) -> None:
-        """Write all of ``data``: one whole request, since the transport above buffers."""
+        """Write all of ``data``, which is one whole request because the transport above buffers."""
         self._arm()
         super().write(data)
         self.sent = True

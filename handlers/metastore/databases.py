@@ -1,4 +1,4 @@
-"""Databases, and what a metastore tells of itself."""
+"""Databases, and the settings and version of the server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CONFIG: Final = PlainCall("get_config_value", str, changes=False)
 
 
 class DatabaseCalls(Session):
-    """What concerns whole databases and the server."""
+    """Calls about databases and about the server."""
 
     def database_names(self) -> list[str]:
         """Return the names of all databases."""
@@ -58,18 +58,18 @@ class DatabaseCalls(Session):
         self._invoke(_ALTER, name, database)
 
     def drop_database(self, name: str, *, cascade: bool = False, delete_data: bool = True) -> None:
-        """Drop a database; raise NotFound, or InvalidRequest where it has tables and ``cascade`` is False."""
+        """Drop a database; raise NotFound, or InvalidRequest if it has tables and ``cascade`` is False."""
         self._invoke(_DROP, name, delete_data, cascade)
 
     def config_value(self, key: str, default: str = "") -> str:
-        """Return one of the server's settings, ``default`` where it is not set.
+        """Return one of the server's settings, or ``default`` if it is not set.
 
-        Raises InvalidRequest for keys that Hive does not show (only ``hive.``, ``metastore.``, ``hdfs.`` … are).
+        Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are revealed.
         """
         return self._invoke(_CONFIG, key, default)
 
     def version(self) -> str:
-        """Return the server's own version ("3.0" for every 2.3 and 3.1)."""
+        """Return the version that the server reports ("3.0" for every 2.3 and 3.1)."""
         answer = self._invoke(DECLARED["getVersion"])
         assert isinstance(answer, str)
         return answer

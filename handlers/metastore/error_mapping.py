@@ -1,4 +1,4 @@
-"""From what the metastore answers to Tideline's own errors. Hive's class and message stay in the context."""
+"""Mapping of the metastore's exceptions to Tideline's errors. Hive's class and message stay in the context."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from state.errors import (
 
 _MESSAGE_CHARS_MAX: Final = 4000
 
-# By name, since hmsclient's generated calls raise its own classes and ours raise ours.
+# By name: the generated calls of hmsclient and those of this package raise different classes.
 _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
     "NoSuchObjectException": (NotFound, "The metastore does not have it."),
     "UnknownDBException": (NotFound, "The metastore does not have the database."),
@@ -31,26 +31,26 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
     "NoSuchTxnException": (TxnNotOpen, "The metastore does not have the transaction."),
     "TxnAbortedException": (TxnNotOpen, "The transaction was aborted."),
 }
-# MetaException also carries the troubles of the metastore's own database; Hive's client repeats for these words
-# (RetryingMetaStoreClient), and the last two are what DataNucleus says on Derby and PostgreSQL.
-_TROUBLE: Final = re.compile(
+# A MetaException also reports failures of the metastore's own database. Hive's client (RetryingMetaStoreClient) repeats calls
+# for these words; the last two appear in DataNucleus' messages on Derby and PostgreSQL.
+_DATABASE_FAILURE: Final = re.compile(
     r"\b(IO|JDO\w*|TProtocol|TTransport)Exception|NucleusDataStoreException|rolling back to savepoint"
 )
-_REFUSED: Final = (InvalidRequest, "The metastore refuses the request.")
+_REFUSED: Final = (InvalidRequest, "The metastore rejected the request.")
 
 
-def translated(error: Exception, call: str, address: object) -> TidelineError:
-    """Return the error of our tree for what the server answered to ``call``."""
+def to_tideline_error(error: Exception, call: str, address: object) -> TidelineError:
+    """Return the error of ``state.errors`` for the server's answer to ``call``."""
     if isinstance(error, TApplicationException):
         return _fault(error, call, address)
-    if type(error).__name__ == "MetaException" and _TROUBLE.search(_reason(error)):
+    if type(error).__name__ == "MetaException" and _DATABASE_FAILURE.search(_reason(error)):
         return _server_fault("The metastore's own database failed.", error, call, address)
     cls, message = _BY_CLASS.get(type(error).__name__, _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
 
 
-def is_fault(error: Exception) -> bool:
-    """Whether the server failed instead of refusing; after some of these it closes the connection."""
+def is_server_fault(error: Exception) -> bool:
+    """Whether the server failed, as opposed to rejecting the request; after some failures it closes the connection."""
     return isinstance(error, TApplicationException) and error.type != TApplicationException.UNKNOWN_METHOD
 
 

@@ -1,8 +1,8 @@
-"""Which generation of Hive a metastore is, as far as its Thrift interface goes.
+"""The Hive version of a metastore, as far as its Thrift interface is concerned.
 
-Found by asking ``getVersion`` (once per connection, since the servers of a list may differ during an upgrade). 4.x answers
-its own version, with three numbers. 2.3 and 3.1 both answer "3.0" (seen on 2.3.10 and 3.1.3), so the two are told apart by a
-call that only the later one has (``get_catalogs``).
+The version is determined by ``getVersion``, once per connection because the servers of a list may differ during an upgrade.
+4.x answers its own version, with three numbers. 2.3 and 3.1 both answer "3.0" (seen on 2.3.10 and 3.1.3); ``get_catalogs``,
+which only 3.1 has, distinguishes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from state.errors import Unsupported
 
 @dataclass(frozen=True, slots=True, order=True)
 class HiveVersion:
-    """``major.minor`` of the Hive version; ordered."""
+    """A Hive version as ``major.minor``; ordered."""
 
     major: int
     minor: int
@@ -31,19 +31,19 @@ V4_0: Final = HiveVersion(4, 0)
 V4_1: Final = HiveVersion(4, 1)
 V4_2: Final = HiveVersion(4, 2)
 
-AMBIGUOUS_ANSWER: Final = "3.0"
-"""What both 2.3 and 3.1 call themselves."""
+AMBIGUOUS_VERSION: Final = "3.0"
+"""The answer of both 2.3 and 3.1."""
 
 
 def parse_hive_version(answer: str) -> HiveVersion:
-    """Read the answer to ``getVersion``; raise Unsupported for one that names no version or one before 2.3.
+    """Parse the answer to ``getVersion``; raise Unsupported if it is not a version or is older than 2.3.
 
-    ``AMBIGUOUS_ANSWER`` is read as 2.3, and the caller looks further.
+    ``AMBIGUOUS_VERSION`` is parsed as 2.3; the caller must distinguish 2.3 from 3.1.
     """
-    if answer == AMBIGUOUS_ANSWER:
+    if answer == AMBIGUOUS_VERSION:
         return V2_3
     found = re.match(r"(\d+)\.(\d+)\.", answer + ".")
-    generation = HiveVersion(int(found[1]), int(found[2])) if found else None
-    if generation is None or generation < V2_3:
-        raise Unsupported("This is no Hive metastore of version 2.3 or later.", answer=answer[:200])
-    return generation
+    version = HiveVersion(int(found[1]), int(found[2])) if found else None
+    if version is None or version < V2_3:
+        raise Unsupported("The server is not a Hive metastore of version 2.3 or later.", answer=answer[:200])
+    return version

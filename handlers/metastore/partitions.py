@@ -210,7 +210,7 @@ class PartitionCalls(Session):
         """Replace partitions, found by their values; InvalidRequest where one does not exist, and then none is changed."""
         context = environment_of(environment)
         if self.hive_version < V4_0:
-            self._refuse_before_4("alter_partitions", write_id, valid_write_ids)
+            self._require_hive_4_for("alter_partitions", write_id, valid_write_ids)
             self._invoke(_ALTER_BEFORE_4, db, table, list(partitions), context)
             return
         request = AlterPartitionsRequest(
@@ -234,7 +234,7 @@ class PartitionCalls(Session):
     ) -> None:
         """Give the partition with ``values`` the values (and all else) of ``renamed``; a managed one's directory moves."""
         if self.hive_version < V4_0:
-            self._refuse_before_4("rename_partition", valid_write_ids)
+            self._require_hive_4_for("rename_partition", valid_write_ids)
             self._invoke(_RENAME_BEFORE_4, db, table, list(values), renamed)
             return
         request = RenamePartitionRequest(

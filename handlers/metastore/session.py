@@ -1,12 +1,12 @@
-"""How calls are made: a list of addresses, reconnecting, repeating what may be repeated, and typed errors for the rest.
+"""Making calls: a list of addresses, reconnection, repetition of calls that may be repeated, and typed errors.
 
-Rules (DESIGN.md of this package has the reasons):
+Rules (DESIGN.md of this package gives the reasons):
 
-* the connection is made when the first call needs it; addresses are tried in order, starting with the last good one;
-* broken before the request had left: the next address, and again, for every call;
-* broken afterwards: a call that only reads is repeated, one that changes is an AmbiguousCall;
-* all attempts of one call share one deadline;
-* an internal error of the server is a ServerFault and is not repeated here: the caller knows what it was about.
+* The connection is made at the first call. Addresses are tried in order, starting with the last one that worked.
+* If the connection breaks before the request was sent completely, any call is sent to the next address.
+* If it breaks later, a call that only reads is repeated; a call that changes something raises AmbiguousCall.
+* All attempts of one call share one deadline.
+* An internal error of the server raises ServerFault and is not repeated here, because only the caller knows its context.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 from thrift.Thrift import TException
 
 from handlers.metastore.calls import DECLARED, AnyCall
-from handlers.metastore.connection import Address, Broken, Connection
-from handlers.metastore.error_mapping import is_fault, translated
+from handlers.metastore.connection import Address, BrokenConnectionError, Connection
+from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
 from handlers.metastore.hive_version import V4_0, HiveVersion
 from handlers.structs.exceptions import HiveException
 from state.errors import AmbiguousCall, ConfigError, MetastoreUnavailable, Unsupported
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 CATALOG: Final = "hive"
-"""The default catalog: the only one that Tideline follows."""
+"""The default catalog, the only one that Tideline follows."""
 
 REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
-_REPEATS: Final = 3
+_ATTEMPTS_MAX: Final = 3
 _PAUSE: Final = wait_random_exponential(multiplier=0.05, max=2)
 
 CAPABILITIES: Final = (
@@ -54,12 +54,12 @@ CAPABILITIES: Final = (
     "HIVEONLYMQTWRITE",
     "ACCEPTS_UNMODIFIED_METADATA",
 )
-"""What Hive 4's metastore wants to hear before it creates or shows an ACID table unchanged."""
+"""The capabilities that Hive 4 requires of a client before it creates an ACID table or returns one unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """How to call: seconds to connect and per call, the user to act as (None: the server's own), and our name."""
+    """Timeouts, the user to act as (None: the server's own), the client's name, and the limit on answers."""
 
     connect_timeout_s: float = 10
     timeout_s: float = 60
@@ -69,11 +69,11 @@ class SessionOptions:
 
 
 class Session:
-    """One connection at a time to one of several metastores that share a database. Not thread-safe: ``clone`` it."""
+    """One connection at a time to one of several metastores that share a database. Not thread-safe."""
 
     def __init__(self, uris: Sequence[str], options: SessionOptions) -> None:
         if not uris:
-            raise ConfigError("At least one metastore address is needed.")
+            raise ConfigError("At least one metastore address is required.")
         self.options = options
         self._uris = tuple(uris)
         self.addresses = [Address.parse(uri) for uri in uris]
@@ -81,18 +81,18 @@ class Session:
 
     @property
     def hive_version(self) -> HiveVersion:
-        """The generation of the server in use; connects where there is no connection yet."""
+        """The Hive version of the current server; connects if there is no connection yet."""
         if self._connection is not None:
             return self._connection.hive_version
         deadline = time.monotonic() + self.options.timeout_s
-        return _repeated(lambda: self._connected(deadline).hive_version, deadline)
+        return _repeat(lambda: self._connected(deadline).hive_version, deadline)
 
     def supports(self, call: str) -> bool:
-        """Whether the server in use has ``call``; raise KeyError for a call that this client does not have either."""
+        """Whether the current server has ``call``; raise KeyError for a call that this client does not declare."""
         return DECLARED[call].exists_in(self.hive_version)
 
     def close(self) -> None:
-        """Close the connection; a later call connects anew."""
+        """Close the connection; a later call connects again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -104,25 +104,25 @@ class Session:
         self.close()
 
     def _processor(self) -> tuple[list[str], str] | tuple[None, None]:
-        """Return what Hive 4 wants to know of its callers."""
+        """Return the capabilities and the name that Hive 4 requires in some requests."""
         return (list(CAPABILITIES), self.options.identifier) if self.hive_version >= V4_0 else (None, None)
 
-    def _refuse_before_4(self, call: str, *given: Any) -> None:
-        """Raise Unsupported where an argument is given that only Hive 4 understands."""
-        if self.hive_version < V4_0 and any(value is not None for value in given):
+    def _require_hive_4_for(self, call: str, *arguments: Any) -> None:
+        """Raise Unsupported before Hive 4 if one of ``arguments`` is set, because only Hive 4 understands them."""
+        if self.hive_version < V4_0 and any(value is not None for value in arguments):
             raise Unsupported(
-                "Write ids and expected values need Hive 4.", call=call, generation=str(self.hive_version)
+                "Write ids and expected values require Hive 4.", call=call, generation=str(self.hive_version)
             )
 
     def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
-        """Make one call; raises the errors of ``state.errors`` as told above."""
+        """Make one call, repeated if that is safe; raises the errors of ``state.errors``."""
         deadline = time.monotonic() + self.options.timeout_s
         try:
             return self._attempt(call, arguments, deadline)
         except MetastoreUnavailable:
             if time.monotonic() >= deadline:
                 raise
-            return _repeated(lambda: self._attempt(call, arguments, deadline), deadline)
+            return _repeat(lambda: self._attempt(call, arguments, deadline), deadline)
 
     def _attempt(self, call: AnyCall[R], arguments: tuple[Any, ...], deadline: float) -> R:
         connection = self._connected(deadline)
@@ -130,23 +130,24 @@ class Session:
             raise self._unsupported(call.name, connection)
         try:
             return connection.perform(call, arguments, deadline)
-        except Broken as broken:
+        except BrokenConnectionError as broken:
             self._leave(connection)
-            raise _broken_error(call, connection.address, broken) from broken
+            raise _unanswered(call, connection.address, broken) from broken
         except (HiveException, TException) as answer:
-            if is_fault(answer):
+            if is_server_fault(answer):
                 self.close()
-            raise translated(answer, call.name, connection.address) from answer
+            raise to_tideline_error(answer, call.name, connection.address) from answer
 
     def _unsupported(self, call: str, connection: Connection) -> Unsupported:
         return Unsupported(
-            f"A metastore of generation {connection.hive_version} has no {call}.",
+            f"Hive {connection.hive_version} has no {call}.",
             call=call,
             generation=str(connection.hive_version),
             address=str(connection.address),
         )
 
     def _connected(self, deadline: float) -> Connection:
+        """Return the open connection, or a new one to the first address that answers."""
         if self._connection is not None and self._connection.is_open():
             return self._connection
         self.close()
@@ -155,12 +156,12 @@ class Session:
             until = min(deadline, time.monotonic() + self.options.connect_timeout_s)
             try:
                 self._connection = self._connect(address, until)
-            except Broken as broken:
+            except BrokenConnectionError as broken:
                 reasons[str(address)] = str(broken)
                 self._move_back(address)
             else:
                 return self._connection
-        raise MetastoreUnavailable("No metastore of the list could be reached.", addresses=reasons)
+        raise MetastoreUnavailable("None of the metastore's addresses can be reached.", addresses=reasons)
 
     def _connect(self, address: Address, until: float) -> Connection:
         return Connection.connect(
@@ -177,9 +178,9 @@ class Session:
         self.addresses.append(address)
 
 
-def _repeated(attempt: Callable[[], R], deadline: float) -> R:
+def _repeat(attempt: Callable[[], R], deadline: float) -> R:
     attempts = Retrying(
-        stop=lambda state: state.attempt_number >= _REPEATS or time.monotonic() >= deadline,
+        stop=lambda state: state.attempt_number >= _ATTEMPTS_MAX or time.monotonic() >= deadline,
         wait=_PAUSE,
         retry=retry_if_exception_type(MetastoreUnavailable),
         reraise=True,
@@ -187,12 +188,13 @@ def _repeated(attempt: Callable[[], R], deadline: float) -> R:
     return attempts(attempt)
 
 
-def _broken_error(
-    call: AnyCall[Any], address: Address, broken: Broken
+def _unanswered(
+    call: AnyCall[Any], address: Address, broken: BrokenConnectionError
 ) -> AmbiguousCall | MetastoreUnavailable:
+    """Return the error for a call whose connection broke."""
     context = {"call": call.name, "address": str(address), "reason": str(broken)}
     if broken.sent and call.changes:
-        return AmbiguousCall("The call was sent, but no answer came.", **context)
+        return AmbiguousCall("The call was sent, but not answered.", **context)
     if broken.sent:
         return MetastoreUnavailable("The connection broke before the answer was complete.", **context)
     return MetastoreUnavailable("The connection broke before the call was sent.", **context)

@@ -110,7 +110,7 @@ class StatisticsCalls(Session):
         valid_write_ids: str | None = None,
     ) -> None:
         """Set the statistics of several partitions of one table in one call."""
-        self._refuse_before_4(_SET_MANY.name, write_id, valid_write_ids)
+        self._require_hive_4_for(_SET_MANY.name, write_id, valid_write_ids)
         self._invoke(_SET_MANY, _request(statistics, write_id, valid_write_ids))
 
     def table_statistics(
@@ -158,7 +158,7 @@ class StatisticsCalls(Session):
         valid_write_ids: str | None,
     ) -> None:
         if self.hive_version < V4_0:
-            self._refuse_before_4(before_4.name, write_id, valid_write_ids)
+            self._require_hive_4_for(before_4.name, write_id, valid_write_ids)
             self._invoke(before_4, statistics)
         else:
             self._invoke(call, _request([statistics], write_id, valid_write_ids))

@@ -154,7 +154,7 @@ class TableCalls(Session):
         """
         context = environment_of(environment)
         if self.hive_version < V4_0:
-            self._refuse_before_4("alter_table", write_id, valid_write_ids, expected)
+            self._require_hive_4_for("alter_table", write_id, valid_write_ids, expected)
             self._invoke(_ALTER_BEFORE_4, db, name, table, context)
             return
         request = AlterTableRequest(
@@ -192,7 +192,7 @@ class TableCalls(Session):
         """Empty a table, or the named partitions of it (since Hive 3.1; the last three arguments since 4.0)."""
         names = None if partition_names is None else list(partition_names)
         if self.hive_version < V4_0:
-            self._refuse_before_4("truncate_table", write_id, valid_write_ids, environment)
+            self._require_hive_4_for("truncate_table", write_id, valid_write_ids, environment)
             self._invoke(_TRUNCATE_BEFORE_4, db, name, names)
             return
         request = TruncateTableRequest(
