@@ -1,4 +1,7 @@
-"""Partitions looked up: one by its values or its name, many in batches that the metastore answers in bounded time and memory."""
+"""Partitions: lookups, changes, renames and drops.
+
+Lookups and additions of many partitions are split into batches, so that the metastore answers each in bounded time and memory.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.metastore.calls import Call, PlainCall
 from handlers.metastore.hive_version import V4_0
 from handlers.metastore.session import CATALOG, Session
-from handlers.metastore.tables import environment_of
+from handlers.metastore.tables import to_environment
 from handlers.structs.exceptions import (
     AlreadyExistsException,
     InvalidObjectException,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 
 BATCH: Final = 500
-"""Partitions per call: some 2 KB each, so about 1 MB and some 100 ms."""
+"""Partitions per call. At about 2 KB each, a batch has about 1 MB and takes about 100 ms."""
 
 _ALL: Final = -1
 _NAMES: Final = PlainCall("get_partition_names", list[str], changes=False)
@@ -124,7 +127,7 @@ _DROP_MANY: Final = Call(
 
 
 class PartitionCalls(Session):
-    """What asks for partitions."""
+    """Calls about partitions."""
 
     def get_partition(self, db: str, table: str, values: Sequence[str]) -> Partition:
         """Return a partition by its values; raise NotFound."""
@@ -139,7 +142,7 @@ class PartitionCalls(Session):
     ) -> list[Partition]:
         """Return those of the named partitions that exist, in any order within batches of ``BATCH``.
 
-        Without their columns, where this Hive can leave them out (since 4.1), they come five times faster from a wide table.
+        Without columns, which Hive can omit since 4.1, the partitions of a wide table are returned five times faster.
         """
         found: list[Partition] = []
         for start in range(0, len(names), BATCH):
@@ -148,14 +151,14 @@ class PartitionCalls(Session):
         return found
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (32,767 or fewer) or all partitions, in the order of names.
+        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name.
 
-        A table that does not exist: empty in 4.2, InvalidRequest in 3.1, ServerFault in 2.3.
+        If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises ServerFault.
         """
         return self._invoke(_NAMES, db, table, _ALL if limit is None else limit)
 
     def all_partitions(self, db: str, table: str) -> Iterator[Partition]:
-        """Yield all partitions, fetched in batches; those that are dropped meanwhile are left out."""
+        """Yield all partitions, fetched in batches; partitions dropped in the meantime are skipped."""
         names = self.partition_names(db, table)
         for start in range(0, len(names), BATCH):
             yield from self._some_partitions(db, table, names[start : start + BATCH])
@@ -179,11 +182,12 @@ class PartitionCalls(Session):
         if_not_exists: bool = True,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Add partitions; those that exist stay as they are, or raise AlreadyExists where ``if_not_exists`` is False.
+        """Add partitions. Existing ones stay unchanged, or raise AlreadyExists if ``if_not_exists`` is False.
 
-        Those that may exist go in batches of ``BATCH``, each added whole or not at all (Derby's stack, for one, overflows
-        at some thousands); without ``if_not_exists`` all go in one call, all or none. ``environment`` since Hive 4.0, ignored before. Their ``writeId`` is logged
-        with the event but not stored (4.2): ``alter_partitions`` stores it.
+        With ``if_not_exists``, partitions are added in batches of ``BATCH``, each batch completely or not at all (with
+        Derby, the server's stack overflows at some thousands). Without it, all are added in one call, all or none.
+        ``environment`` is ignored before Hive 4.0. The partitions' ``writeId`` is logged with the event but not stored (4.2);
+        ``alter_partitions`` stores it.
         """
         size = BATCH if if_not_exists else max(1, len(partitions))
         for start in range(0, len(partitions), size):
@@ -193,7 +197,7 @@ class PartitionCalls(Session):
                 parts=list(partitions[start : start + size]),
                 ifNotExists=if_not_exists,
                 needResult=False,
-                environmentContext=environment_of(environment),
+                environmentContext=to_environment(environment),
             )
             self._invoke(_ADD, request)
 
@@ -207,8 +211,8 @@ class PartitionCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace partitions, found by their values; InvalidRequest where one does not exist, and then none is changed."""
-        context = environment_of(environment)
+        """Replace partitions, identified by their values; raise InvalidRequest and change none if one does not exist."""
+        context = to_environment(environment)
         if self.hive_version < V4_0:
             self._require_hive_4_for("alter_partitions", write_id, valid_write_ids)
             self._invoke(_ALTER_BEFORE_4, db, table, list(partitions), context)
@@ -232,13 +236,13 @@ class PartitionCalls(Session):
         *,
         valid_write_ids: str | None = None,
     ) -> None:
-        """Give the partition with ``values`` the values (and all else) of ``renamed``; a managed one's directory moves."""
+        """Replace the partition with ``values`` by ``renamed``; the directory of a managed partition moves."""
         if self.hive_version < V4_0:
             self._require_hive_4_for("rename_partition", valid_write_ids)
             self._invoke(_RENAME_BEFORE_4, db, table, list(values), renamed)
             return
         request = RenamePartitionRequest(
-            catName=CATALOG,  # the only request that 4.x answers with a NullPointerException without it
+            catName=CATALOG,  # without it, 4.x answers this request (and no other) with a NullPointerException
             dbName=db,
             tableName=table,
             partVals=list(values),
@@ -256,7 +260,7 @@ class PartitionCalls(Session):
         delete_data: bool = True,
         if_exists: bool = False,
     ) -> None:
-        """Drop a partition; raise NotFound, unless ``if_exists``."""
+        """Drop a partition; raise NotFound unless ``if_exists``."""
         try:
             self._invoke(_DROP, db, table, list(values), delete_data)
         except NotFound:
@@ -272,7 +276,7 @@ class PartitionCalls(Session):
         delete_data: bool = True,
         if_exists: bool = False,
     ) -> None:
-        """Drop partitions by name, all in one call; raise NotFound where one is missing, unless ``if_exists``."""
+        """Drop partitions by name in one call; raise NotFound if one is missing, unless ``if_exists``."""
         request = DropPartitionsRequest(
             dbName=db,
             tblName=table,

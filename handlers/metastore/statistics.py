@@ -1,7 +1,7 @@
 """Column statistics.
 
-The metastore accepts statistics in any order and believes the last ones, so order is the caller's business; those of a
-transactional table need a write id and a list that reaches it (reference: hive-replication.md §0c.6).
+The metastore accepts statistics in any order and keeps the last ones, so the caller is responsible for the order. Statistics
+of a transactional table need a write id and a write-id list that includes it (reference: hive-replication.md §0c.6).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DELETE_OF_PARTITION: Final = Call(
     bool,
     (NoSuchObjectException, MetaException, InvalidObjectException, InvalidInputException),
     changes=True,
-    since=V4_0,  # older ones know no engine
+    since=V4_0,  # older versions have no engine argument
 )
 _SET_MANY: Final = Call(
     "set_aggr_stats_for", {"request": SetPartitionsStatsRequest}, bool, _REFUSALS, changes=True
@@ -84,22 +84,25 @@ _OF_PARTITIONS: Final = Call(
 
 
 class StatisticsCalls(Session):
-    """What concerns statistics of columns; those of tables and partitions are parameters."""
+    """Calls about column statistics; the statistics of whole tables and partitions are parameters."""
 
     def update_table_statistics(
         self, statistics: ColumnStatistics, *, write_id: int | None = None, valid_write_ids: str | None = None
     ) -> None:
-        """Set the statistics of some columns of a table; raise NotFound for a missing table or column."""
+        """Set the statistics of some columns of a table; raise NotFound if the table or a column is missing."""
         self._update(_UPDATE_TABLE, _UPDATE_TABLE_BEFORE_4, statistics, write_id, valid_write_ids)
 
     def update_partition_statistics(
         self, statistics: ColumnStatistics, *, write_id: int | None = None, valid_write_ids: str | None = None
     ) -> None:
-        """Set the statistics of some columns of one partition; raise NotFound for a missing one."""
+        """Set the statistics of some columns of one partition; raise NotFound if the partition or a column is missing."""
         self._update(_UPDATE_PARTITION, _UPDATE_PARTITION_BEFORE_4, statistics, write_id, valid_write_ids)
 
     def delete_partition_statistics(self, db: str, table: str, partition_name: str, column: str) -> None:
-        """Delete the statistics of one column of a partition; raise NotFound. Without a column 4.2 says yes and deletes none."""
+        """Delete the statistics of one column of a partition; raise NotFound.
+
+        The column is required: without it, 4.2 reports success and deletes nothing.
+        """
         self._invoke(_DELETE_OF_PARTITION, db, table, partition_name, column, _ENGINE)
 
     def set_partition_statistics(
@@ -116,9 +119,9 @@ class StatisticsCalls(Session):
     def table_statistics(
         self, db: str, table: str, columns: Sequence[str], *, valid_write_ids: str | None = None
     ) -> list[ColumnStatisticsObj]:
-        """Return what there is for ``columns`` of a table.
+        """Return the available statistics for ``columns`` of a table.
 
-        A transactional table's are only told for ``valid_write_ids`` that they are right for.
+        For a transactional table, statistics are returned only if they are correct for ``valid_write_ids``.
         """
         request = TableStatsRequest(
             dbName=db,
@@ -138,7 +141,7 @@ class StatisticsCalls(Session):
         *,
         valid_write_ids: str | None = None,
     ) -> dict[str, list[ColumnStatisticsObj]]:
-        """Return what there is for ``columns``, by partition name; partitions without any are left out."""
+        """Return the available statistics for ``columns``, by partition name; partitions without statistics are omitted."""
         request = PartitionsStatsRequest(
             dbName=db,
             tblName=table,

@@ -1,4 +1,4 @@
-"""Tables."""
+"""Tables and views."""
 
 from __future__ import annotations
 
@@ -101,20 +101,20 @@ _TRUNCATE_BEFORE_4: Final = Call(
 )
 
 
-def environment_of(properties: Mapping[str, str] | None) -> EnvironmentContext | None:
-    """Return the options beside a call, None where there are none."""
+def to_environment(properties: Mapping[str, str] | None) -> EnvironmentContext | None:
+    """Return the options that accompany a call, None if there are none."""
     return EnvironmentContext(properties=dict(properties)) if properties else None
 
 
 class TableCalls(Session):
-    """What concerns tables and views."""
+    """Calls about tables and views."""
 
     def table_names(self, db: str) -> list[str]:
-        """Return the names of all tables and views of a database; empty where there is no such database."""
+        """Return the names of all tables and views of a database; empty if the database does not exist."""
         return self._invoke(_NAMES, db)
 
     def get_table(self, db: str, name: str) -> Table:
-        """Return a table as it is stored; raise NotFound."""
+        """Return a table as stored; raise NotFound."""
         request = GetTableRequest(dbName=db, tblName=name, capabilities=self._hive3_capabilities())
         request.processorCapabilities, request.processorIdentifier = self._processor()
         return self._invoke(_GET, request).table
@@ -126,8 +126,8 @@ class TableCalls(Session):
         return self._invoke(_GET_MANY, request).tables
 
     def create_table(self, table: Table, *, environment: Mapping[str, str] | None = None) -> None:
-        """Create a table; raise AlreadyExists, or NotFound where its database is missing."""
-        context = environment_of(environment)
+        """Create a table; raise AlreadyExists, or NotFound if its database is missing."""
+        context = to_environment(environment)
         if self.hive_version < V4_0:
             self._invoke(_CREATE_BEFORE_4, table, context)
             return
@@ -146,13 +146,14 @@ class TableCalls(Session):
         environment: Mapping[str, str] | None = None,
         expected: tuple[str, str] | None = None,
     ) -> None:
-        """Replace the table ``db.name`` by ``table``; another name in it renames.
+        """Replace the table ``db.name`` by ``table``; a different name in ``table`` renames it.
 
-        ``expected`` is a parameter and its value: the change happens only if the table still has it (else InvalidRequest).
-        Statistics of a transactional table want the write id here and in ``table.writeId``, and a list that reaches it
-        (reference: hive-replication.md §0c.6). Before Hive 4 there is none of the three: Unsupported.
+        ``expected`` is a parameter and its value: the table is changed only if it still has that value, otherwise
+        InvalidRequest is raised. To keep the statistics of a transactional table, the write id must be given here and in
+        ``table.writeId``, with a write-id list that includes it (reference: hive-replication.md §0c.6). Before Hive 4, these
+        three arguments raise Unsupported.
         """
-        context = environment_of(environment)
+        context = to_environment(environment)
         if self.hive_version < V4_0:
             self._require_hive_4_for("alter_table", write_id, valid_write_ids, expected)
             self._invoke(_ALTER_BEFORE_4, db, name, table, context)
@@ -173,7 +174,7 @@ class TableCalls(Session):
         self, db: str, name: str, *, delete_data: bool = True, environment: Mapping[str, str] | None = None
     ) -> None:
         """Drop a table; raise NotFound."""
-        context = environment_of(environment)
+        context = to_environment(environment)
         if context is None:
             self._invoke(_DROP, db, name, delete_data)
         else:
@@ -189,7 +190,7 @@ class TableCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Empty a table, or the named partitions of it (since Hive 3.1; the last three arguments since 4.0)."""
+        """Truncate a table or some of its partitions (since Hive 3.1; the last three arguments since 4.0)."""
         names = None if partition_names is None else list(partition_names)
         if self.hive_version < V4_0:
             self._require_hive_4_for("truncate_table", write_id, valid_write_ids, environment)
@@ -201,12 +202,12 @@ class TableCalls(Session):
             partNames=names,
             writeId=write_id,
             validWriteIdList=valid_write_ids,
-            environmentContext=environment_of(environment),
+            environmentContext=to_environment(environment),
         )
         self._invoke(_TRUNCATE, request)
 
     def _hive3_capabilities(self) -> ClientCapabilities | None:
-        """Return what Hive 3 wants to know before it shows an insert-only table."""
+        """Return the capabilities that Hive 3 requires before it returns an insert-only table."""
         if V3_1 <= self.hive_version < V4_0:
             return ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES])
         return None

@@ -1,7 +1,6 @@
-"""Structs as bytes: Thrift's binary protocol, as the metastore itself sends them, for what is kept in a store.
+"""Structs as bytes in Thrift's binary protocol, as the metastore itself sends them; the format of structs kept in a store.
 
-Fields that this version does not know are passed over, as on the wire, so a newer one may read what an older one wrote and the
-other way round.
+Unknown fields are skipped, as on the wire, so newer and older versions of Tideline can read each other's data.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 S = TypeVar("S", bound="Struct")
-_BROKEN: Final = (
+_THRIFT_ERRORS: Final = (
     TException,
     AttributeError,
     EOFError,
@@ -29,29 +28,31 @@ _BROKEN: Final = (
     TypeError,
     ValueError,
 )
-"""What thrift raises, in C and in Python, for a value of another type, for a text that is no Unicode and for bytes cut off."""
+"""Exceptions of Thrift, in C and in Python, for a value of the wrong type, invalid Unicode or truncated bytes."""
 
 
 def encode(value: Struct) -> bytes:
-    """Return ``value`` in Thrift's binary form; raise MalformedEvent where a field has a value of another type than its own."""
+    """Return ``value`` in Thrift's binary form; raise MalformedEvent if a field has a value of the wrong type."""
     buffer = TMemoryBuffer()
     try:
         value.write(TBinaryProtocolAccelerated(buffer))
-    except _BROKEN as error:
+    except _THRIFT_ERRORS as error:
         raise _malformed(type(value), error) from error
     return bytes(buffer.getvalue())
 
 
 def decode(cls: type[S], data: bytes) -> S:
-    """Read a struct; raise MalformedEvent where the bytes are none."""
-    made = cls()
+    """Read a struct; raise MalformedEvent if ``data`` is not a ``cls``."""
+    value = cls()
     try:
-        made.read(TBinaryProtocolAccelerated(TMemoryBuffer(data)))
-    except _BROKEN as error:
+        value.read(TBinaryProtocolAccelerated(TMemoryBuffer(data)))
+    except _THRIFT_ERRORS as error:
         raise _malformed(cls, error) from error
-    return made
+    return value
 
 
 def _malformed(cls: type[Struct], error: BaseException) -> MalformedEvent:
     reason = str(error) or type(error).__name__
-    return MalformedEvent(f"The bytes are no {cls.__name__}.", struct=cls.__name__, reason=reason[:300])
+    return MalformedEvent(
+        f"The bytes are not a valid {cls.__name__}.", struct=cls.__name__, reason=reason[:300]
+    )

@@ -1,6 +1,6 @@
 """The exceptions that metastore calls declare. All have one field, the message.
 
-They never leave ``handlers/metastore``, which translates them to the tree of ``state.errors``.
+They never leave ``handlers/metastore``, which maps them to the errors of ``state.errors``.
 """
 # ruff: noqa: N818 - the names are those of Hive's interface
 
@@ -12,7 +12,7 @@ from handlers.structs.struct import Struct, resolve
 
 
 class HiveException(Struct, Exception):
-    """What all of them have in common."""
+    """Base class of all declared exceptions."""
 
     message: Annotated[str | None, 1] = None
 
@@ -24,15 +24,15 @@ class HiveException(Struct, Exception):
 
 
 class MetaException(HiveException):
-    """The general refusal, and the answer to a failing database."""
+    """A general error, also used for failures of the metastore's own database."""
 
 
 class NoSuchObjectException(HiveException):
-    """A database, table, partition or constraint is not there."""
+    """A database, table, partition or constraint does not exist."""
 
 
 class AlreadyExistsException(HiveException):
-    """It is there already."""
+    """The object already exists."""
 
 
 class InvalidObjectException(HiveException):
@@ -44,15 +44,15 @@ class InvalidOperationException(HiveException):
 
 
 class InvalidInputException(HiveException):
-    """An argument makes no sense."""
+    """An argument is invalid."""
 
 
 class UnknownDBException(HiveException):
-    """The database is not there."""
+    """The database does not exist."""
 
 
 class NoSuchTxnException(HiveException):
-    """The transaction is unknown, or was committed or aborted and forgotten."""
+    """The transaction is unknown: it never existed, or it ended and was forgotten."""
 
 
 class TxnAbortedException(HiveException):
@@ -60,7 +60,7 @@ class TxnAbortedException(HiveException):
 
 
 class NoSuchLockException(HiveException):
-    """The lock is not there."""
+    """The lock does not exist."""
 
 
 resolve()

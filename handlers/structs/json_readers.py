@@ -1,6 +1,8 @@
-"""Conversion of parsed Thrift JSON to structs: one reader per field type, built once per struct class.
+"""Readers that convert parsed JSON to structs, built once for each struct class from its fields.
 
-A reader raises ValueError (or what Python raises where the shape is wrong); ``tjson`` makes MalformedEvent of it.
+There are two forms: Thrift JSON, with fields by number and values by type tag, and plain JSON with field names, as Jackson
+writes Thrift beans (the Apiary listener's messages). A reader raises ValueError, or whatever Python raises for a value of the
+wrong shape; ``tjson`` turns these into MalformedEvent.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _BITS: Final = {TType.BYTE: 8, TType.I16: 16, TType.I32: 32, TType.I64: 64}
 
 
 def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[Struct]], Convert]:
-    """Remember what ``build`` returns for each class (typed for classes, which ``functools.cache`` is not)."""
+    """Cache what ``build`` returns for each class; unlike ``functools.cache``, it keeps the type of the function."""
     built: dict[type[Struct], Convert] = {}
 
     def look_up(cls: type[Struct]) -> Convert:
@@ -49,7 +51,7 @@ def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[S
 
 @once_per_class
 def struct_reader(cls: type[Struct]) -> Convert:
-    """Return the reader of a struct class: parsed Thrift JSON in, struct out."""
+    """Return the reader of a struct class for parsed Thrift JSON."""
     known = {str(f.number): (f.name, TAGS[f.wire.ttype], _reader(f.wire)) for f in cls.fields}
     required = [f.name for f in cls.fields if f.required]
     new = object.__new__
@@ -73,7 +75,7 @@ def struct_reader(cls: type[Struct]) -> Convert:
 
 def _reader(wire: WireType) -> Convert:
     if wire.is_struct:
-        return later(struct_reader, wire.python)
+        return defer(struct_reader, wire.python)
     if wire.ttype in {TType.LIST, TType.SET}:
         return _sequence_reader(wire)
     if wire.ttype == TType.MAP:
@@ -81,17 +83,17 @@ def _reader(wire: WireType) -> Convert:
     return scalar_reader(wire)
 
 
-def later(reader_of: Callable[[Any], Convert], cls: type[Struct]) -> Convert:
-    """Build the reader of ``cls`` when it is first used, since structs refer to each other in circles."""
+def defer(build: Callable[[Any], Convert], cls: type[Struct]) -> Convert:
+    """Return a converter that is built at its first use, because structs refer to each other in cycles."""
 
-    def read(value: Any) -> Any:
-        return reader_of(cls)(value)
+    def convert(value: Any) -> Any:
+        return build(cls)(value)
 
-    return read
+    return convert
 
 
 def scalar_reader(wire: WireType) -> Convert:
-    """Return the reader of a type that is neither struct nor container."""
+    """Return the reader of a type that is neither a struct nor a container."""
     if wire.is_binary:
         return _read_binary
     if wire.ttype == TType.STRING:
@@ -104,9 +106,9 @@ def scalar_reader(wire: WireType) -> Convert:
 
 
 def read_text(value: Any) -> str:
-    """Accept text only."""
+    """Return ``value`` if it is a string; raise ValueError otherwise."""
     if type(value) is not str:
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not a string")
     return value
 
 
@@ -115,7 +117,7 @@ def _integer_reader(bits: int) -> Convert:
 
     def read(value: Any) -> int:
         if type(value) is not int or not lowest <= value <= highest:
-            raise ValueError(f"{value!r} is no integer of {bits} bits")
+            raise ValueError(f"{value!r} is not an integer of {bits} bits")
         return value
 
     return read
@@ -123,12 +125,12 @@ def _integer_reader(bits: int) -> Convert:
 
 def _read_flag(value: Any) -> bool:
     if value not in {0, 1}:
-        raise ValueError(f"{value!r} is no truth value")
+        raise ValueError(f"{value!r} is not a boolean")
     return bool(value)
 
 
 def _read_double(value: Any) -> float:
-    return float(value)  # also "NaN", "Infinity" and "-Infinity", which Java writes as strings
+    return float(value)  # Java writes "NaN", "Infinity" and "-Infinity" as strings
 
 
 def _read_binary(value: Any) -> bytes:
@@ -136,7 +138,7 @@ def _read_binary(value: Any) -> bytes:
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"no base64: {error}") from error
+        raise ValueError(f"invalid base64: {error}") from error
 
 
 def _sequence_reader(wire: WireType) -> Convert:
@@ -145,7 +147,7 @@ def _sequence_reader(wire: WireType) -> Convert:
 
     def read(value: Any) -> Any:
         if value[0] != tag and value[1]:
-            raise ValueError(f"elements are {value[0]!r} and not {tag!r}")
+            raise ValueError(f"elements are {value[0]!r}, expected {tag!r}")
         return collect([convert(item) for item in value[2:]])
 
     return read
@@ -160,7 +162,7 @@ def _map_reader(wire: WireType) -> Convert:
 
     def read(value: Any) -> dict[Any, Any]:
         if value[:2] != tags and value[2]:
-            raise ValueError(f"entries are {value[:2]} and not {tags}")
+            raise ValueError(f"entries are {value[:2]}, expected {tags}")
         found = value[3]
         if plain_text and all(type(text) is str for text in found.values()):
             return dict(found)
@@ -171,7 +173,11 @@ def _map_reader(wire: WireType) -> Convert:
 
 @once_per_class
 def named_reader(cls: type[Struct]) -> Convert:
-    """Return the reader of a struct class: a mapping by field names in, struct out."""
+    """Return the reader of a struct class for a mapping of field names.
+
+    Unknown names are ignored. Enums are names or numbers, binary is base64, and a map whose keys are lists is an array of
+    ``{"key": …, "value": …}``.
+    """
     known = [(f.name, _plain_reader(f)) for f in cls.fields]
     required = [f.name for f in cls.fields if f.required]
 
@@ -195,7 +201,7 @@ def _plain_reader(field: Field) -> Convert:
 
 def _plain(wire: WireType) -> Convert:
     if wire.is_struct:
-        return later(named_reader, wire.python)
+        return defer(named_reader, wire.python)
     if wire.ttype in {TType.LIST, TType.SET}:
         convert, collect = _plain(wire.elements[0]), wire.python
         return lambda value: collect([convert(item) for item in _array(value)])
@@ -207,7 +213,7 @@ def _plain(wire: WireType) -> Convert:
 
 def _array(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise ValueError(f"{value!r} is no array")
+        raise ValueError(f"{value!r} is not an array")
     return value
 
 

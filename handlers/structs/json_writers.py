@@ -1,4 +1,4 @@
-"""Conversion of structs to the values of Thrift JSON, as Java writes them: the reverse of ``reading``."""
+"""Writers that convert structs to Thrift JSON as Java writes it: the inverse of ``json_readers``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from thrift.Thrift import TType
 
-from handlers.structs.json_readers import TAGS, Convert, later, once_per_class
+from handlers.structs.json_readers import TAGS, Convert, defer, once_per_class
 
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from handlers.structs.struct import Struct, WireType
 
 
-class KeyIsNoTextError(TypeError):
-    """A map's key cannot be the key of a JSON object."""
+class KeyNotTextError(TypeError):
+    """The key of a map cannot be the key of a JSON object."""
 
 
 @once_per_class
 def struct_writer(cls: type[Struct]) -> Convert:
-    """Return the writer of a struct class: struct in, values that a JSON encoder takes out."""
+    """Return the writer of a struct class; its result can be passed to a JSON encoder."""
     known = [(f.name, str(f.number), TAGS[f.wire.ttype], _writer(f.wire)) for f in cls.fields]
 
     def write(value: Any) -> dict[str, Any]:
         if type(value) is not cls:
-            raise TypeError(f"{value!r} is no {cls.__name__}")
+            raise TypeError(f"{value!r} is not a {cls.__name__}")
         mine = value.__dict__
         return {
             number: {tag: convert(mine[name])}
@@ -41,16 +41,16 @@ def struct_writer(cls: type[Struct]) -> Convert:
 
 def _writer(wire: WireType) -> Convert:
     if wire.is_struct:
-        return later(struct_writer, wire.python)
+        return defer(struct_writer, wire.python)
     if wire.ttype in {TType.LIST, TType.SET}:
         tag, convert = TAGS[wire.elements[0].ttype], _writer(wire.elements[0])
         return lambda value: [tag, len(value), *[convert(item) for item in value]]
     if wire.ttype == TType.MAP:
         return _map_writer(wire)
-    return _write_binary if wire.is_binary else _SCALARS.get(wire.ttype, _unchanged)
+    return _write_binary if wire.is_binary else _SCALARS.get(wire.ttype, _keep)
 
 
-def _unchanged(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
@@ -74,7 +74,7 @@ def _map_writer(wire: WireType) -> Convert:
 
     def write(value: Mapping[Any, Any]) -> list[Any]:
         if value and key.elements:
-            raise KeyIsNoTextError
+            raise KeyNotTextError
         return [*tags, len(value), {str(name): convert(part) for name, part in value.items()}]
 
     return write

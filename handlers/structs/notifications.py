@@ -1,7 +1,7 @@
-"""The notification log, and the write events that a commit leaves beside it.
+"""Requests and responses about the notification log and write events.
 
-``InsertEventRequestData`` has the field numbers of Hive 3 and later; 2.3 began with ``filesAdded`` as number 1, so a 2.3
-server is sent ``hmsclient``'s own struct.
+``InsertEventRequestData`` has the field numbers of Hive 3 and later. In 2.3 ``filesAdded`` is field 1, so a 2.3 server gets
+``hmsclient``'s own struct.
 """
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
@@ -26,7 +26,7 @@ class NotificationEvent(Struct):
 
 
 class NotificationEventRequest(Struct):
-    """Asks for events after ``lastEvent``; the server-side filters break the proof of contiguity."""
+    """Requests events after ``lastEvent``. With the server-side filters, gaps could no longer be detected."""
 
     lastEvent: Annotated[i64, 1]
     maxEvents: Annotated[i32 | None, 2] = None
@@ -38,7 +38,7 @@ class NotificationEventRequest(Struct):
 
 
 class NotificationEventResponse(Struct):
-    """Events in the order of their ids."""
+    """Events in ascending order of their ids."""
 
     events: Annotated[list[NotificationEvent], 1]
 
@@ -50,7 +50,7 @@ class CurrentNotificationEventId(Struct):
 
 
 class GetAllWriteEventInfoRequest(Struct):
-    """Asks for the write events of a transaction of the source."""
+    """Requests the write events of a transaction."""
 
     txnId: Annotated[i64, 1]
     dbName: Annotated[str | None, 2] = None
@@ -58,7 +58,7 @@ class GetAllWriteEventInfoRequest(Struct):
 
 
 class WriteEventInfo(Struct):
-    """Files that one transaction wrote into one table or partition; ``files`` are joined by ``]``, the objects are TJSON."""
+    """Files that one transaction wrote into one table or partition; ``files`` are joined by ``]``, objects are Thrift JSON."""
 
     writeId: Annotated[i64, 1]
     database: Annotated[str, 2]
@@ -88,7 +88,7 @@ class FireEventRequestData(Struct):
 
 
 class FireEventRequest(Struct):
-    """Tells the metastore of an insert, so that it logs an INSERT event."""
+    """Reports an insert to the metastore, which then logs an INSERT event."""
 
     successful: Annotated[bool, 1]
     data: Annotated[FireEventRequestData, 2]
@@ -107,7 +107,7 @@ class FireEventResponse(Struct):
 
 
 class WriteNotificationLogRequest(Struct):
-    """Tells the metastore which files a transaction has written."""
+    """Reports the files that a transaction has written."""
 
     txnId: Annotated[i64, 1]
     writeId: Annotated[i64, 2]

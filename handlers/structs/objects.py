@@ -1,7 +1,7 @@
-"""The catalog's objects: databases, tables, partitions and what they are made of.
+"""The catalog's objects: databases, tables, partitions and their parts.
 
-Superset of Hive 2.3 to 4.2. One field number was reused: ``Table`` 16 was a catalog name in 2.3 (never set there) and is the
-materialized view's metadata since 3.0; the later meaning is declared.
+One field number was reused: ``Table`` 16 was a catalog name in 2.3 (never set there) and has been the metadata of a
+materialized view since 3.0. The later meaning is declared.
 """
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
@@ -15,7 +15,7 @@ from handlers.structs.struct import Struct, i8, i32, i64, resolve
 
 
 class PrincipalType(IntEnum):
-    """What an owner or grantee is."""
+    """The kind of an owner or grantee."""
 
     USER = 1
     ROLE = 2
@@ -23,14 +23,14 @@ class PrincipalType(IntEnum):
 
 
 class DatabaseType(IntEnum):
-    """Whether a database lives here or behind a connector."""
+    """Whether a database is local or behind a connector."""
 
     NATIVE = 1
     REMOTE = 2
 
 
 class SerdeType(IntEnum):
-    """Where a SerDe comes from."""
+    """The origin of a SerDe."""
 
     HIVE = 1
     SCHEMA_REGISTRY = 2
@@ -45,7 +45,7 @@ class FieldSchema(Struct):
 
 
 class SerDeInfo(Struct):
-    """How rows are read and written."""
+    """The serializer and deserializer of rows."""
 
     name: Annotated[str | None, 1] = None
     serializationLib: Annotated[str | None, 2] = None
@@ -64,7 +64,7 @@ class Order(Struct):
 
 
 class SkewedInfo(Struct):
-    """Values that have directories of their own (list bucketing)."""
+    """Values with their own directories (list bucketing)."""
 
     skewedColNames: Annotated[list[str] | None, 1] = None
     skewedColValues: Annotated[list[list[str]] | None, 2] = None
@@ -72,7 +72,7 @@ class SkewedInfo(Struct):
 
 
 class StorageDescriptor(Struct):
-    """Where and how data lies: columns, location, formats, buckets."""
+    """Columns, location, formats and buckets of stored data."""
 
     cols: Annotated[list[FieldSchema] | None, 1] = None
     location: Annotated[str | None, 2] = None
@@ -107,7 +107,7 @@ class PrincipalPrivilegeSet(Struct):
 
 
 class FileMetadata(Struct):
-    """Cached file listings; carried, never interpreted here."""
+    """Cached file listings; passed on, never interpreted by Tideline."""
 
     type: Annotated[i8 | None, 1] = None
     version: Annotated[i8 | None, 2] = None
@@ -115,13 +115,13 @@ class FileMetadata(Struct):
 
 
 class ObjectDictionary(Struct):
-    """Values shared by the partitions of one answer; carried, never interpreted here."""
+    """Values shared by the partitions of one answer; passed on, never interpreted by Tideline."""
 
     values: Annotated[dict[str, list[bytes]], 1]
 
 
 class CreationMetadata(Struct):
-    """A materialized view's sources."""
+    """The sources of a materialized view."""
 
     catName: Annotated[str, 1]
     dbName: Annotated[str, 2]
@@ -193,7 +193,7 @@ class Partition(Struct):
 
 
 class Database(Struct):
-    """A database. ``managedLocationUri`` is where its managed tables go (4.x)."""
+    """A database. ``managedLocationUri`` is the directory of its managed tables (4.x)."""
 
     name: Annotated[str, 1]
     description: Annotated[str | None, 2] = None
@@ -211,13 +211,13 @@ class Database(Struct):
 
 
 class EnvironmentContext(Struct):
-    """Options beside a call, such as ``DO_NOT_UPDATE_STATS``."""
+    """Options that accompany a call, such as ``DO_NOT_UPDATE_STATS``."""
 
     properties: Annotated[dict[str, str] | None, 1] = None
 
 
 class GetCatalogsResponse(Struct):
-    """The names of all catalogs; 2.3 has no such call, which tells it from 3.1."""
+    """The names of all catalogs. Hive 2.3 does not have this call, which distinguishes it from 3.1."""
 
     names: Annotated[list[str] | None, 1] = None
 

@@ -9,7 +9,7 @@ from handlers.structs.struct import Struct, i16, i64, resolve
 
 
 class BooleanColumnStatsData(Struct):
-    """Of boolean columns."""
+    """Statistics of boolean columns."""
 
     numTrues: Annotated[i64, 1]
     numFalses: Annotated[i64, 2]
@@ -18,7 +18,7 @@ class BooleanColumnStatsData(Struct):
 
 
 class LongColumnStatsData(Struct):
-    """Of integer columns."""
+    """Statistics of integer columns."""
 
     lowValue: Annotated[i64 | None, 1] = None
     highValue: Annotated[i64 | None, 2] = None
@@ -29,7 +29,7 @@ class LongColumnStatsData(Struct):
 
 
 class DoubleColumnStatsData(Struct):
-    """Of floating-point columns."""
+    """Statistics of floating-point columns."""
 
     lowValue: Annotated[float | None, 1] = None
     highValue: Annotated[float | None, 2] = None
@@ -40,7 +40,7 @@ class DoubleColumnStatsData(Struct):
 
 
 class StringColumnStatsData(Struct):
-    """Of text columns."""
+    """Statistics of text columns."""
 
     maxColLen: Annotated[i64, 1]
     avgColLen: Annotated[float, 2]
@@ -50,7 +50,7 @@ class StringColumnStatsData(Struct):
 
 
 class BinaryColumnStatsData(Struct):
-    """Of binary columns."""
+    """Statistics of binary columns."""
 
     maxColLen: Annotated[i64, 1]
     avgColLen: Annotated[float, 2]
@@ -66,7 +66,7 @@ class Decimal(Struct):
 
 
 class DecimalColumnStatsData(Struct):
-    """Of decimal columns."""
+    """Statistics of decimal columns."""
 
     lowValue: Annotated[Decimal | None, 1] = None
     highValue: Annotated[Decimal | None, 2] = None
@@ -77,13 +77,13 @@ class DecimalColumnStatsData(Struct):
 
 
 class Date(Struct):
-    """A day."""
+    """A date as days since 1970-01-01."""
 
     daysSinceEpoch: Annotated[i64, 1]
 
 
 class DateColumnStatsData(Struct):
-    """Of date columns."""
+    """Statistics of date columns."""
 
     lowValue: Annotated[Date | None, 1] = None
     highValue: Annotated[Date | None, 2] = None
@@ -94,13 +94,13 @@ class DateColumnStatsData(Struct):
 
 
 class Timestamp(Struct):
-    """A second."""
+    """A moment as seconds since 1970-01-01."""
 
     secondsSinceEpoch: Annotated[i64, 1]
 
 
 class TimestampColumnStatsData(Struct):
-    """Of timestamp columns."""
+    """Statistics of timestamp columns."""
 
     lowValue: Annotated[Timestamp | None, 1] = None
     highValue: Annotated[Timestamp | None, 2] = None
@@ -132,7 +132,7 @@ class ColumnStatisticsObj(Struct):
 
 
 class ColumnStatisticsDesc(Struct):
-    """What the statistics are about; ``partName`` is unset for a table."""
+    """The table or partition that the statistics belong to; ``partName`` is unset for a table."""
 
     isTblLevel: Annotated[bool, 1]
     dbName: Annotated[str, 2]
@@ -152,7 +152,7 @@ class ColumnStatistics(Struct):
 
 
 class SetPartitionsStatsRequest(Struct):
-    """Sets statistics; exactly one object per request, except for ``set_aggr_stats_for``."""
+    """Sets statistics: exactly one object per request, except for ``set_aggr_stats_for``."""
 
     colStats: Annotated[list[ColumnStatistics], 1]
     needMerge: Annotated[bool | None, 2] = None
@@ -168,7 +168,7 @@ class SetPartitionsStatsResponse(Struct):
 
 
 class TableStatsRequest(Struct):
-    """Asks for a table's statistics."""
+    """Requests the statistics of a table."""
 
     dbName: Annotated[str, 1]
     tblName: Annotated[str, 2]
@@ -180,14 +180,14 @@ class TableStatsRequest(Struct):
 
 
 class TableStatsResult(Struct):
-    """Columns without statistics are left out."""
+    """Statistics by column; columns without statistics are omitted."""
 
     tableStats: Annotated[list[ColumnStatisticsObj], 1]
     isStatsCompliant: Annotated[bool | None, 2] = None
 
 
 class PartitionsStatsRequest(Struct):
-    """Asks for partitions' statistics."""
+    """Requests the statistics of partitions."""
 
     dbName: Annotated[str, 1]
     tblName: Annotated[str, 2]

@@ -1,4 +1,4 @@
-"""Requests and answers about tables."""
+"""Requests and responses about tables and partitions."""
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class ClientCapability(IntEnum):
 
 
 class ClientCapabilities(Struct):
-    """What a client of Hive 2 and 3 understands."""
+    """The features that a client of Hive 2 or 3 understands."""
 
     values: Annotated[list[i32], 1]
 
 
 class CreateTableRequest(Struct):
-    """Creates a table, also a transactional one, with its constraints."""
+    """Creates a table with its constraints."""
 
     table: Annotated[Table, 1]
     envContext: Annotated[EnvironmentContext | None, 2] = None
@@ -47,7 +47,7 @@ class CreateTableRequest(Struct):
 
 
 class GetTableRequest(Struct):
-    """Asks for a table."""
+    """Requests a table."""
 
     dbName: Annotated[str, 1]
     tblName: Annotated[str, 2]
@@ -69,7 +69,7 @@ class GetTableResult(Struct):
 
 
 class GetProjectionsSpec(Struct):
-    """Which fields of the objects are wanted."""
+    """Which fields of the objects to return."""
 
     fieldList: Annotated[list[str] | None, 1] = None
     includeParamKeyPattern: Annotated[str | None, 2] = None
@@ -77,7 +77,7 @@ class GetProjectionsSpec(Struct):
 
 
 class GetTablesRequest(Struct):
-    """Asks for several tables of one database."""
+    """Requests several tables of one database."""
 
     dbName: Annotated[str, 1]
     tblNames: Annotated[list[str] | None, 2] = None
@@ -90,13 +90,13 @@ class GetTablesRequest(Struct):
 
 
 class GetTablesResult(Struct):
-    """Those that exist."""
+    """Those of the requested objects that exist."""
 
     tables: Annotated[list[Table], 1]
 
 
 class AlterTableRequest(Struct):
-    """Changes a table; with ``expectedParameterKey`` only if that parameter still has the expected value."""
+    """Changes a table; with ``expectedParameterKey``, only if that parameter still has the expected value."""
 
     catName: Annotated[str | None, 1] = None
     dbName: Annotated[str, 2]
@@ -146,7 +146,7 @@ class AddPartitionsRequest(Struct):
 
 
 class AddPartitionsResult(Struct):
-    """The added ones where ``needResult`` was set."""
+    """The added partitions, if ``needResult`` was set."""
 
     partitions: Annotated[list[Partition] | None, 1] = None
     isStatsCompliant: Annotated[bool | None, 2] = None
@@ -154,7 +154,7 @@ class AddPartitionsResult(Struct):
 
 
 class GetPartitionsByNamesRequest(Struct):
-    """Asks for partitions by name."""
+    """Requests partitions by name."""
 
     db_name: Annotated[str, 1]
     tbl_name: Annotated[str, 2]
@@ -172,7 +172,7 @@ class GetPartitionsByNamesRequest(Struct):
 
 
 class GetPartitionsByNamesResult(Struct):
-    """Those that exist."""
+    """Those of the requested objects that exist."""
 
     partitions: Annotated[list[Partition], 1]
     dictionary: Annotated[ObjectDictionary | None, 2] = None
@@ -243,7 +243,7 @@ class DropPartitionsRequest(Struct):
 
 
 class DropPartitionsResult(Struct):
-    """The dropped ones where ``needResult`` was set."""
+    """The dropped partitions, if ``needResult`` was set."""
 
     partitions: Annotated[list[Partition] | None, 1] = None
 

@@ -1,4 +1,4 @@
-"""Transactions, write ids and their replicated form."""
+"""Requests and responses about transactions, write ids and compactions."""
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from handlers.structs.struct import Struct, i32, i64, resolve
 
 
 class TxnType(IntEnum):
-    """Why a transaction was opened. REPL_CREATED makes the metastore read ids as those of the source."""
+    """The purpose of a transaction. With REPL_CREATED, the metastore takes ids for those of the source."""
 
     DEFAULT = 0
     REPL_CREATED = 1
@@ -23,7 +23,7 @@ class TxnType(IntEnum):
 
 
 class TxnState(IntEnum):
-    """State of a transaction that is listed."""
+    """State of a listed transaction."""
 
     COMMITTED = 1
     ABORTED = 2
@@ -31,7 +31,7 @@ class TxnState(IntEnum):
 
 
 class CompactionType(IntEnum):
-    """What a compaction does."""
+    """Kind of a compaction."""
 
     MINOR = 1
     MAJOR = 2
@@ -41,7 +41,7 @@ class CompactionType(IntEnum):
 
 
 class OpenTxnRequest(Struct):
-    """Opens transactions; replayed ones name policy, source ids and ``TxnType.REPL_CREATED``."""
+    """Opens transactions; a replayed one has the policy, source ids and ``TxnType.REPL_CREATED``."""
 
     num_txns: Annotated[i32, 1]
     user: Annotated[str, 2]
@@ -59,7 +59,7 @@ class OpenTxnsResponse(Struct):
 
 
 class AbortTxnRequest(Struct):
-    """Aborts; ``txnid`` is the source's id where ``txn_type`` is REPL_CREATED."""
+    """Aborts; ``txnid`` is the source's id if ``txn_type`` is REPL_CREATED."""
 
     txnid: Annotated[i64, 1]
     replPolicy: Annotated[str | None, 2] = None
@@ -68,7 +68,7 @@ class AbortTxnRequest(Struct):
 
 
 class CommitTxnKeyValue(Struct):
-    """A table parameter that is set together with the commit."""
+    """A table parameter that is set with the commit."""
 
     tableId: Annotated[i64, 1]
     key: Annotated[str, 2]
@@ -86,7 +86,7 @@ class ReplLastIdInfo(Struct):
 
 
 class CommitTxnRequest(Struct):
-    """Commits; ``txnid`` is the source's id where ``txn_type`` is REPL_CREATED."""
+    """Commits; ``txnid`` is the source's id if ``txn_type`` is REPL_CREATED."""
 
     txnid: Annotated[i64, 1]
     replPolicy: Annotated[str | None, 2] = None
@@ -98,7 +98,7 @@ class CommitTxnRequest(Struct):
 
 
 class HeartbeatRequest(Struct):
-    """Keeps a transaction and a lock alive."""
+    """Keeps a transaction or a lock alive."""
 
     lockid: Annotated[i64 | None, 1] = None
     txnid: Annotated[i64 | None, 2] = None
@@ -126,14 +126,14 @@ class GetOpenTxnsInfoResponse(Struct):
 
 
 class TxnToWriteId(Struct):
-    """Which write id a transaction has in the table that was asked about."""
+    """The write id of a transaction in the requested table."""
 
     txnId: Annotated[i64, 1]
     writeId: Annotated[i64, 2]
 
 
 class AllocateTableWriteIdsRequest(Struct):
-    """Allocates write ids: for own transactions (``txnIds``) or as the source did (``srcTxnToWriteIdList``)."""
+    """Allocates write ids: new ones for ``txnIds``, or the source's in ``srcTxnToWriteIdList``."""
 
     dbName: Annotated[str, 1]
     tableName: Annotated[str, 2]
@@ -150,7 +150,7 @@ class AllocateTableWriteIdsResponse(Struct):
 
 
 class ReplTblWriteIdStateRequest(Struct):
-    """Gives a bootstrapped table the write-id state of its source."""
+    """Gives a bootstrapped table the write-id list of its source."""
 
     validWriteIdlist: Annotated[str, 1]
     user: Annotated[str, 2]
@@ -161,7 +161,7 @@ class ReplTblWriteIdStateRequest(Struct):
 
 
 class GetValidWriteIdsRequest(Struct):
-    """Asks for the write-id state of tables, ``db.table``."""
+    """Requests the write-id lists of tables, named as ``db.table``."""
 
     fullTableNames: Annotated[list[str], 1]
     validTxnList: Annotated[str | None, 2] = None
@@ -169,7 +169,7 @@ class GetValidWriteIdsRequest(Struct):
 
 
 class TableValidWriteIds(Struct):
-    """Write-id state of a table; ``abortedBits`` is a Java BitSet over the positions of ``invalidWriteIds``."""
+    """Write-id list of a table; ``abortedBits`` is a Java BitSet over the positions of ``invalidWriteIds``."""
 
     fullTableName: Annotated[str, 1]
     writeIdHighWaterMark: Annotated[i64, 2]
@@ -179,7 +179,7 @@ class TableValidWriteIds(Struct):
 
 
 class GetValidWriteIdsResponse(Struct):
-    """One state per table."""
+    """One write-id list per table."""
 
     tblValidWriteIds: Annotated[list[TableValidWriteIds], 1]
 
@@ -191,20 +191,20 @@ class ReplayedTxnsForPolicyResult(Struct):
 
 
 class MaxAllocatedTableWriteIdRequest(Struct):
-    """Asks for the highest write id of a table."""
+    """Requests the highest write id of a table."""
 
     dbName: Annotated[str, 1]
     tableName: Annotated[str, 2]
 
 
 class MaxAllocatedTableWriteIdResponse(Struct):
-    """0 where none was allocated."""
+    """The highest write id, 0 if none was allocated."""
 
     maxWriteId: Annotated[i64, 1]
 
 
 class CompactionRequest(Struct):
-    """Asks for a compaction of a table or partition."""
+    """Requests a compaction of a table or partition."""
 
     dbname: Annotated[str, 1]
     tablename: Annotated[str, 2]
@@ -220,7 +220,7 @@ class CompactionRequest(Struct):
 
 
 class CompactionResponse(Struct):
-    """``accepted`` is False where one is queued or running already."""
+    """``accepted`` is False if a compaction is already queued or running."""
 
     id: Annotated[i64, 1]
     state: Annotated[str, 2]
@@ -229,7 +229,7 @@ class CompactionResponse(Struct):
 
 
 class ShowCompactRequest(Struct):
-    """Which compactions to list."""
+    """Requests a list of compactions."""
 
     id: Annotated[i64 | None, 1] = None
     poolName: Annotated[str | None, 2] = None
@@ -272,7 +272,7 @@ class ShowCompactResponseElement(Struct):
 
 
 class ShowCompactResponse(Struct):
-    """All of them."""
+    """The listed compactions."""
 
     compacts: Annotated[list[ShowCompactResponseElement], 1]
 
