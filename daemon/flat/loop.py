@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.flat.metrics import FlatMeasures
-from daemon.flat.progress import ASKED_TO, DriverNews
+from daemon.flat.progress import DriverNews
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.process.redaction import Redactor
 from daemon.process.supervisor import Job
 from daemon.status.collector import FlatPart
 from state.errors import DriverEnded, MalformedEvent, StateLocked, TidelineError
+from streaming.driver.progress import STOP_REQUESTED
 
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class DriverLoop:
 
     def _end(self, stopped: Mapping[str, Any] | None, code: int, driver: Child) -> TidelineError:
         """Return the error that a driver's end means."""
-        if stopped is None or stopped.get("reason") == ASKED_TO:
+        if stopped is None or stopped.get("reason") == STOP_REQUESTED:
             return DriverEnded("the driver ended", exit_code=code, last_words=driver.said(self._clean))
         error = told_error(stopped, self._clean)
         if isinstance(error, StateLocked):

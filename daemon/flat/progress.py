@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-ASKED_TO: Final = "asked to"
-"""The reason of a run that ended in order."""
 LETTERS_MAX: Final = 32
 
 

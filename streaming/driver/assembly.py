@@ -1,8 +1,8 @@
-"""The parts of one table's stream, put together from its settings around a running Spark session.
+"""Assembly: builds the parts of one table's stream from its settings around a running Spark session.
 
-One process on a machine writes a table, which a lock on a local file sees to: it is free again at the very moment a process dies,
-so a restart never waits. Between machines the lease in the table does, whose holder is the stream (its checkpoint) on this
-machine, hence a restarted driver has it still.
+Only one process per machine writes a table. A lock on a local file ensures this; it is released the moment a process dies, so a restart
+never waits. Between machines the lease in the table ensures it. Its holder is the stream (its checkpoint) on this machine, so a
+restarted driver still holds it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from handlers.files.paths import parse_location
 from state.columns.slots import Layout
@@ -47,6 +47,8 @@ from streaming.upkeep.sealing import Sealer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import DataFrame, SparkSession
+
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import FlatTable, TableState
     from streaming.table.storage import Storage
@@ -54,10 +56,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Everything that a driver or a command needs."""
+    """The parts that a driver or a command needs."""
 
     settings: FlatSettings
-    spark: Any
+    spark: SparkSession
     storage: Storage
     stream: Stream
     runner: BatchRunner
@@ -65,20 +67,20 @@ class Assembly:
     maintenance: Maintenance
     guard: TopicGuard | None
 
-    def source(self) -> Any:
+    def source(self) -> DataFrame:
         """Return the streaming DataFrame of raw events."""
         return open_source(self.spark, self.settings.source)
 
     def origin(self, batch: int) -> Origin:
-        """Return what Spark noted about the rows of ``batch``: its offsets are in the checkpoint before the batch runs."""
+        """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch runs."""
         path = f"{self.settings.checkpoint.rstrip('/')}/offsets/{batch}"
         lines = (self.storage.read(path) or "").splitlines()
         if len(lines) < 3:
-            raise StateCorrupt("Spark's checkpoint tells no offsets of a batch", path=path)
+            raise StateCorrupt("Spark's checkpoint has no offsets of a batch", path=path)
         return Origin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
-        """Raise TopicReplaced where the topic is not the one read so far; None for a source that has none."""
+        """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic that was read before."""
         if self.guard is None:
             return None
         last = self.stream.records.last()
@@ -91,20 +93,25 @@ class Assembly:
 
 
 def assemble(
-    settings: FlatSettings, spark: Any, clock: Callable[[], float] = time.time, *, read_only: bool = False
+    settings: FlatSettings,
+    spark: SparkSession,
+    clock: Callable[[], float] = time.time,
+    *,
+    read_only: bool = False,
 ) -> Assembly:
-    """Put the parts together; the table is created where it is missing. Who ``read_only`` may do so beside the writer.
+    """Build the parts; create the table if it is missing. ``read_only`` takes no lock and may run beside the writer.
 
-    Raises ConfigError, StateLocked while another process on this machine writes the table, NotFound without its database.
+    Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the database does not
+    exist.
     """
     settings.check()
     if not read_only:
         _lock(settings)
     storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
-    query = _stream_id(storage, f"{own}/stream.json")
-    table = CachedTable(_table(settings, spark, storage))
-    state = _opened(table, settings)
+    query = _load_stream_id(storage, f"{own}/stream.json")
+    table = CachedTable(_make_table(settings, spark, storage))
+    state = _open_table(table, settings)
     sampler = Sampler(spark, settings, storage)
     stream = Stream(
         settings=settings,
@@ -132,7 +139,7 @@ def assemble(
     )
 
 
-def _table(settings: FlatSettings, spark: Any, storage: Storage) -> FlatTable:
+def _make_table(settings: FlatSettings, spark: SparkSession, storage: Storage) -> FlatTable:
     if not settings.metastores:
         return MetastoreTable(SparkCatalog(spark), settings.database, settings.table, storage)
     from handlers.metastore.client import Metastore
@@ -142,7 +149,7 @@ def _table(settings: FlatSettings, spark: Any, storage: Storage) -> FlatTable:
     )
 
 
-def _opened(table: FlatTable, settings: FlatSettings) -> TableState:
+def _open_table(table: FlatTable, settings: FlatSettings) -> TableState:
     columns = HourColumns(settings.partition_columns)
     location = parse_location(settings.location)
     try:
@@ -154,7 +161,7 @@ def _opened(table: FlatTable, settings: FlatSettings) -> TableState:
             state = table.read()
     if state.columns != columns or state.location != location:
         raise ConfigError(
-            "the table is not where, or not partitioned as, the configuration says",
+            "location or partition columns of the table differ from the configuration",
             table=table.title,
             location=str(state.location),
             partition_columns=[f"{each.name} {each.type} {each.pattern}" for each in state.columns.columns],
@@ -162,17 +169,17 @@ def _opened(table: FlatTable, settings: FlatSettings) -> TableState:
     return state
 
 
-def _stream_id(storage: Storage, path: str) -> str:
-    """Return the id of the stream of this checkpoint, made when it is first asked for."""
+def _load_stream_id(storage: Storage, path: str) -> str:
+    """Return the id of this checkpoint's stream; create it on first use."""
     storage.create(path, json.dumps({"id": secrets.token_hex(6)}))
     try:
         return str(json.loads(storage.read(path) or "")["id"])
     except (ValueError, KeyError, TypeError) as broken:
-        raise StateCorrupt("the stream's id cannot be read", path=path) from broken
+        raise StateCorrupt("the record of the stream's id is corrupt", path=path) from broken
 
 
 _LOCKS: dict[str, int] = {}
-"""Descriptors of the locks that this process holds, for as long as it lives."""
+"""Descriptors of the locks that this process holds until it ends."""
 
 
 def _lock(settings: FlatSettings) -> None:

@@ -1,6 +1,6 @@
-"""What people and the daemon run: the stream, and what is done to a table by hand while its stream is stopped.
+"""Commands on a flat table: the stream itself, and operations by hand while its stream is stopped.
 
-Each function starts a Spark session of its own and ends it, so each is for a process of its own. Errors are those of Tideline.
+Each function starts a Spark session and ends it, so each needs a process of its own. Errors are Tideline's.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def run(
     once: bool = False,
     when_ready: Callable[[Driver], None] | None = None,
 ) -> None:
-    """Read the stream into its table until it is stopped, or with ``once`` what is there now.
+    """Read the stream into its table until it is stopped, or with ``once`` until the source is exhausted.
 
-    ``when_ready`` is given the driver as soon as it can be stopped. The last event tells how the run ended.
+    ``when_ready`` receives the driver as soon as it can be stopped. The last event reports how the run ended.
     """
     from streaming.driver.run import Driver
 
@@ -47,7 +47,7 @@ def run(
                 when_ready(driver)
             progress(started_event(settings.name, parts.spark.sparkContext.applicationId))
             reason = driver.run(once=once)
-            _tell(parts)
+            _save_snapshot(parts)
     except TidelineError as error:
         progress(stopped_event(error))
         raise
@@ -55,52 +55,52 @@ def run(
 
 
 def seal(settings: FlatSettings) -> UpkeepResult:
-    """Do all that is due to the table: finish a batch, widen, seal, drop, delete; return what was done."""
+    """Do all maintenance that is due: finish a batch, promote, seal, drop, delete. Return the outcome."""
     with _session(settings) as parts:
         done = parts.maintenance.run(everything=True)
-        _tell(parts)
+        _save_snapshot(parts)
         return done
 
 
 def backfill(
     settings: FlatSettings, hours: range | None, *, any_number: bool = False
 ) -> list[BackfillResult]:
-    """Split sealed hours (None: all) once more from the raw table; what is due to the table is done first."""
+    """Split sealed hours (None: all) again from the raw table, after all maintenance that is due."""
     from streaming.upkeep.backfill import backfill as filled
 
     with _session(settings) as parts:
         parts.maintenance.run(everything=True)
         done = filled(parts.sealer.rewriter, parts.stream.lease.hold(), hours, any_number=any_number)
-        _tell(parts)
+        _save_snapshot(parts)
         return done
 
 
 def plan(settings: FlatSettings) -> Proposal:
-    """Return what would become of the table, and why. Changes nothing (the table is created where it is missing).
+    """Return the proposed changes of the table with their reasons. Changes nothing, except that a missing table is created.
 
-    May run beside the table's driver, except on Spark's own catalog, which one process alone can open.
+    May run beside the table's driver, except with Spark's own catalog, which only one process can open.
     """
     with _session(settings, read_only=True) as parts:
-        return _seen(parts)[0]
+        return _propose(parts)[0]
 
 
-def _tell(parts: Assembly) -> None:
-    """Tell people how the table stands at the end; a batch tells how it stood before."""
-    with suppress(TidelineError):  # what was asked for is done, and a page that is a batch old is no failure
-        found, state, book, partitions = _seen(parts)
-        parts.stream.key_demand.save_snapshot(state.version, found.document(state, book, partitions), ())
+def _save_snapshot(parts: Assembly) -> None:
+    """Save a snapshot of the table's final state; a batch saves the state before it."""
+    with suppress(TidelineError):  # the command itself succeeded; an older snapshot is acceptable
+        found, state, counts, partitions = _propose(parts)
+        parts.stream.key_demand.save_snapshot(state.version, found.document(state, counts, partitions), ())
 
 
-def _seen(parts: Assembly) -> tuple[Proposal, TableState, HourCounts, list[HourPartition]]:
+def _propose(parts: Assembly) -> tuple[Proposal, TableState, HourCounts, list[HourPartition]]:
     from streaming.batch.schema_evolution import current_hour, propose, read_retained
 
     stream = parts.stream
-    book, last = stream.hour_counts.load(), stream.records.last()
+    counts, last = stream.hour_counts.load(), stream.records.last()
     reached = None if last is None else last.watermark.reached_s
     state, partitions = stream.table.read(), list(stream.table.partitions())
-    questions, held = stream.key_demand.read(), read_retained(partitions)
-    found = propose(state, questions, book, held, current_hour(book, reached))
-    return found, state, book, partitions
+    requested, held = stream.key_demand.read(), read_retained(partitions)
+    found = propose(state, requested, counts, held, current_hour(counts, reached))
+    return found, state, counts, partitions
 
 
 @contextmanager
@@ -111,10 +111,10 @@ def _session(settings: FlatSettings, *, read_only: bool = False) -> Iterator[Ass
     from streaming.settings import KafkaSource
 
     settings.check()
-    told = replace(settings.spark, conf={**build_conf(settings), **settings.spark.conf})
+    spark_settings = replace(settings.spark, conf={**build_conf(settings), **settings.spark.conf})
     is_kafka = isinstance(settings.source, KafkaSource)
     make_directory(settings)
-    spark = start(told, name=f"tideline {settings.name}", kafka=is_kafka)
+    spark = start(spark_settings, name=f"tideline {settings.name}", kafka=is_kafka)
     try:
         yield assemble(settings, spark, read_only=read_only)
     finally:

@@ -1,10 +1,10 @@
-"""A Spark executor where Kubernetes starts it: the program behind the image's argument ``executor``.
+"""A Spark executor on Kubernetes: the program behind the image's argument ``executor``.
 
-Spark makes an executor's pod from an image and gives it the argument ``executor``; whom to serve stands in environment variables
-(Spark's ``BasicExecutorFeatureStep``), and the image has to make a JVM of them. Ours does, so driver and executors come from one
-image and cannot differ in Spark, Java or connector, which is what breaks such pairs.
+Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the executor (Spark's
+``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image does this itself, so driver and executors use
+the same image and cannot differ in Spark, Java or connector; such differences are what usually breaks.
 
-The JVM takes the place of this process: it is the container's first one, gets the signals itself, and its exit code is the pod's.
+The JVM replaces this process. It is the container's first process, receives the signals itself, and its exit code is the pod's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OPTION: Final = re.compile(r"SPARK_JAVA_OPT_(\d+)", re.ASCII)
 def replace_process() -> NoReturn:
     """Replace this process by the executor that the environment describes.
 
-    Raises ConfigError where Spark or its Java is missing, or a variable that Spark sets.
+    Raises ConfigError if Spark, its Java or a variable set by Spark is missing.
     """
     check_installed()
     use_java()
@@ -48,40 +48,40 @@ def replace_process() -> NoReturn:
     assert spec is not None, "just checked"
     assert spec.submodule_search_locations, "a package"
     command = build_command(os.environ, Path(spec.submodule_search_locations[0]) / "jars")
-    os.execv(command[0], command)  # noqa: S606 - a JVM in our place is what is wanted
+    os.execv(command[0], command)  # noqa: S606 - the JVM is meant to replace this process
 
 
 def build_command(environment: Mapping[str, str], jars: Path) -> list[str]:
-    """Return the command of the JVM; raise ConfigError, which names what is missing of Spark's variables."""
-    wanted = [*ARGUMENTS.values(), MEMORY]
-    if missing := [name for name in wanted if not environment.get(name)]:
+    """Return the command of the JVM. Raises ConfigError with the names of missing variables."""
+    required = [*ARGUMENTS.values(), MEMORY]
+    if missing := [name for name in required if not environment.get(name)]:
         raise ConfigError(
-            "these variables say what an executor is to do, and are not set",
+            "environment variables of an executor are not set",
             missing=missing,
-            hint="Spark on Kubernetes sets them in the pods that it makes; this command is not for people.",
+            hint="Spark on Kubernetes sets them in executor pods; users do not run this command.",
         )
     heap = environment[MEMORY]
     return [
         f"{environment['JAVA_HOME']}/bin/java",
-        *_options(environment),
+        *_read_options(environment),
         f"-Xms{heap}",
         f"-Xmx{heap}",
         "-cp",
-        _class_path(environment, jars),
+        _build_class_path(environment, jars),
         PROGRAM,
         *(word for option, name in ARGUMENTS.items() for word in (option, environment[name])),
     ]
 
 
-def _options(environment: Mapping[str, str]) -> list[str]:
-    """Java's options, in the order of their numbers: the last of two wins."""
+def _read_options(environment: Mapping[str, str]) -> list[str]:
+    """Return Java's options in the order of their numbers, so that the last of two wins."""
     found = {
         int(numbered[1]): text for name, text in environment.items() if (numbered := _OPTION.fullmatch(name))
     }
     return [found[number] for number in sorted(found)]
 
 
-def _class_path(environment: Mapping[str, str], jars: Path) -> str:
-    """Configuration first, then what the user adds (``spark.executor.extraClassPath``), then Spark's own."""
-    places = [environment.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")]
-    return ":".join([*filter(None, places), f"{jars}/*"])
+def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
+    """Return the class path: configuration, the user's additions (``spark.executor.extraClassPath``), then Spark's own jars."""
+    paths = [environment.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")]
+    return ":".join([*filter(None, paths), f"{jars}/*"])

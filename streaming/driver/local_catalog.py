@@ -1,8 +1,8 @@
-"""Spark's own metastore for a first try: one directory, no server.
+"""Spark's own catalog for a first try: one directory, no server.
 
-Where no metastore is configured, the table lives in the catalog that Spark carries (Hive 2.3's metastore with Derby, in the
-driver's process). One process at a time can open it, so readers use it while the stream is stopped, or read the files; whoever
-keeps the table gives it a metastore (``flat.NAME.metastore``). Settings for Spark that name a catalog win.
+Without a configured metastore, the table is in the catalog that Spark includes (the metastore of Hive 2.3 with Derby, inside the driver's
+process). Only one process at a time can open it. So readers use it while the stream is stopped, or read the files directly. A table in
+production needs a metastore (``flat.NAME.metastore``). Spark settings that name a catalog take precedence.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 CATALOG: Final = "spark.sql.catalogImplementation"
 DIRECTORY: Final = ".metastore"
-"""Within the table's directory; hidden, so that no engine takes it for data."""
+"""Directory within the table's directory; hidden, so that no engine reads it as data."""
 
 
 def build_conf(settings: FlatSettings) -> dict[str, str]:
-    """Return what Spark has to be told, nothing where a metastore is configured; ConfigError where Derby cannot lie there."""
+    """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not on a local disk."""
     if not _is_used(settings):
         return {}
-    place = _place(settings.location)
+    path = _local_path(settings.location)
     return {
         CATALOG: "hive",
-        "spark.sql.warehouse.dir": f"{place}/.warehouse",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place}/{DIRECTORY};create=true",
+        "spark.sql.warehouse.dir": f"{path}/.warehouse",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={path}/{DIRECTORY};create=true",
         "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
         "spark.hadoop.hive.metastore.schema.verification": "false",
-        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={place}/{DIRECTORY}.log",
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={path}/{DIRECTORY}.log",
     }
 
 
 def make_directory(settings: FlatSettings) -> None:
-    """Make the table's directory where Spark's own catalog goes into it, for Derby's log; ConfigError where that is not allowed."""
+    """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that fails."""
     if not _is_used(settings):
         return
-    place = Path(_place(settings.location))
+    directory = Path(_local_path(settings.location))
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            "the table's directory cannot be made",
+            "the table's directory cannot be created",
             location=settings.location,
             reason=error.strerror,
-            hint="Spark's own catalog needs a directory that can be written to (flat.NAME.location).",
+            hint="Spark's own catalog needs a writable directory (flat.NAME.location).",
         ) from error
 
 
@@ -58,12 +58,12 @@ def _is_used(settings: FlatSettings) -> bool:
     return not settings.metastores and CATALOG not in settings.spark.conf
 
 
-def _place(location: str) -> str:
+def _local_path(location: str) -> str:
     scheme, colon, path = location.partition(":")
     if colon and scheme != "file":
         raise ConfigError(
             "Spark's own catalog needs a table on a local disk",
             location=location,
-            hint="Name a metastore (flat.NAME.metastore or cluster) for a table elsewhere.",
+            hint="For a table elsewhere, set a metastore (flat.NAME.metastore or flat.NAME.cluster).",
         )
     return f"/{path.strip('/')}" if colon else location.rstrip("/")

@@ -1,7 +1,7 @@
-"""What the driver tells while it runs: one JSON object after every batch, for metrics and people.
+"""Progress events of a driver: one JSON object after every batch, for metrics and status.
 
-``started``, ``progress``, ``upkeep``, ``idle``, ``stopped``: the daemon reads them line by line from a pipe, so a line is whole or not there, and a
-reader that has gone must not stop the stream.
+The events are ``started``, ``progress``, ``upkeep``, ``idle`` and ``stopped``. The daemon reads them line by line from a pipe, so a line
+is written completely or not at all, and a reader that has gone does not stop the stream.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from state.columns.slots import SlotState
 
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 
 
 ProgressListener = Callable[[Mapping[str, Any]], None]
-"""Takes one event."""
-StopReason = Literal["asked to", "nothing is left to read"]
+"""Receives one event."""
+StopReason = Literal["stop requested", "source exhausted"]
+STOP_REQUESTED: Final = "stop requested"
+SOURCE_EXHAUSTED: Final = "source exhausted"
 
 
 def ignore_progress(event: Mapping[str, Any]) -> None:
-    """Tell nobody."""
+    """Do nothing with an event."""
 
 
 def write_lines_to(fd: int) -> ProgressListener:
-    """Return a function that writes events to a file descriptor, one line each, until nobody reads them any more."""
+    """Return a listener that writes events to a file descriptor, one line each, until the reader is gone."""
     gone = False
 
-    def tell(event: Mapping[str, Any]) -> None:
+    def write(event: Mapping[str, Any]) -> None:
         nonlocal gone
         if gone:
             return
@@ -43,13 +45,13 @@ def write_lines_to(fd: int) -> ProgressListener:
         try:
             os.write(fd, line.encode())
         except OSError:
-            gone = True  # the daemon went away; the stream does not
+            gone = True  # the daemon has gone; the stream continues
 
-    return tell
+    return write
 
 
 def started_event(table: str, application: str) -> dict[str, Any]:
-    """The session is up."""
+    """Return the event of a started session."""
     return {"event": "started", "table": table, "application": application}
 
 
@@ -61,8 +63,13 @@ def batch_event(
     *,
     upkeep_s: float,
     batch_s: float,
+    key_log_failure: str = "",
 ) -> dict[str, Any]:
-    """A batch is in the table. ``lag`` counts the records behind it, by partition of the topic."""
+    """Return the event of a completed batch.
+
+    ``lag`` is the number of unread records by partition of the topic, ``key_log_failure`` the reason why requested keys could not be
+    read or a snapshot not be stored.
+    """
     states = [slot.state for slot in layout.slots]
     return {
         "event": "progress",
@@ -85,21 +92,22 @@ def batch_event(
         "upkeep": asdict(upkeep),
         "seal_backlog": upkeep.backlog,
         "durations": {"upkeep_s": round(upkeep_s, 3), "batch_s": round(batch_s, 3)},
+        **({"key_log_failure": key_log_failure[:500]} if key_log_failure else {}),
     }
 
 
 def upkeep_event(upkeep: UpkeepResult) -> dict[str, Any]:
-    """The table was kept while the source was silent."""
+    """Return the event of maintenance while the source was silent."""
     return {"event": "upkeep", **asdict(upkeep)}
 
 
 def idle_event() -> dict[str, Any]:
-    """No batch is at hand and the table is kept: the driver lives and waits for its source."""
+    """Return the event of a driver that waits for its source."""
     return {"event": "idle"}
 
 
 def stopped_event(why: StopReason | TidelineError) -> dict[str, Any]:
-    """The run has ended: as it should, or with an error, whose code is the reason."""
+    """Return the event of the end of a run, with the reason; for an error the reason is its code."""
     if isinstance(why, str):
         return {"event": "stopped", "reason": why}
     return {"event": "stopped", "reason": why.code, "message": str(why)[:2000]}

@@ -1,10 +1,10 @@
-"""The driver of one flat table: the process that reads the stream, for as long as it runs.
+"""The driver of one flat table: reads its stream for as long as the process runs.
 
-Between two batches it keeps the table (``streaming.upkeep.maintenance``): at the beginning of the next batch, or while the source is
-silent. Both are Spark's and this process' threads in turn, under one lock, because a table has one writer.
+Between two batches it maintains the table (``streaming.upkeep.maintenance``), at the beginning of the next batch or while the source is
+silent. Batches run in a thread of Spark, idle maintenance in the main thread; one lock serializes them, because a table has one writer.
 
-Progress goes out as values, one after every batch; whoever started the driver makes metrics of them. An error ends the run and is
-raised as what it is, not as Spark's account of it: the supervisor decides whether to start again.
+Progress events are values, one after every batch; whoever started the driver turns them into metrics. An error ends the run and is
+raised unchanged, not as Spark's account of it. The supervisor decides whether to start the driver again.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from state.errors import TidelineError, Transient
-from streaming.driver.progress import batch_event, idle_event, upkeep_event
+from streaming.driver.progress import SOURCE_EXHAUSTED, STOP_REQUESTED, batch_event, idle_event, upkeep_event
 from streaming.source.raw_events import parse_offsets
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from state.columns.slots import Layout
     from streaming.batch.records import StagedBatch
@@ -31,18 +34,18 @@ if TYPE_CHECKING:
     from streaming.upkeep.maintenance import UpkeepResult
 
 
-IDLE_S: Final = 1.0
-"""How often a silent stream is looked after."""
-IDLE_KEEP_S: Final = 15.0
-"""How often the table of a silent stream is kept: the metastore is asked each time."""
+IDLE_S: Final = 1
+"""How often the end of the query and of idle times is checked."""
+IDLE_UPKEEP_S: Final = 15.0
+"""How often the table of a silent stream is maintained; each time calls the metastore."""
 WAIT_S: Final = 0.2
-"""How often a batch that waits for the lock looks whether the run is to end."""
-IDLE_TELL_S: Final = 10.0
-"""How often it is told that the stream is silent: whoever supervises knows then that it is not stuck."""
+"""How often a batch that waits for the lock checks whether the run is stopping."""
+IDLE_REPORT_S: Final = 10.0
+"""How often a silent stream reports that it is idle, so that the supervisor does not consider it stuck."""
 
 
-class _Stopped(Exception):  # noqa: N818 - nobody sees it but Spark, which ends the query by it
-    """The run ends before this batch has begun; it is the first of the next run."""
+class _Stopped(Exception):  # noqa: N818 - only Spark sees it and ends the query
+    """The run ends before this batch begins; it is the first batch of the next run."""
 
 
 class Driver:
@@ -54,63 +57,65 @@ class Driver:
         self._lock = threading.Lock()
         self._error: TidelineError | None = None
         self._stopping = threading.Event()
-        self._told_s = self._kept_s = time.monotonic()
+        self._reported_s = self._maintained_s = time.monotonic()
 
     def stop(self) -> None:
-        """Ask the run to end after the batch at hand; may be called from a signal handler."""
+        """Request the run to end after the current batch; may be called from a signal handler."""
         self._stopping.set()
 
     def run(self, *, once: bool) -> StopReason:
-        """Read the stream until ``stop``; with ``once`` only what is there now. Return which of the two ended it.
+        """Read the stream until ``stop``, or with ``once`` until the source is exhausted. Return which of the two ended it.
 
-        Raises TopicReplaced, StateLocked, Conflict, Inconsistent and others that need people, Transient what may pass.
+        Raises TopicReplaced, StateLocked, Conflict, Inconsistent and other errors that need an operator, and Transient for
+        temporary failures.
         """
         parts = self._parts
         with self._lock:
             parts.stream.lease.hold()
             parts.check_topic()
-            self._keep()
+            self._maintain()
         query = self._start(once=once)
         try:
-            while not self._ended(query):
+            while not self._has_ended(query):
                 if self._stopping.is_set():
                     break
-                self._look_after(query)
+                self._maintain_when_idle(query)
         finally:
-            reason: StopReason = "asked to" if self._stopping.is_set() else "nothing is left to read"
+            reason: StopReason = STOP_REQUESTED if self._stopping.is_set() else SOURCE_EXHAUSTED
             self._stopping.set()
-            # After the batch at hand; one that waits for the lock gives up, or Spark would wait for it.
+            # Wait for the current batch. A batch that waits for the lock gives up; otherwise Spark would wait for it.
             with self._lock:
                 query.stop()
         if self._error is not None:
             raise self._error
         with self._lock:
-            self._keep()
+            self._maintain()
         return reason
 
-    def _start(self, *, once: bool) -> Any:
+    def _start(self, *, once: bool) -> StreamingQuery:
         settings = self._parts.settings
-        writer = self._parts.source().writeStream.foreachBatch(self._batch)
+        writer = self._parts.source().writeStream.foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", settings.checkpoint).queryName(settings.name)
         seconds = f"{settings.trigger_s:g} seconds"
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=seconds)).start()
 
-    def _batch(self, raw: Any, batch: int) -> None:
-        """Spark calls this for each batch, in a thread of its own."""
+    def _run_batch(self, raw: DataFrame, batch: int) -> None:
+        """Run a batch; Spark calls this in a thread of its own."""
         parts, started = self._parts, time.monotonic()
         try:
-            with self._turn():
-                upkeep = self._keep()
+            with self._hold_lock():
+                upkeep = self._maintain()
                 topic = parts.check_topic()
-                kept = time.monotonic()
+                maintained = time.monotonic()
                 done = parts.runner.run(raw, batch, parts.origin(batch))
                 event = batch_event(
                     done,
-                    _layout(parts, batch),
-                    _lag(done, topic),
+                    _read_layout(parts, batch),
+                    _count_lag(done, topic),
                     upkeep,
-                    upkeep_s=kept - started,
-                    batch_s=time.monotonic() - kept,
+                    upkeep_s=maintained - started,
+                    batch_s=time.monotonic() - maintained,
+                    key_log_failure=parts.stream.key_demand.failure,
                 )
                 self._progress(event)
         except TidelineError as error:
@@ -119,8 +124,8 @@ class Driver:
         failpoint("flat.batch")
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Hold the lock, or raise _Stopped when the run is to end."""
+    def _hold_lock(self) -> Iterator[None]:
+        """Hold the lock. Raises _Stopped if the run is stopping."""
         while not self._lock.acquire(timeout=WAIT_S):
             if self._stopping.is_set():
                 raise _Stopped
@@ -131,13 +136,13 @@ class Driver:
         finally:
             self._lock.release()
 
-    def _keep(self) -> UpkeepResult:
-        self._kept_s = time.monotonic()
+    def _maintain(self) -> UpkeepResult:
+        self._maintained_s = time.monotonic()
         upkeep = self._parts.maintenance.run()
         failpoint("flat.kept")
         return upkeep
 
-    def _ended(self, query: Any) -> bool:
+    def _has_ended(self, query: StreamingQuery) -> bool:
         from pyspark.errors import PySparkException
 
         try:
@@ -147,36 +152,36 @@ class Driver:
                 raise Transient("Spark ended the stream", reason=str(error)[:2000]) from error
             return True
 
-    def _look_after(self, query: Any) -> None:
-        """Keep the table while no batch is at hand."""
+    def _maintain_when_idle(self, query: StreamingQuery) -> None:
+        """Maintain the table while no batch is running."""
         if query.status["isTriggerActive"]:
             return
-        if time.monotonic() - self._kept_s < IDLE_KEEP_S:
-            self._tell_idle()
+        if time.monotonic() - self._maintained_s < IDLE_UPKEEP_S:
+            self._report_idle()
         elif self._lock.acquire(blocking=False):
             try:
-                upkeep = self._keep()
+                upkeep = self._maintain()
             finally:
                 self._lock.release()
             if upkeep.sealed or upkeep.dropped or upkeep.deleted:
                 self._progress(upkeep_event(upkeep))
 
-    def _tell_idle(self) -> None:
-        if time.monotonic() - self._told_s >= IDLE_TELL_S:
-            self._told_s = time.monotonic()
+    def _report_idle(self) -> None:
+        if time.monotonic() - self._reported_s >= IDLE_REPORT_S:
+            self._reported_s = time.monotonic()
             self._progress(idle_event())
 
 
-def _lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:
-    """How many records of each partition are behind the batch."""
+def _count_lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:
+    """Return the number of unread records of each partition after the batch."""
     if topic is None:
         return {}
     offsets = parse_offsets(done.origin, topic.name)
     return {part: end - offsets.get(part, 0) for part, end in topic.ends.items()}
 
 
-def _layout(parts: Assembly, batch: int) -> Layout:
-    """The columns that the batch was written with."""
+def _read_layout(parts: Assembly, batch: int) -> Layout:
+    """Return the columns with which the batch was written."""
     plan = parts.stream.records.plan(batch)
     assert plan is not None, batch
     return plan.layout

@@ -1,10 +1,10 @@
-"""The Spark session, made in one place.
+"""Creates the Spark session.
 
-Splitting depends on settings that are not Spark's defaults (keys are compared exactly, nothing in a key is a variable), on a
-Java that Spark runs on, and on a Kafka connector of Spark's very version. All of it is decided here, so that drivers, tests
-and benchmarks run the same way; ``settings.conf`` wins over everything, because whoever runs a cluster knows it better.
+Splitting depends on settings that differ from Spark's defaults (keys are compared exactly, nothing in a key is a variable), on a Java
+that Spark supports, and on a Kafka connector of exactly Spark's version. All of this is decided here, so that drivers, tests and
+benchmarks run alike. ``settings.conf`` takes precedence over everything except the settings that splitting requires.
 
-A session belongs to its process: there is one JVM in it, and ``stop`` ends it.
+A session belongs to its process: there is one JVM, and ``stop`` ends it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
-"""Spark 4.0 is built for Java 17 and runs on 21; newer ones lack what its Hadoop libraries need."""
+"""Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
 JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
-"""Generated code of hundreds of columns has methods above the size at which Java stops compiling, and throughput counts more
-than pauses (docs/SPLITTING.md)."""
+"""Generated code for hundreds of columns has methods above the size limit of Java's compiler, and throughput matters more than
+pauses (docs/SPLITTING.md)."""
 LOOPBACK: Final = "127.0.0.1"
 PACKAGES: Final = "spark.jars.packages"
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -44,37 +44,37 @@ KAFKA_JARS: Final = (
     "kafka-clients-",
     "commons-pool2-",
 )
-"""How the names of its source's jars begin."""
+"""Prefixes of the jars of Spark's Kafka source."""
 CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": LOOPBACK,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # One writer per hour beside each other, instead of a sort of every row by its hour.
+    # One concurrent writer per hour instead of sorting every row by its hour.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     "spark.sql.orc.compression.codec": "zstd",
-    # The names of hundreds of columns in every log line and plan help nobody.
+    # Hundreds of column names would make log lines and plans unreadable.
     "spark.sql.debug.maxToStringFields": "30",
 }
 
 
 def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = False) -> SparkSession:
-    """Start a session, or raise ConfigError when PySpark or a fitting Java is missing, or Spark refuses a setting.
+    """Start a session. Raises ConfigError if PySpark or a supported Java is missing, or Spark refuses a setting.
 
-    With ``kafka`` and without ``settings.jars`` Spark is told to fetch its Kafka source, of its own version, from the Maven
-    repository that the machine has, unless the jar lies among Spark's own, as it does in the image. Executors elsewhere, whose
-    Spark need not have it, are then given the driver's.
+    With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the machine's Maven
+    repository, unless the jar is among Spark's own jars, as in the image. In that case remote executors, whose Spark may lack
+    the jar, receive the driver's jar.
     """
     check_installed()
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault(
         "SPARK_CONF_DIR", str(Path(__file__).parent / "conf")
-    )  # quiet, unless somebody has set it up
+    )  # quiet logs unless configured otherwise
     if settings.master.startswith("local"):
-        # Spark otherwise looks up the machine's own name, and does not start where nobody knows it.
+        # Otherwise Spark resolves the machine's own name and fails to start if that is impossible.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    jars = _jars(settings, kafka=kafka)
+    jars = _choose_jars(settings, kafka=kafka)
     conf = {
         **CONF,
         "spark.master": settings.master,
@@ -84,13 +84,13 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         **jars,
         **settings.conf,
-        **_packages(jars, settings.conf),
+        **_merge_packages(jars, settings.conf),
         **REQUIRED_CONF,
     }
-    return _started(name, conf)
+    return _create_session(name, conf)
 
 
-def _jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
+def _choose_jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
     import pyspark
 
     if settings.jars:
@@ -107,13 +107,13 @@ def _jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
     }
 
 
-def _packages(jars: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
-    """What the user has Spark fetch, such as the client of an object store, comes beside the Kafka source, not in its place."""
+def _merge_packages(jars: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's packages, such as an object store client, together with the Kafka source."""
     named, own = conf.get(PACKAGES), jars.get(PACKAGES)
     return {PACKAGES: f"{named},{own}"} if named and own and KAFKA_SOURCE not in named else {}
 
 
-def _started(name: str, conf: dict[str, str]) -> SparkSession:
+def _create_session(name: str, conf: dict[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -124,16 +124,16 @@ def _started(name: str, conf: dict[str, str]) -> SparkSession:
         session: SparkSession = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         raise ConfigError(
-            "Spark does not start", reason=str(error)[:500], hint="Its own output above says more."
+            "Spark does not start", reason=str(error)[:500], hint="See Spark's own output above."
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 def check_installed() -> None:
-    """Raise ConfigError where PySpark is missing."""
+    """Raise ConfigError if PySpark is missing."""
     try:
-        import pyspark  # noqa: F401 (whether it is there is the question)
+        import pyspark  # noqa: F401 (only tests whether it is installed)
     except ImportError as error:
         raise ConfigError(
             "PySpark is not installed", hint="Install the extra: pip install 'tideline[flat]'."
@@ -141,25 +141,25 @@ def check_installed() -> None:
 
 
 def use_java() -> None:
-    """Point Spark to a Java that it runs on: the one of JAVA_HOME, else the one on the path, else one that is installed.
+    """Point Spark to a supported Java: from JAVA_HOME, else from the path, else an installed one.
 
-    Raises ConfigError, which names those that were found, where none fits.
+    Raises ConfigError with the versions found if none is supported.
     """
-    tried = {}
-    for home in _java_homes():
-        version = _major_version(home)
+    found_versions = {}
+    for home in _find_java_homes():
+        version = _read_major_version(home)
         if JAVA_OLDEST <= version <= JAVA_NEWEST:
             os.environ["JAVA_HOME"] = str(home)
             return
-        tried[str(home)] = version
+        found_versions[str(home)] = version
     raise ConfigError(
-        "Spark needs Java 17 (21 serves as well)",
-        found=tried,
-        hint="Install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME to one.",
+        "Spark needs Java 17 or 21",
+        found=found_versions,
+        hint="Install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one.",
     )
 
 
-def _java_homes() -> list[Path]:
+def _find_java_homes() -> list[Path]:
     homes = []
     if named := os.environ.get("JAVA_HOME"):
         homes.append(Path(named))
@@ -168,8 +168,8 @@ def _java_homes() -> list[Path]:
     return [*homes, *sorted(Path("/usr/lib/jvm").glob("*17*"))]
 
 
-def _major_version(home: Path) -> int:
-    """The Java's version, 0 where it cannot be run."""
+def _read_major_version(home: Path) -> int:
+    """Return the version of a Java, 0 if it cannot be run."""
     try:
         answer = subprocess.run(  # noqa: S603 (the Java that the user has named)
             [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=30

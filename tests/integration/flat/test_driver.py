@@ -57,10 +57,10 @@ def test_it_takes_what_lands_while_it_runs_and_ends_after_the_batch_at_hand(
     finally:
         driver.stop()
         running.join(DEADLINE_S)
-    assert ended == ["asked to"]
+    assert ended == ["stop requested"]
     assert len(stream.rows(spark)) == 10
     stream.land("2", [event(2, 0)])
-    assert Driver(stream.parts(spark), tell).run(once=True) == "nothing is left to read"
+    assert Driver(stream.parts(spark), tell).run(once=True) == "source exhausted"
     assert len(stream.rows(spark)) == 11
 
 

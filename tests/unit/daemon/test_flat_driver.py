@@ -151,7 +151,7 @@ def test_a_driver_that_is_killed_is_started_again_and_another_loop_does_not_noti
         ({"reason": "topic-replaced", "message": "x"}, "topic-replaced", LoopState.FAILED),
         ({"reason": "metastore-unavailable", "message": "x"}, "metastore-unavailable", None),
         ({"reason": "state-locked", "message": "x"}, "driver-ended", None),
-        ({"reason": "asked to"}, "driver-ended", None),
+        ({"reason": "stop requested"}, "driver-ended", None),
         ({"reason": "a code of tomorrow"}, "refused", None),
     ],
 )
@@ -210,7 +210,7 @@ def test_an_orderly_stop_waits_for_the_batch_at_hand(loop: Callable[..., DriverL
     driver = loop(f"""
         def end(*_):
             tell({literal(progress(8))})
-            tell({{"event": "stopped", "reason": "asked to"}})
+            tell({{"event": "stopped", "reason": "stop requested"}})
             sys.exit(0)
         signal.signal(signal.SIGTERM, end)
         tell({literal(progress(7))})

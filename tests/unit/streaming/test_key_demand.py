@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,16 +74,22 @@ def test_without_a_key_log_only_the_rules_ask(settings: FlatSettings) -> None:
 
 
 def test_a_key_log_that_is_away_leaves_the_last_answer(
-    settings: FlatSettings, log: KeyLog, tmp_path: Path
+    settings: FlatSettings, log: KeyLog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
     stream = KeyLogDemand(settings, clock)
     set_rule(log, KeyRule(FLAT, RuleKind.SKIP, "$.x"))
     assert stream.read().rules.skip == ("$.x",)
-    (tmp_path / "keylog.db").write_bytes(b"gone" * 5_000)
+    with closing(sqlite3.connect(tmp_path / "keylog.db")) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            database.execute(f"DROP TABLE {name}")
     clock.now_s += REFRESH_S
+    assert stream.failure == ""
     assert stream.read().rules.skip == ("$.x",)
+    assert "not read, using the last answer" in caplog.text
+    assert stream.failure
     stream.save_snapshot(2, {}, [])
+    assert "snapshot of web.events_flat not stored" in caplog.text
 
 
 def test_what_the_stream_tells_is_there_for_people(settings: FlatSettings, log: KeyLog) -> None:

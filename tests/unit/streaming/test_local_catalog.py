@@ -45,5 +45,5 @@ def test_the_directory_is_there_before_derby_logs_into_it(tmp_path: Path) -> Non
 
 def test_a_directory_that_cannot_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="directory cannot be made"):
+    with pytest.raises(ConfigError, match="directory cannot be created"):
         make_directory(replace(SETTINGS, location=f"{tmp_path}/file/events"))

@@ -54,7 +54,7 @@ def test_without_a_fitting_java_it_says_what_to_install(
 ) -> None:
     old = a_java("11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(old))
-    monkeypatch.setattr(session, "_java_homes", lambda: [old, old.parent / "none"])
+    monkeypatch.setattr(session, "_find_java_homes", lambda: [old, old.parent / "none"])
     with pytest.raises(ConfigError, match="17") as caught:
         session.use_java()
     assert caught.value.context["found"] == {str(old): 11, str(old.parent / "none"): 0}
@@ -68,10 +68,10 @@ def test_without_pyspark_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> None:
-    assert session._jars(SparkSettings(), kafka=False) == {}
+    assert session._choose_jars(SparkSettings(), kafka=False) == {}
     named = SparkSettings(jars=("/a.jar", "/b.jar"))
-    assert session._jars(named, kafka=True) == {"spark.jars": "/a.jar,/b.jar"}
-    (packages,) = session._jars(SparkSettings(), kafka=True).values()
+    assert session._choose_jars(named, kafka=True) == {"spark.jars": "/a.jar,/b.jar"}
+    (packages,) = session._choose_jars(SparkSettings(), kafka=True).values()
     pyspark = pytest.importorskip("pyspark")
     assert packages == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
@@ -87,9 +87,9 @@ def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> No
 def test_what_the_user_has_spark_fetch_comes_beside_the_kafka_source(named: str, fetched: str) -> None:
     conf = {session.PACKAGES: named.format(source=session.KAFKA_SOURCE)}
     own = {session.PACKAGES: f"{session.KAFKA_SOURCE}:4"}
-    both = own | conf | session._packages(own, conf)
+    both = own | conf | session._merge_packages(own, conf)
     assert both[session.PACKAGES] == fetched.format(source=session.KAFKA_SOURCE)
-    assert session._packages({}, conf) == session._packages(own, {}) == {}
+    assert session._merge_packages({}, conf) == session._merge_packages(own, {}) == {}
 
 
 def test_a_kafka_source_among_sparks_own_jars_is_given_to_executors_elsewhere(
@@ -107,7 +107,7 @@ def test_a_kafka_source_among_sparks_own_jars_is_given_to_executors_elsewhere(
     for name in [*names, "commons-pool-1.5.4.jar"]:
         (tmp_path / "jars" / name).touch()
     elsewhere = SparkSettings("k8s://https://somewhere")
-    assert session._jars(SparkSettings("local[4]"), kafka=True) == {}
-    assert session._jars(elsewhere, kafka=False) == {}
+    assert session._choose_jars(SparkSettings("local[4]"), kafka=True) == {}
+    assert session._choose_jars(elsewhere, kafka=False) == {}
     paths = ",".join(str(tmp_path / "jars" / name) for name in names)
-    assert session._jars(elsewhere, kafka=True) == {"spark.jars": paths}
+    assert session._choose_jars(elsewhere, kafka=True) == {"spark.jars": paths}
