@@ -1,8 +1,8 @@
-"""The catalog projection: one source's reader of the topic for all who want to know which partitions exist.
+"""The catalog projection: follows one source's topic and metastore for all followers.
 
-Position, what is watched and what the followers remember commit in one store transaction per batch. Tables are loaded
-between batches, a little at a time, so that neither a long topic nor a large catalog starves the other. A failed ``apply``
-or load leaves the store as it was; ``open`` reads everything from there again.
+The position, the table states and the followers' state commit in one store transaction for each batch. Tables are loaded between
+batches, for a bounded time, so that neither a long topic nor a large catalog delays the other. A failed ``apply`` or load leaves the
+store unchanged; ``open`` reads everything from it again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.event_batch import Batch
+from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loader import Loader
 from handlers.catalog.following.ports import NullObserver, Observer, open_changes
 from handlers.catalog.following.table_states import TableStates
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 LOADING_S: Final = 2.0
-"""How long tables are loaded before events are looked at again; what is not loaded in pieces is always loaded whole."""
+"""How long tables are loaded before the next batch of events; a load that is not in pieces is never interrupted."""
 RELOADING_S: Final = 120.0
-"""How long a table is loaded when that was asked for at once; then it goes on between batches."""
+"""How long ``reload`` loads a table; after that, the load continues between batches."""
 _RULES: Final = b"ct/rules"
 
 
 class CatalogProjection:
-    """Follows one source for its followers; used by one thread, but for ``quarantined``, ``waiting`` and ``position``."""
+    """Follows one source; used by one thread, except ``quarantined`` and ``position``."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class CatalogProjection:
 
     @property
     def source(self) -> str:
-        """The name of the source that it follows."""
+        """The name of the source."""
         return self._source_name
 
     def open(self) -> Position:
-        """Read the state, or begin with the source's newest event; look at all tables where the rules are new."""
+        """Read the state, or start at the source's newest event; survey all tables where the rules changed."""
         self._reread()
         stored = self._store.get(POSITION_KEY)
         rules = "\n".join(follower.rules_text for follower in self._followers).encode()
@@ -81,7 +81,7 @@ class CatalogProjection:
         return self.position
 
     def read_state(self) -> bool:
-        """Read the state without asking the source: for looking at it. False where there is none yet."""
+        """Read the state without contacting the source; return False where there is none yet."""
         self._reread()
         stored = self._store.get(POSITION_KEY)
         if stored is not None:
@@ -105,10 +105,12 @@ class CatalogProjection:
         self.position = position
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in one transaction, then load tables for a moment. An event before the position is passed over."""
+        """Apply ``events`` in one transaction, skipping those before the position; then load tables for a bounded time."""
         position = self.position
         with open_changes(self._store, self._followers) as (txn, changes):
-            batch = Batch(txn, self.states, list(zip(self._followers, changes, strict=True)), self._observer)
+            batch = EventBatch(
+                txn, self.states, list(zip(self._followers, changes, strict=True)), self._observer
+            )
             for event in events:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     batch.apply(event)
@@ -122,20 +124,20 @@ class CatalogProjection:
         return position
 
     def settle(self) -> None:
-        """Go on loading what waits, and publish what is due."""
+        """Continue loading waiting tables, and publish the tables that are due."""
         self._load_for(LOADING_S)
         if self._publisher is not None:
             self._publisher.publish_due(self._store, self.states, self.position.applied_event_id)
 
     def load_all(self) -> None:
-        """Load everything that waits, however long it takes."""
+        """Load all waiting tables without a time limit."""
         self._load_for(float("inf"))
 
     def reload(self, name: str) -> None:
         """Load a table from its partitions now, which also ends its quarantine.
 
-        Raises NotFound where the table is not there or not wanted, Transient (then it is loaded later): also where that takes
-        longer than anybody should wait.
+        Raises NotFound where the table does not exist or is not followed. Raises Transient where the load failed or takes too long;
+        it then continues between batches.
         """
         self.request_load(name)
         end_s = time.monotonic() + RELOADING_S
@@ -144,18 +146,22 @@ class CatalogProjection:
                 raise Transient(
                     "the table is still being loaded",
                     table=name,
-                    hint="It goes on: 'tideline partitions list' tells how far.",
+                    hint="Loading continues; 'tideline partitions list' shows the progress.",
                 )
         if self.states.get(name) is None:
-            raise NotFound("the table is not followed", table=name, hint="See the rules of the catalog.")
+            raise NotFound(
+                "the table is not followed",
+                table=name,
+                hint="Check the catalog's rules in the configuration.",
+            )
 
     def request_load(self, name: str) -> None:
-        """Have a table loaded from its partitions, between batches, which also ends its quarantine."""
+        """Request a load of a table from its partitions, between batches, which also ends its quarantine."""
         with self._store.transaction() as txn:
             self.states.request_load(txn, name, "asked")
 
     def quarantined(self) -> Sequence[str]:
-        """Return the tables that are not followed any more; safe to call from another thread."""
+        """Return the quarantined tables; thread-safe."""
         return tuple(sorted(self.states.quarantined()))
 
     def close(self) -> None:

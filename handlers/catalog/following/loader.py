@@ -1,13 +1,18 @@
-"""Loading from the source: first which tables there are, then one table after another, each in a transaction of its own.
+"""Loads tables from the source: first a survey of all tables, then one table after another, each in its own transaction.
 
-The snapshot protocol (DESIGN §5): the newest event id is taken before anything is read, and events from there on are applied
-over what was read. Every table carries its own such id, so a table can be loaded at any time, loading goes on after a crash
-where it was, and events flow meanwhile.
+Snapshot protocol for one table:
 
-Where a follower takes tables in pieces, a table is loaded by several calls, each with a transaction of its own: the names are listed
-once and the partitions of a piece of them fetched. The others get their listing with the last piece. All that is listed is
-listed after the id was taken, and every event after that id reaches either what is staged or (those that are still to come
-then) everybody, so it makes no difference when.
+1. Read the newest event id (``as_of``).
+2. List the table's partitions.
+3. Store them together with ``as_of``; from then on, apply every later event on top.
+
+Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and events are applied
+meanwhile.
+
+Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: the names are listed once, and the
+partitions of one piece are fetched. Other followers receive their listing with the last piece. Everything is listed after
+``as_of``, and every later event reaches the staged content or, after the last piece, all followers. So the order of pieces and
+events makes no difference.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from handlers.catalog.following.table_info import (
     describe_table,
     parse_partition_name,
 )
-from handlers.catalog.following.table_states import LoadProgress, WatchedTable
+from handlers.catalog.following.table_states import LoadProgress, KnownTable
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 
@@ -40,9 +45,9 @@ if TYPE_CHECKING:
 
 TABLES_BATCH: Final = 200
 PIECE: Final = 500
-"""Partitions that are fetched by one call and staged by one transaction: some 0.2 s."""
+"""Partitions fetched by one call and staged by one transaction: about 0.2 s."""
 FROM_PARTITIONS: Final = frozenset({"unsure", "asked"})
-"""Reasons for which a table's own properties are not believed."""
+"""Reasons for which a table's own properties are not trusted."""
 
 
 class Loader:
@@ -62,21 +67,21 @@ class Loader:
         self._followers = followers
         self._observer = observer
         self._listing: tuple[str, list[str]] = ("", [])
-        """The table that is being loaded in pieces, with the names of its partitions in order."""
+        """The table that is loaded in pieces, with the names of its partitions in order."""
 
     def survey(self, txn: Transaction, changes: Sequence[FollowerChange]) -> None:
-        """Look at every table of the source: have those that are wanted and not watched loaded, forget those that are not."""
-        wanted = set()
-        for table in self._tables():
+        """Read every table of the source: request loads of newly accepted tables, forget those no longer accepted."""
+        accepted = set()
+        for table in self._fetch_tables():
             if not any(follower.accepts(table) for follower in self._followers):
                 continue
-            wanted.add(table.name)
+            accepted.add(table.name)
             if self._states.get(table.name) is None:
                 self._states.request_load(txn, table.name, "snapshot")
                 continue
             for change in changes:
                 change.alter_table(table)
-        for name in {*self._states.watched(), *self._states.waiting()} - wanted:
+        for name in {*self._states.known(), *self._states.waiting()} - accepted:
             self._states.forget(txn, name)
             for change in changes:
                 change.forget_table(name)
@@ -84,7 +89,7 @@ class Loader:
             self._states.request_load(txn, name, "changed")
 
     def load_next(self) -> bool:
-        """Load one table that waits, or a piece of it; False where none does. Raises Transient."""
+        """Load one waiting table, or a piece of it; return False where none is waiting. Raises Transient."""
         waiting = self._states.next_load()
         if waiting is None:
             return False
@@ -92,15 +97,15 @@ class Loader:
         return True
 
     def load(self, name: str, reason: str) -> bool:
-        """Load a table or a piece of it; True where that was all.
+        """Load a table or a piece of it; return True where it is complete.
 
-        One that the source refuses to show, or whose content makes no sense, is quarantined. Raises Transient, and then
+        A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises Transient; then
         nothing has changed.
         """
         try:
-            ended = self._load(name, reason)
+            finished = self._load_table(name, reason)
         except NotFound:
-            self._gone(name)
+            self._forget_missing(name)
             return True
         except (Refused, BadInput, Inconsistent) as error:
             with self._store.transaction() as txn:
@@ -108,46 +113,53 @@ class Loader:
                 self._states.quarantine(txn, name, error)
             self._observer.table_quarantined(error.code)
             return True
-        if ended:
+        if finished:
             self._observer.table_loaded(reason)
-        return ended
+        return finished
 
-    def _load(self, name: str, reason: str) -> bool:
-        begun = self._states.progress(name)
-        as_of = self._source.current_event_id() if begun is None else begun.as_of
-        table = self._table(name)
-        wanting = [follower for follower in self._followers if follower.accepts(table)]
+    def _load_table(self, name: str, reason: str) -> bool:
+        progress = self._states.progress(name)
+        # Step 1: before anything of the table is read.
+        as_of = self._source.current_event_id() if progress is None else progress.as_of
+        table = self._fetch_table(name)
+        accepting = [follower for follower in self._followers if follower.accepts(table)]
         failpoint("catalog.listed")
-        piece = self._piece(table, begun, as_of) if any(one.loads_in_pieces for one in wanting) else None
+        # Step 2: the next piece, and the listing of other followers where the load completes.
+        piece = (
+            self._fetch_piece(table, progress, as_of)
+            if any(one.loads_in_pieces for one in accepting)
+            else None
+        )
         others = (
             []
             if piece is not None and not piece.is_last
-            else [one for one in wanting if not one.loads_in_pieces]
+            else [one for one in accepting if not one.loads_in_pieces]
         )
-        listing = self._listed_for(table, others, streams=piece is None)
-        with open_changes(self._store, wanting) as (txn, changes):
-            if piece is not None and not self._staged(txn, table, piece, changes, reason):
+        listing = self._list_for(table, others, streams=piece is None)
+        # Step 3: one transaction.
+        with open_changes(self._store, accepting) as (txn, changes):
+            if piece is not None and not self._stage_piece(txn, table, piece, changes, reason):
                 return False
             rest = [change for change in changes if change.staging is None]
-            _fill(table, rest, listing, believed=reason not in FROM_PARTITIONS)
-            self._loaded(txn, table, as_of)
+            _fill(table, rest, listing, trusted=reason not in FROM_PARTITIONS)
+            self._record_loaded(txn, table, as_of)
             failpoint("catalog.loaded")
         return True
 
-    def _table(self, name: str) -> TableInfo:
+    def _fetch_table(self, name: str) -> TableInfo:
         db, _, table_part = name.partition(".")
         table = describe_table(self._source.get_table(db, table_part))
         if not any(follower.accepts(table) for follower in self._followers):
-            raise NotFound("the table is not wanted any more", table=name)
+            raise NotFound("the table is no longer followed", table=name)
         return table
 
-    def _piece(self, table: TableInfo, begun: LoadProgress | None, as_of: int) -> _Piece:
-        """Fetch what comes next of a table."""
-        if begun is None or self._listing[0] != table.name:
+    def _fetch_piece(self, table: TableInfo, progress: LoadProgress | None, as_of: int) -> _Piece:
+        """Fetch the next piece of a table."""
+        if progress is None or self._listing[0] != table.name:
             names = sorted(self._source.partition_names(table.db, table.table))
             self._listing = (table.name, names)
         names = self._listing[1]
-        before = begun or LoadProgress(as_of, table.columns)
+        before = progress or LoadProgress(as_of, table.columns)
         start = bisect_right(names, before.last) if before.last else 0
         chosen = names[start : start + PIECE]
         found = self._source.get_partitions(table.db, table.table, chosen) if chosen else []
@@ -158,9 +170,9 @@ class Loader:
             total=len(names),
         )
         partitions = [describe_partition(table.columns, partition) for partition in found]
-        return _Piece(partitions, after, is_first=begun is None, is_last=start + PIECE >= len(names))
+        return _Piece(partitions, after, is_first=progress is None, is_last=start + PIECE >= len(names))
 
-    def _staged(
+    def _stage_piece(
         self,
         txn: Transaction,
         table: TableInfo,
@@ -168,7 +180,7 @@ class Loader:
         changes: Sequence[FollowerChange],
         reason: str,
     ) -> bool:
-        """Stage a piece; True where it was the last. A table that changed meanwhile is begun again."""
+        """Stage a piece; return True for the last one. A table that changed meanwhile is loaded from its beginning."""
         staging = [change.staging for change in changes if change.staging is not None]
         if not piece.is_first and not all(one.fits(table) for one in staging):
             self._states.request_load(txn, table.name, reason)
@@ -183,20 +195,20 @@ class Loader:
         failpoint("catalog.staged")
         return piece.is_last
 
-    def _loaded(self, txn: Transaction, table: TableInfo, as_of: int) -> None:
+    def _record_loaded(self, txn: Transaction, table: TableInfo, as_of: int) -> None:
         before = self._states.get(table.name)
         published = before.published if before is not None else None
         until = self._source.current_event_id()
-        self._states.put(txn, table.name, WatchedTable(table.columns, as_of, until, published=published))
+        self._states.put(txn, table.name, KnownTable(table.columns, as_of, until, published=published))
         self._states.finish_load(txn, table.name)
 
-    def _listed_for(
+    def _list_for(
         self, table: TableInfo, followers: Sequence[Follower], *, streams: bool
     ) -> Iterable[PartitionInfo]:
-        """Return all partitions for followers that take them at once.
+        """Return all partitions, for followers that load a table at once.
 
-        Where readers wait for the end of the transaction, nothing is asked for within it: what is listed is kept, without the
-        partitions themselves.
+        A single follower without readers waiting for the transaction receives a stream. Otherwise the listing is read before
+        the transaction and kept in memory, without the partitions themselves.
         """
         if not followers:
             return ()
@@ -207,14 +219,14 @@ class Loader:
             return found
         return [PartitionInfo(one.spec, one.parameters, None) for one in found]
 
-    def _gone(self, name: str) -> None:
-        """Forget a table that is not there: the event of its end, or of its new name, is still to come or was applied."""
+    def _forget_missing(self, name: str) -> None:
+        """Forget a table that does not exist: the event that drops or renames it is still to come or was applied."""
         with open_changes(self._store, self._followers) as (txn, changes):
             self._states.forget(txn, name)
             for change in changes:
                 change.forget_table(name)
 
-    def _tables(self) -> Iterator[TableInfo]:
+    def _fetch_tables(self) -> Iterator[TableInfo]:
         for db in self._source.database_names():
             names = self._source.table_names(db)
             for start in range(0, len(names), TABLES_BATCH):
@@ -224,7 +236,7 @@ class Loader:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some partitions of a table, and how far it is loaded with them."""
+    """Some partitions of a table, and the load progress including them."""
 
     partitions: list[PartitionInfo]
     progress: LoadProgress
@@ -233,16 +245,16 @@ class _Piece:
 
 
 def _fill(
-    table: TableInfo, changes: Sequence[FollowerChange], listing: Iterable[PartitionInfo], *, believed: bool
+    table: TableInfo, changes: Sequence[FollowerChange], listing: Iterable[PartitionInfo], *, trusted: bool
 ) -> None:
-    """Give a table's content to those who take it at once."""
+    """Load a table's content into followers that load it at once."""
     for change in changes:
-        if not (believed and change.load_from_properties(table)):
+        if not (trusted and change.load_from_properties(table)):
             change.load_partitions(table, listing)
 
 
 def list_partitions(source: Metastore, table: TableInfo, *, by_name: bool) -> Iterator[PartitionInfo]:
-    """Yield all partitions of a table: by their names, in one call, or whole, in batches. Raises Transient, MalformedEvent."""
+    """Yield all partitions of a table: by name in one call, or whole in batches. Raises Transient, MalformedEvent."""
     if by_name:
         for name in source.partition_names(table.db, table.table):
             yield parse_partition_name(table.columns, name)

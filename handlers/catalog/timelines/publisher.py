@@ -62,10 +62,10 @@ class Publisher:
         now_s = time.monotonic()
         due = [name for name, since_s in self._follower.dirty.items() if now_s - since_s >= self._delay_s]
         for name in due:
-            watched = states.get(name)
-            if states.is_waiting(name) or (watched is not None and watched.code is not None):
+            known = states.get(name)
+            if states.is_waiting(name) or (known is not None and known.code is not None):
                 continue
-            outcome = "same" if watched is None else self._publish(store, states, name, event_id)
+            outcome = "same" if known is None else self._publish(store, states, name, event_id)
             self._observer.published(outcome)
             if outcome in _TRIED_AGAIN:
                 self._follower.dirty[name] = now_s
@@ -78,10 +78,10 @@ class Publisher:
             return "same"
 
         def remember() -> None:
-            watched = states.get(name)
-            if watched is not None and self.writes_source:
+            known = states.get(name)
+            if known is not None and self.writes_source:
                 with store.transaction() as txn:
-                    states.put(txn, name, replace(watched, published=str(event_id)))
+                    states.put(txn, name, replace(known, published=str(event_id)))
             failpoint("catalog.before-publish")
 
         try:
