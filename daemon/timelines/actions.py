@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from handlers.catalog.timelines.drift import compare
+from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.publisher import TimelineName, migrate
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
@@ -59,7 +59,7 @@ class Desk:
 
     def _check(self, table: str) -> dict[str, Any]:
         reflected = self.projection.position.applied_event_id
-        found = compare(self.source, self.follower, table, reflected)
+        found = compare_timelines(self.source, self.follower, table, reflected)
         if found.drift and not found.moving:
             self.drifted(len(found.drift))
         drift = [asdict(one) | {"period": one.period.lens_name} for one in found.drift]

@@ -38,7 +38,7 @@ def main(uri: str, database: str, path: str, *options: str) -> None:
     content = [[*key, runs] for key, runs in sorted(catalog.content().items())]
     told = {
         "content": content,
-        "dirty": sorted(catalog.follower.dirty),
+        "dirty": sorted(catalog.follower.unpublished),
         "partitions": indexed_content(catalog),
     }
     print(json.dumps(told))  # noqa: T201 - read by the test

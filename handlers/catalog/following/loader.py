@@ -29,7 +29,7 @@ from handlers.catalog.following.table_info import (
     describe_table,
     parse_partition_name,
 )
-from handlers.catalog.following.table_states import LoadProgress, KnownTable
+from handlers.catalog.following.table_states import KnownTable, LoadProgress
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 

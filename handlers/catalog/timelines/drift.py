@@ -1,4 +1,4 @@
-"""Comparing a table's timelines with the partitions that the source has now."""
+"""Compares a table's timelines with the partitions that the source has now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from handlers.catalog.following.loader import list_partitions
 from handlers.catalog.following.table_info import describe_table
-from handlers.catalog.timelines.timeline_follower import period_of
+from handlers.catalog.timelines.timeline_follower import parse_period
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How one timeline differs: ranges of partitions that only one side has, as ``[first, end)``."""
+    """The differences of one timeline: ranges of partitions that exist on one side only, as ``[first, end)``."""
 
     column: str
     period: UpdatePeriod
@@ -33,15 +33,17 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """What a check found; where ``moving``, the source changed meanwhile and differences may only be that."""
+class TimelineComparison:
+    """The result of a check; where ``moving``, the source changed meanwhile, which may be the only difference."""
 
     drift: tuple[Drift, ...]
     source_event_id: int
     moving: bool
 
 
-def compare(source: Metastore, follower: TimelineFollower, name: str, event_id: int) -> Comparison:
+def compare_timelines(
+    source: Metastore, follower: TimelineFollower, name: str, event_id: int
+) -> TimelineComparison:
     """Compare a table's timelines, which reflect ``event_id``, with a fresh listing. Raises NotFound, Transient."""
     timelines = follower.timelines
     db, _, table_part = name.partition(".")
@@ -52,24 +54,26 @@ def compare(source: Metastore, follower: TimelineFollower, name: str, event_id: 
         change = fresh.change(txn)
         change.follow(name, settings)
         partitions = list_partitions(source, table, by_name=follower.names_suffice(table))
-        change.load(name, ((seen.spec, period_of(seen.parameters, settings)) for seen in partitions))
+        change.load(
+            name, ((partition.spec, parse_period(partition.parameters, settings)) for partition in partitions)
+        )
     change.publish()
     newest = source.current_event_id()
     keys = {(t.column, t.period) for side in (timelines, fresh) for t in side.timelines(name)}
     found = [
-        _drift(column, period, fresh.runs(name, period, column), timelines.runs(name, period, column))
+        _compare_runs(column, period, fresh.runs(name, period, column), timelines.runs(name, period, column))
         for column, period in sorted(keys, key=lambda key: (key[0], -key[1].weight_ms))
     ]
     drift = tuple(one for one in found if one.missing or one.surplus)
-    return Comparison(drift, newest, moving=newest != event_id)
+    return TimelineComparison(drift, newest, moving=newest != event_id)
 
 
-def _drift(column: str, period: UpdatePeriod, there: Runs, here: Runs) -> Drift:
-    return Drift(column, period, _only(period, there, here), _only(period, here, there))
+def _compare_runs(column: str, period: UpdatePeriod, source: Runs, known: Runs) -> Drift:
+    return Drift(column, period, _subtract(period, source, known), _subtract(period, known, source))
 
 
-def _only(period: UpdatePeriod, left: Runs, right: Runs) -> tuple[str, ...]:
-    """Return the ranges that are in ``left`` and not in ``right``."""
+def _subtract(period: UpdatePeriod, left: Runs, right: Runs) -> tuple[str, ...]:
+    """Return the ranges in ``left`` that are not in ``right``."""
     found = []
     for start, end in left.pairs():
         edges = [start, *right.between(start, end), end]

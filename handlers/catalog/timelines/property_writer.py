@@ -1,11 +1,12 @@
-"""Writing table properties without losing what somebody else writes meanwhile.
+"""Writes table properties without losing concurrent changes of other writers.
 
-``alter_table`` replaces the whole table, so between reading and writing it nobody else may have changed it. Where the
-metastore can compare and set (HIVE-26882: 4.x, and the later 2.3 and 3.1) a property that every DDL statement changes is
-compared: ``transient_lastDdlTime``, or, where a table has none, our own event id. An older one takes the change unconditionally.
+``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Where the metastore can
+compare and set (HIVE-26882: 4.x, and later releases of 2.3 and 3.1), the write compares a property that every DDL statement
+changes: ``transient_lastDdlTime`` or, where a table has none, Tideline's event id. An older metastore accepts the change
+unconditionally.
 
-The DDL time counts whole seconds, so a table that was changed in this very second is read again in the next one: only then is
-every later change to be seen in it.
+The DDL time has a resolution of one second. So a table that was changed within the current second is read again in the next one:
+only then does every later change alter its DDL time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
-"""How far a DDL time may lie ahead of this clock and still be waited for."""
+"""How far a DDL time may be ahead of this clock and is still waited for."""
 _DDL_TIME: Final = "transient_lastDdlTime"
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
@@ -35,29 +36,29 @@ _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 def write_properties(
     metastore: Metastore,
     name: str,
-    wanted: Callable[[Mapping[str, str]], Mapping[str, str]],
+    compute: Callable[[Mapping[str, str]], Mapping[str, str]],
     *,
     before_write: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Set what ``wanted`` returns for a table's properties, in one call; False where all but the event id stood there.
+    """Write the properties that ``compute`` returns for the current ones; return False where only the event id would change.
 
-    ``before_write`` is called as soon as it is known that something will be written. Raises NotFound, and InvalidRequest
-    where others change the table again and again, or where the metastore refuses the change.
+    ``before_write`` is called once something has to be written. Raises NotFound, and InvalidRequest where other writers keep
+    changing the table or the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
     for attempt in range(1, ATTEMPTS + 1):
-        table = _settled_table(metastore, db, table_part)
+        table = _read_stable_table(metastore, db, table_part)
         old = table.parameters or {}
-        new = wanted(old)
+        new = compute(old)
         if all(old.get(key) == value for key, value in new.items() if key != APPLIED_EVENT):
             return False
-        expected = _expected(old)
+        expected = _find_compared(old)
         rest = {key: value for key, value in old.items() if key not in new}
         table.parameters = {
             **rest,
-            **_moved(old),
+            **_advance_ddl_time(old),
             **new,
-        }  # ours last, the class of a timeline last of its keys
+        }  # new properties last, and within a timeline its class last
         before_write()
         try:
             _alter(metastore, db, table_part, table, expected)
@@ -69,8 +70,8 @@ def write_properties(
     raise AssertionError("unreachable")
 
 
-def _settled_table(metastore: Metastore, db: str, table_part: str) -> Table:
-    """Return the table, read in a later second than that of its last change (as far as clocks agree)."""
+def _read_stable_table(metastore: Metastore, db: str, table_part: str) -> Table:
+    """Return the table, read in a later second than its last change (as far as clocks agree)."""
     table = metastore.get_table(db, table_part)
     age_s = time.time() - _ddl_time_s(table.parameters or {})
     if 0 <= age_s < 1 or -SKEW_S < age_s < 0:
@@ -84,13 +85,13 @@ def _ddl_time_s(old: Mapping[str, str]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _expected(old: Mapping[str, str]) -> tuple[str, str] | None:
+def _find_compared(old: Mapping[str, str]) -> tuple[str, str] | None:
     key = _DDL_TIME if _DDL_TIME in old else APPLIED_EVENT
     return (key, old[key]) if key in old else None
 
 
-def _moved(old: Mapping[str, str]) -> dict[str, str]:
-    """A DDL time after the old one: what is compared has to change, and other writers then see that something did."""
+def _advance_ddl_time(old: Mapping[str, str]) -> dict[str, str]:
+    """Return a later DDL time: the compared property must change, so that other writers notice this change."""
     before_s = _ddl_time_s(old)
     return {_DDL_TIME: str(max(int(time.time()), before_s + 1))} if before_s else {}
 

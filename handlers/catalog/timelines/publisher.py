@@ -1,8 +1,15 @@
-"""Writing timelines back into table properties, so that Lens (or whoever reads its properties) sees what Tideline knows.
+"""Publishes timelines into table properties, for Lens and other readers of its properties; and migrates their storage form.
 
-Changes of a table are collected for a while and written in one ``alter_table``, with the event id that they reflect. That the
-table has to be written is remembered in the transaction of the change itself, so nothing is forgotten over a crash; the event
-id is remembered before the write, so that the event which the write causes is recognised as our own.
+Changes of a table are collected for a configured delay and written in one ``alter_table``, with the event id that they reflect.
+Protocol:
+
+1. The transaction of a change records the table as unpublished, so a crash loses nothing.
+2. Before the write, the event id is stored, so that the event caused by the write is recognised.
+3. The properties are written (``property_writer``).
+4. The table is no longer unpublished.
+
+A migration changes the storage form of one timeline (LENS-489): one ``alter_table`` with the runs in memory, which does not touch
+any other timeline.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from state.timelines.periods import UpdatePeriod
 
 
-_TRIED_AGAIN: Final = frozenset({"conflict", "not-there-yet"})
+_RETRIED: Final = frozenset({"conflict", "not-there-yet"})
 
 
 class Publisher:
@@ -45,7 +52,7 @@ class Publisher:
         observer: Observer,
         database: Callable[[str], str] | None = None,
     ) -> None:
-        """``database`` gives a database's name on a target; None where the source's own tables are written."""
+        """``database`` returns a database's name on a target; None where the source's own tables are written."""
         self.metastore = metastore
         self._follower = follower
         self._delay_s = delay_s
@@ -58,26 +65,28 @@ class Publisher:
         return self._database is None
 
     def publish_due(self, store: Store, states: TableStates, event_id: int) -> None:
-        """Write the tables that changed ``delay_s`` ago; raises Transient."""
+        """Publish the tables whose first unpublished change is ``delay_s`` old; raise Transient."""
         now_s = time.monotonic()
-        due = [name for name, since_s in self._follower.dirty.items() if now_s - since_s >= self._delay_s]
+        due = [
+            name for name, since_s in self._follower.unpublished.items() if now_s - since_s >= self._delay_s
+        ]
         for name in due:
             known = states.get(name)
             if states.is_waiting(name) or (known is not None and known.code is not None):
                 continue
             outcome = "same" if known is None else self._publish(store, states, name, event_id)
             self._observer.published(outcome)
-            if outcome in _TRIED_AGAIN:
-                self._follower.dirty[name] = now_s
+            if outcome in _RETRIED:
+                self._follower.unpublished[name] = now_s
             else:
-                self._follower.clean(store, name)
+                self._follower.mark_published(store, name)  # step 4
 
     def _publish(self, store: Store, states: TableStates, name: str, event_id: int) -> str:
         timelines = self._follower.timelines
         if name not in timelines.tables():
             return "same"
 
-        def remember() -> None:
+        def store_event_id() -> None:  # step 2
             known = states.get(name)
             if known is not None and self.writes_source:
                 with store.transaction() as txn:
@@ -85,11 +94,11 @@ class Publisher:
             failpoint("catalog.before-publish")
 
         try:
-            written = write_properties(
+            written = write_properties(  # step 3
                 self.metastore,
                 self.target_name(name),
                 lambda properties: build_table_properties(timelines.timelines(name), properties, event_id),
-                before_write=remember,
+                before_write=store_event_id,
             )
         except NotFound:
             return "missing" if self.writes_source else "not-there-yet"
@@ -101,21 +110,21 @@ class Publisher:
         return "written" if written else "same"
 
     def target_name(self, name: str) -> str:
-        """Return the name of the table that is written for ``name``."""
+        """Return the name of the table whose properties are written for ``name``."""
         if self._database is None:
             return name
         db, _, table = name.partition(".")
         return qualify(self._database(db), table)
 
     def close(self) -> None:
-        """Release the connection, where it is not the catalog's."""
+        """Close the connection where it is not the catalog's."""
         if self._database is not None:
             self.metastore.close()
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationResult:
-    """What a migration did; repeating one changes nothing."""
+    """The result of a migration; repeating a migration changes nothing."""
 
     table: str
     column: str
@@ -128,7 +137,7 @@ class MigrationResult:
 
 @dataclass(frozen=True, slots=True)
 class TimelineName:
-    """One timeline of one table."""
+    """The name of one timeline of a table."""
 
     table: str
     period: UpdatePeriod
@@ -138,16 +147,16 @@ class TimelineName:
 def migrate(
     store: Store, follower: TimelineFollower, metastore: Metastore, target: str, name: TimelineName, form: str
 ) -> MigrationResult:
-    """Write the timeline ``name`` in ``form`` into the properties of ``target``, then remember the form.
+    """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form.
 
-    Raises ConfigError for an unknown form, NotFound where there is no such timeline, InvalidRequest where the table is
-    changed by others again and again. After a crash between the two steps, migrate again.
+    Raises ConfigError for an unknown form, NotFound where the timeline does not exist, InvalidRequest where other writers keep
+    changing the table. After a crash between the two steps, migrate again.
     """
     chosen = find_form(form)
     timeline = follower.timelines.timeline(name.table, name.period, name.column)
     if timeline is None:
         raise NotFound(
-            "there is no such timeline", table=name.table, column=name.column, period=name.period.lens_name
+            "the timeline does not exist", table=name.table, column=name.column, period=name.period.lens_name
         )
     written = write_properties(
         metastore, target, lambda properties: build_form_properties(timeline, chosen, properties)

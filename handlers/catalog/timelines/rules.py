@@ -1,7 +1,10 @@
-"""Which tables have timelines, for which columns: what the configuration says, what Lens' own properties say, or what values look like.
+"""Decides which tables have timelines and for which columns: from the configuration, Lens' properties, or partition values.
 
-In this order: a rule whose pattern fits and that names columns; the time columns that the table's own properties name; a rule
-that fits without naming columns, which means "look at the values". The first rule that fits counts.
+In this order: a matching rule that names columns; the time columns that the table's own properties name; a matching rule without
+columns, which means that the values decide. The first rule that matches applies.
+
+The representations of ``Rules`` and ``Rule`` are stored (``rules_text`` of the follower): renaming a class or a field makes every
+catalog survey its source again.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ if TYPE_CHECKING:
 
 
 NOT_TIME: Final = ("__HIVE_DEFAULT_PARTITION__", "latest", "default", "")
-"""Values that say nothing about whether a column holds time (reference: timelines §6.6)."""
+"""Values that do not decide whether a column contains time (reference: timelines §6.6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the tables that fit one of the patterns (``db.table`` with ``*``, ``?``, ``[...]``) are followed."""
+    """Settings for the tables that match one of the patterns (``db.table`` with ``*``, ``?``, ``[...]``)."""
 
     tables: tuple[str, ...]
     columns: tuple[str, ...] = ()
@@ -36,12 +39,12 @@ class Rule:
     form: str = ENDS_AND_HOLES.name
     jump_max: int | None = None
 
-    def fits(self, name: str) -> bool:
-        """Whether one of the patterns is the table's name."""
+    def matches(self, name: str) -> bool:
+        """Whether one of the patterns matches the table's name."""
         return any(fnmatchcase(name, pattern) for pattern in self.tables)
 
     def settings(self, table: TableInfo, columns: Iterable[str]) -> TableSettings | None:
-        """Return how to follow ``columns`` of the table; None where it has none of them."""
+        """Return the settings for ``columns`` of the table; None where it has none of them."""
         known = set(table.columns)
         chosen = tuple(column for column in columns if column.lower() in known)
         if not chosen:
@@ -56,7 +59,7 @@ class Rule:
         )
 
 
-_PLAIN: Final = Rule(())
+_DEFAULT_RULE: Final = Rule(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +68,32 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
     lens: bool = True
-    """Whether tables that name their time columns themselves are followed without a rule."""
+    """Whether tables that name their time columns in their properties are followed without a rule."""
     exclude: tuple[str, ...] = ()
 
     def accepts(self, table: TableInfo) -> bool:
         """Whether the table has, or may turn out to have, timelines."""
-        return self.settings(table) is not None or self.looks(table)
+        return self.settings(table) is not None or self.decides_by_values(table)
 
     def settings(self, table: TableInfo) -> TableSettings | None:
-        """Return how to follow the table, None where nothing but its values could tell or it is not followed."""
+        """Return the table's settings; None where it is not followed or where its values decide."""
         rule = self._rule(table)
         if rule is None:
             return None
         return rule.settings(table, rule.columns or find_lens_columns(table.parameters, table.columns))
 
-    def looks(self, table: TableInfo) -> bool:
-        """Whether the table's values decide."""
+    def decides_by_values(self, table: TableInfo) -> bool:
+        """Whether the table's partition values decide which columns contain time."""
         rule = self._rule(table)
-        return rule is not None and rule is not _PLAIN and not rule.columns and self.settings(table) is None
+        return (
+            rule is not None
+            and rule is not _DEFAULT_RULE
+            and not rule.columns
+            and self.settings(table) is None
+        )
 
-    def detected(self, table: TableInfo, specs: Iterable[Spec]) -> TableSettings | None:
-        """Return how to follow a table by its values; None where no column holds time."""
+    def detect(self, table: TableInfo, specs: Iterable[Spec]) -> TableSettings | None:
+        """Return the table's settings from its partition values; None where no column contains time."""
         rule = self._rule(table)
         return (
             None
@@ -96,5 +104,5 @@ class Rules:
     def _rule(self, table: TableInfo) -> Rule | None:
         if not table.columns or any(fnmatchcase(table.name, pattern) for pattern in self.exclude):
             return None
-        rule = next((rule for rule in self.rules if rule.fits(table.name)), None)
-        return rule if rule is not None or not self.lens else _PLAIN
+        rule = next((rule for rule in self.rules if rule.matches(table.name)), None)
+        return rule if rule is not None or not self.lens else _DEFAULT_RULE

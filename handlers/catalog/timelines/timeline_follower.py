@@ -1,8 +1,8 @@
-"""Timelines as a follower of the catalog.
+"""The timelines as a follower of the catalog.
 
-Where the values decide which columns hold time, a table without any is remembered as undecided: the first partition whose
-values are strictly times has the table loaded, so that what came before is looked at again. A table with partitions, none of
-whose columns is strictly time, is not looked at again until somebody asks for a rebuild.
+Where the values decide which columns contain time, a table without partitions is stored as undecided. The first partition whose
+values are strictly times causes a load of the table, so that earlier partitions are considered again. A table that has partitions but
+no strict time column is not checked again until an operator requests a rebuild.
 """
 
 from __future__ import annotations
@@ -33,71 +33,71 @@ if TYPE_CHECKING:
 
 
 SAMPLE: Final = 1_000
-"""How many partitions are looked at to find the columns that hold time."""
+"""How many partitions are read to find the columns that contain time."""
 _UNDECIDED: Final = b"ct/u/"
-_DIRTY: Final = b"ct/d/"
+_UNPUBLISHED: Final = b"ct/d/"
 
 
 class TimelineFollower:
-    """Keeps ``timelines`` true; readers of other threads may use it at any time."""
+    """Keeps ``timelines`` up to date; other threads may read them at any time."""
 
     def __init__(self, rules: Rules, observer: Observer | None = None, *, publishes: bool = False) -> None:
         self.rules = rules
         self.publishes = publishes
-        """Whether tables that changed are remembered as to be published."""
-        self.dirty: dict[str, float] = {}
-        """Tables to be published, with the moment (monotonic) of the first change that is not."""
+        """Whether changed tables are recorded for publishing."""
+        self.unpublished: dict[str, float] = {}
+        """Tables with unpublished changes, with the (monotonic) time of the first one."""
         self._observer = observer or NullObserver()
         self.timelines = Timelines()
 
     @property
     def rules_text(self) -> str:
-        """The rules as text."""
+        """The rules as text, which is stored."""
         return repr(self.rules)
 
     def open(self, reader: Reader) -> None:
         """Read the timelines from the store."""
         self.timelines = Timelines.open(reader)
-        stored = reader.scan(_DIRTY, prefix_end(_DIRTY)) if self.publishes else ()
-        self.dirty = {key[len(_DIRTY) :].decode(): time.monotonic() for key, _ in stored}
+        stored = reader.scan(_UNPUBLISHED, prefix_end(_UNPUBLISHED)) if self.publishes else ()
+        self.unpublished = {key[len(_UNPUBLISHED) :].decode(): time.monotonic() for key, _ in stored}
 
-    def clean(self, store: Store, name: str) -> None:
-        """A table was published, or cannot be."""
-        self.dirty.pop(name, None)
+    def mark_published(self, store: Store, name: str) -> None:
+        """Record that a table has been published or cannot be."""
+        self.unpublished.pop(name, None)
         with store.transaction() as txn:
-            txn.delete(_DIRTY + name.encode())
+            txn.delete(_UNPUBLISHED + name.encode())
 
     def accepts(self, table: TableInfo) -> bool:
-        """Whether the rules say so."""
+        """Whether the rules select the table."""
         return self.rules.accepts(table)
 
     def names_suffice(self, table: TableInfo) -> bool:
-        """Whether values alone tell their period: Lens, which says it in partition parameters, names its time columns."""
+        """Whether values alone determine their period; Lens tables, which name their time columns, store it in parameters."""
         return TIME_COLUMNS not in table.parameters
 
     @property
     def loads_in_pieces(self) -> bool:
-        """It does not: runs are short, whatever the number of partitions."""
+        """False: runs are small, whatever the number of partitions."""
         return False
 
     def lock(self) -> AbstractContextManager[object]:
-        """Readers see timelines that are only ever replaced whole."""
+        """Return an empty lock: readers see timelines that are only replaced as a whole."""
         return nullcontext()
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
-        """Give a change in the catalog's transaction."""
+        """Open a change in the catalog's transaction."""
         return nullcontext(self.change(txn))
 
     def close(self) -> None:
-        """Nothing: it has no store of its own."""
+        """Do nothing: it has no store of its own."""
 
     def change(self, txn: Transaction) -> TimelineFollowerChange:
-        """Start a change."""
+        """Open a change."""
         return TimelineFollowerChange(txn, self, self._observer)
 
 
 class TimelineFollowerChange:
-    """One transaction's changes."""
+    """The changes of one transaction."""
 
     def __init__(self, txn: Transaction, follower: TimelineFollower, observer: Observer) -> None:
         self._txn = txn
@@ -111,21 +111,21 @@ class TimelineFollowerChange:
 
     @property
     def staging(self) -> None:
-        """None: it takes a listing at once."""
+        """None: a listing is loaded at once."""
         return
 
     def create_table(self, table: TableInfo) -> None:
-        """Follow it anew, empty."""
+        """Follow the table, empty."""
         self.forget_table(table.name)
         settings = self._rules.settings(table)
         if settings is not None:
             self._change.follow(table.name, settings)
             self._touch(table.name)
-        elif self._rules.looks(table):
+        elif self._rules.decides_by_values(table):
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
 
     def alter_table(self, table: TableInfo) -> None:
-        """Load it again where its parameters now say something else."""
+        """Request a load where the table's settings changed."""
         settings = self._rules.settings(table)
         if settings is None:
             return
@@ -134,7 +134,7 @@ class TimelineFollowerChange:
             self.doubtful.add(table.name)
 
     def rename_table(self, old: str, table: TableInfo) -> None:
-        """Carry the timelines over; what the rules say about the new name is applied as to an altered table."""
+        """Move the timelines to the new name; the rules for the new name apply as to an altered table."""
         undecided = self._txn.get(_UNDECIDED + old.encode()) is not None
         before = self._timelines.settings(old) if old in self._timelines.tables() else None
         self._change.rename(old, table.name)
@@ -147,15 +147,15 @@ class TimelineFollowerChange:
         self._touch(table.name)
 
     def forget_table(self, name: str) -> None:
-        """Forget its timelines."""
+        """Forget the table's timelines."""
         self._change.forget(name)
         self._txn.delete(_UNDECIDED + name.encode())
 
     def load_from_properties(self, table: TableInfo) -> bool:
-        """Take the timelines from the table's properties, where they are there and make sense.
+        """Load the timelines from the table's properties, where they exist and are consistent.
 
-        Those that carry an event id are our own, which trail behind the partitions by the time that publishing is delayed:
-        they are not trusted. Lens writes with every change.
+        Properties with an event id were written by Tideline. They are older than the partitions by the publishing delay, so they
+        are not trusted. Lens writes its properties with every change.
         """
         settings = self._rules.settings(table)
         if settings is None or not is_present(table.parameters) or APPLIED_EVENT in table.parameters:
@@ -169,39 +169,40 @@ class TimelineFollowerChange:
         return True
 
     def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-        """Take the timelines from a listing."""
+        """Load the timelines from a listing."""
         listing = iter(partitions)
         settings = self._rules.settings(table)
         if settings is None:
             sample = list(islice(listing, SAMPLE))
-            settings = self._rules.detected(table, (partition.spec for partition in sample))
+            settings = self._rules.detect(table, (partition.spec for partition in sample))
             listing = chain(sample, listing)
             if settings is None:
-                self._undecided(table.name, empty=not sample)
+                self._mark_undecided(table.name, empty=not sample)
                 return
         self._txn.delete(_UNDECIDED + table.name.encode())
         self._follow(table.name, settings)
         self._change.load(
-            table.name, ((partition.spec, period_of(partition.parameters, settings)) for partition in listing)
+            table.name,
+            ((partition.spec, parse_period(partition.parameters, settings)) for partition in listing),
         )
         self._touch(table.name)
 
     def put_partition(self, name: str, partition: PartitionInfo) -> None:
-        """Add it, where the table has timelines."""
+        """Add the partition where the table has timelines."""
         if self._change.follows(name):
             settings = self._change.settings(name)
-            self._change.add(name, partition.spec, period_of(partition.parameters, settings))
+            self._change.add(name, partition.spec, parse_period(partition.parameters, settings))
             self._touch(name)
         elif self._txn.get(_UNDECIDED + name.encode()) is not None:
-            self._look(name, partition.spec)
+            self._check_values(name, partition.spec)
 
     def update_statistics(
         self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
     ) -> None:
-        """Statistics say nothing about time."""
+        """Do nothing: statistics do not concern time."""
 
     def drop_partition(self, name: str, spec: Spec) -> None:
-        """Drop it, where the table has timelines; the table is unsure where that cannot be decided."""
+        """Drop the partition where the table has timelines; the table is doubtful where the effect cannot be decided."""
         if self._change.follows(name):
             self._change.drop(name, spec)
             self._touch(name)
@@ -209,31 +210,31 @@ class TimelineFollowerChange:
                 self.doubtful.add(name)
 
     def publish(self) -> None:
-        """Show the timelines."""
+        """Make the changed timelines visible."""
         self._change.publish()
         for reason, count in self._change.skipped.items():
             self._observer.values_refused(reason, count)
         now_s = time.monotonic()
         for name in self._touched if self._follower.publishes else ():
-            self._follower.dirty.setdefault(name, now_s)
+            self._follower.unpublished.setdefault(name, now_s)
 
     def _touch(self, name: str) -> None:
-        """Remember that a table's timelines may differ from before."""
+        """Record that a table's timelines may have changed."""
         if name not in self._touched:
             self._touched.add(name)
             if self._follower.publishes:
-                self._txn.put(_DIRTY + name.encode(), b"")
+                self._txn.put(_UNPUBLISHED + name.encode(), b"")
 
     def _follow(self, name: str, settings: TableSettings) -> None:
-        """Follow with these settings, keeping the storage forms that single timelines were given."""
+        """Follow with these settings, keeping the storage forms chosen for single timelines."""
         self._change.follow(name, settings)
 
-    def _look(self, name: str, spec: Spec) -> None:
+    def _check_values(self, name: str, spec: Spec) -> None:
         table = TableInfo(name, tuple(spec), {})
-        if self._rules.detected(table, [spec]) is not None:
+        if self._rules.detect(table, [spec]) is not None:
             self.doubtful.add(name)
 
-    def _undecided(self, name: str, *, empty: bool) -> None:
+    def _mark_undecided(self, name: str, *, empty: bool) -> None:
         self._change.forget(name)
         key = _UNDECIDED + name.encode()
         if empty:
@@ -242,8 +243,8 @@ class TimelineFollowerChange:
             self._txn.delete(key)
 
 
-def period_of(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
-    """Return the period that a partition's own parameter names; one that is no period says nothing."""
+def parse_period(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
+    """Return the period named by a partition's own parameter; None for no name or an unknown one."""
     name = parameters.get(PARTITION_PERIOD)
     if not name:
         return None

@@ -89,7 +89,7 @@ def test_what_was_published_reads_back_and_its_own_event_publishes_nothing_more(
     catalog.projection.settle()
     catalog.follow()
     assert client.current_event_id() == newest, "our own event was answered with another"
-    assert catalog.follower.dirty == {}
+    assert catalog.follower.unpublished == {}
 
 
 def test_several_changes_are_one_write(
@@ -103,7 +103,7 @@ def test_several_changes_are_one_write(
         hive.run(f"ALTER TABLE sales ADD PARTITION (dt='2015-01-0{day}', it='x')")
         catalog.follow()
     assert PRESENT not in properties(client, database)
-    catalog.follower.dirty = dict.fromkeys(catalog.follower.dirty, 0.0 - 3600)
+    catalog.follower.unpublished = dict.fromkeys(catalog.follower.unpublished, 0.0 - 3600)
     newest = client.current_event_id()
     catalog.projection.settle()
     assert client.current_event_id() == newest + 1

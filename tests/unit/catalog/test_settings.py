@@ -124,9 +124,9 @@ def test_the_first_rule_that_fits_counts_and_lens_own_properties_come_before_val
     assert second is not None
     assert second.time_columns == ("Dt",), "in the spelling of the property"
     assert rules.settings(table("other.t")) is None
-    assert rules.looks(table("other.t"))
-    assert not rules.looks(table("other.t", **LENS))
-    found = rules.detected(table("other.t"), [{"dt": "2015-01-01", "country": "de"}])
+    assert rules.decides_by_values(table("other.t"))
+    assert not rules.decides_by_values(table("other.t", **LENS))
+    found = rules.detect(table("other.t"), [{"dt": "2015-01-01", "country": "de"}])
     assert found is not None
     assert found.time_columns == ("dt",)
 

@@ -10,7 +10,7 @@ import pytest
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.drift import compare
+from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
@@ -150,7 +150,7 @@ def test_a_write_that_is_refused_is_counted_and_a_conflict_is_tried_again(source
     source.refusals = [Refused("no")]
     catalog.follow()
     assert catalog.observer.outcomes[-1] == "failed"
-    assert catalog.follower.dirty == {}, "it would be refused again"
+    assert catalog.follower.unpublished == {}, "it would be refused again"
 
 
 def test_what_is_to_be_published_survives_a_restart_and_a_table_that_goes_is_forgotten(
@@ -158,7 +158,7 @@ def test_what_is_to_be_published_survives_a_restart_and_a_table_that_goes_is_for
 ) -> None:
     catalog = Published(source, delay_s=3600)
     catalog.follow()
-    assert list(catalog.follower.dirty) == [NAME]
+    assert list(catalog.follower.unpublished) == [NAME]
     catalog.delay_s = 0
     source.refusals = [MetastoreUnavailable("away")]
     catalog.reopen()
@@ -170,7 +170,7 @@ def test_what_is_to_be_published_survives_a_restart_and_a_table_that_goes_is_for
     source.add("a", "2015-01-02", "x")
     source.drop_table("a")
     catalog.follow()
-    assert catalog.follower.dirty == {}
+    assert catalog.follower.unpublished == {}
 
 
 def test_a_comparison_names_what_only_one_side_has(source: WritableSource) -> None:
@@ -179,12 +179,12 @@ def test_a_comparison_names_what_only_one_side_has(source: WritableSource) -> No
     catalog.follow()
     any_source: Any = source
     reflected = catalog.projection.position.event_id
-    same = compare(any_source, catalog.follower, NAME, reflected)
+    same = compare_timelines(any_source, catalog.follower, NAME, reflected)
     assert (same.drift, same.moving) == ((), False)
     for day in ("03", "04", "06"):
         source.add("a", f"2015-01-{day}", "x")
     source.drop("a", "2015-01-01", "x")
-    found = compare(any_source, catalog.follower, NAME, reflected)
+    found = compare_timelines(any_source, catalog.follower, NAME, reflected)
     (drift,) = found.drift
     assert found.moving
     assert drift.missing == ("[2015-01-03, 2015-01-05)", "[2015-01-06, 2015-01-07)")
