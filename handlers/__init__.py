@@ -1,1 +1,1 @@
-"""What an event does: decoding it, and its effects on metastores, files and the catalog. See ``DESIGN.md``."""
+"""What an event does: decoding, and the effects on metastores, files and the catalog. See ``DESIGN.md``."""

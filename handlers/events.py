@@ -1,11 +1,11 @@
-"""The internal event types: what every wire format is decoded to, and all that projections ever see.
+"""The internal event types: the result of decoding, and the only form in which projections see events.
 
-Why they exist: four wire formats (Tideline's own records, the metastore's notification objects in two encodings, the Apiary
-listener's two) say the same things in different words and with different holes. A projection must not care. A field that a
-format cannot fill is None, never a guess.
+Four wire formats (Tideline's own records, the metastore's notification objects in two encodings, the two of the Apiary listeners) say
+the same under different names and with different gaps. Projections must not depend on the format, so a field that a format cannot
+fill is None and never a guess.
 
-Names of databases and tables are lower case (the metastore's own rule). Embedded objects stay text until somebody asks for
-them (``Embedded.value``): most events of a busy source concern tables that nobody replicates.
+Names of databases and tables are in lower case (the metastore's own rule). Embedded objects stay text until ``Embedded.value`` is
+read, because most events of a busy source concern tables that are not replicated.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 
 class Embedded(Generic[T]):
-    """An object inside a message, decoded when first asked for.
+    """An object inside a message, decoded on first use.
 
-    ``value`` raises MalformedEvent where the text is no such object. A caller that wants to change it asks for ``copy()``.
-    Two are equal when their texts are and both stand for the same struct.
+    ``value`` raises MalformedEvent if the text is not such an object. A caller that changes the object must use ``copy()``.
+    Two are equal if their texts are equal and both decode to the same struct.
     """
 
     __slots__ = ("_decode", "_text", "_value")
@@ -41,18 +41,18 @@ class Embedded(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The decoded object, shared by all who ask: not to be changed."""
+        """The decoded object. All callers share it and must not change it."""
         if self._value is None:
             self._value = self._decode(self._text)
         return self._value
 
     @property
     def text(self) -> str:
-        """The object as the format wrote it."""
+        """The text of the object in its wire format."""
         return self._text
 
     def copy(self) -> T:
-        """Return a fresh object that the caller may change."""
+        """Return a new object that the caller may change."""
         return self._decode(self._text)
 
     def __eq__(self, other: object) -> bool:
@@ -71,7 +71,7 @@ class Embedded(Generic[T]):
 class SourceFile:
     """One entry of a file list: ``uri#checksum#cmroot#subdir`` (reference: ReplChangeManager.encodeFileUri).
 
-    ``checksum`` and ``cm_root`` are None where the source's file system has no checksums or the change manager is off.
+    ``checksum`` and ``cm_root`` are None if the source's file system has no checksums or the change manager is off.
     ``subdir`` is the ACID directory below the table's or partition's root, "" for plain tables.
     """
 
@@ -83,7 +83,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What all events have: where they stand in the log, and what they are about."""
+    """The header of every event: its position in the log, its type, and the names that it concerns."""
 
     event_id: int
     part: int = 0
@@ -118,7 +118,7 @@ class DatabaseDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCreated(Event):
-    """CREATE_TABLE; ``files`` are those of a plain CTAS (transactional ones come with the commit)."""
+    """CREATE_TABLE; ``files`` are those of a plain CTAS (files of a transactional one come with the commit)."""
 
     after: Embedded[Table]
     files: tuple[SourceFile, ...] = ()
@@ -126,7 +126,7 @@ class TableCreated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAltered(Event):
-    """ALTER_TABLE: also a rename (``before`` and ``after`` differ in name) and the truncation of an unpartitioned table."""
+    """ALTER_TABLE; also a rename (``before`` and ``after`` differ in name) and the truncation of an unpartitioned table."""
 
     before: Embedded[Table]
     after: Embedded[Table]
@@ -154,7 +154,7 @@ class PartitionsAdded(Event):
 class PartitionsAltered(Event):
     """ALTER_PARTITION and ALTER_PARTITIONS.
 
-    ``before`` is there only for ALTER_PARTITION; different values in ``before`` and ``after`` are a rename.
+    ``before`` is set only for ALTER_PARTITION; different values in ``before`` and ``after`` are a rename.
     """
 
     owner: Embedded[Table] | None
@@ -174,7 +174,7 @@ class PartitionsDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted(Event):
-    """INSERT into a plain or external table; ``replace`` is None where the format cannot tell overwrite from append."""
+    """INSERT into a plain or external table; ``replace`` is None if the format does not distinguish overwrite from append."""
 
     owner: Embedded[Table] | None
     partition: Embedded[Partition] | None
@@ -185,7 +185,7 @@ class Inserted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnsOpened(Event):
-    """OPEN_TXN; ``first`` to ``last``, both included; none where ``last`` is one less than ``first``."""
+    """OPEN_TXN; ``first`` to ``last`` inclusive; empty if ``last`` is one less than ``first``."""
 
     first: int
     last: int
@@ -202,8 +202,8 @@ class WriteIdsAllocated(Event):
 class FilesWritten(Event):
     """A write event: the files that one committed transaction put into one table or partition.
 
-    ``partition_name`` is "" for an unpartitioned table. ``raw_files`` are the entries as the source wrote them, which
-    ``commit_txn`` on the target wants back; the objects are TJSON text for the same reason.
+    ``partition_name`` is "" for an unpartitioned table. ``raw_files`` are the entries as the source wrote them, because
+    ``commit_txn`` on the target takes them in that form; the objects are TJSON text for the same reason.
     """
 
     txn_id: int
@@ -259,7 +259,7 @@ class StatisticsDeleted(Event):
 class ConstraintsAdded(Event):
     """ADD_PRIMARYKEY, ADD_FOREIGNKEY, ADD_UNIQUECONSTRAINT, ADD_NOTNULLCONSTRAINT, ADD_DEFAULTCONSTRAINT, ADD_CHECKCONSTRAINT.
 
-    ``texts`` are the constraints as TJSON; ``kind`` tells which struct they are.
+    ``texts`` are the constraints as TJSON; ``kind`` determines their struct.
     """
 
     texts: tuple[str, ...]
@@ -274,7 +274,7 @@ class ConstraintDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionCommitted(Event):
-    """COMMIT_COMPACTION_EVENT: known, and never replicated."""
+    """COMMIT_COMPACTION_EVENT; never replicated."""
 
     txn_id: int
     partition_name: str | None = None
@@ -282,17 +282,17 @@ class CompactionCommitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled(Event):
-    """An event type that is known and does nothing here, or one that is not known at all (``known`` False): counted and passed."""
+    """An event type without an effect here, or an unknown one (``known`` False); it is counted and skipped."""
 
     known: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecodable(Event):
-    """A record whose place in the log is known but whose content cannot be used.
+    """A record whose position in the log is known but whose content cannot be used.
 
-    The consumer has put it on the dead-letter topic already; a projection quarantines the table that it names, and stops
-    where it names none (unless configured otherwise).
+    The consumer has already written it to the dead-letter topic. A projection quarantines the table that it names, or stops if it
+    names none (unless configured otherwise).
     """
 
     error: BadInput

@@ -1,14 +1,14 @@
-"""Any file system that pyarrow knows: HDFS, S3, GCS, Azure.
+"""Any file system that pyarrow supports: HDFS, S3, GCS, Azure.
 
-Two ways to publish, because a rename is not the same everywhere:
+Publishing differs, because not every store has a rename:
 
-* where a rename is one (HDFS, local): hidden file in the same directory, then move. HDFS refuses to move onto an existing file, so
-  a file that is replaced is removed first: the one moment in which a reader may find neither;
-* object stores: a file of up to 16 MiB is held back in memory and sent whole by ``publish``: one PUT, atomic. A larger one goes to a
-  hidden key, then by a copy on the server to its name. Above 4 GiB servers refuse such a copy: the object is written under its final
-  name, and removed if it turns out wrong. (The library completes an upload when its stream is dropped, it cannot abandon one.)
+* HDFS (and local): a hidden file in the same directory is moved to its final name. HDFS refuses to move onto an existing file, so a file
+  that is replaced is removed first: for a moment readers find neither.
+* Object stores: a file of up to 16 MiB is kept in memory and sent completely by ``publish``, as one atomic PUT. A larger one is written
+  to a hidden key and then copied on the server to its final name. Above 4 GiB servers refuse such a copy; the object is written under
+  its final name, and removed if it turns out wrong. (The library completes an upload when its stream is dropped; it cannot abandon one.)
 
-pyarrow takes 60 MB of memory, so it is imported when the first such location is met.
+pyarrow takes 60 MB of memory, so it is imported when the first such location is used.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class ArrowFiles:
         if info.type == FileType.NotFound:
             raise NotFound("no such file or directory", path=printable(str(location)))
         if info.type != FileType.File:
-            raise Refused("the path is no regular file", path=printable(str(location)))
+            raise Refused("the path is not a regular file", path=printable(str(location)))
         return FileState(info.size, info.mtime_ns)
 
     def list(self, location: Location) -> Sequence[Entry]:
-        """Return the children; on an object store a directory without objects does not exist."""
+        """Return the children; in an object store a directory without objects does not exist."""
         from pyarrow.fs import FileSelector, FileType
 
         with _translate_errors(location):
@@ -77,7 +77,7 @@ class ArrowFiles:
             return ArrowReader(self._library.open_input_stream(self._path_of(location)), location)
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
-        """Start a file in the way its size and the kind of file system ask for."""
+        """Start a file in the way that suits its size and the file system."""
         if self._object_store and size_bytes <= BUFFERED_BYTES_MAX:
             return BufferedWriter(self._library, self._path_of(location), location)
         direct = self._object_store and size_bytes > SERVER_COPY_BYTES_MAX
@@ -93,8 +93,8 @@ class ArrowFiles:
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):
             self._library.delete_file(self._path_of(location))
 
-    def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - the port's
-        """Nothing here can be copied inside the kernel."""
+    def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
+        """Return 0: these file systems cannot copy inside the kernel."""
         return 0
 
 
@@ -116,12 +116,12 @@ class ArrowReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):  # what was read has been checked; closing cannot make it wrong
+        with contextlib.suppress(OSError):  # the content has been checked; a failing close does not change it
             self._stream.close()
 
 
 class BufferedWriter:
-    """A small object, sent by ``publish``."""
+    """A small object, kept in memory and sent by ``publish``."""
 
     def __init__(self, library: Any, path: str, location: Location) -> None:
         self._library = library
@@ -148,7 +148,7 @@ class BufferedWriter:
 
 
 class ArrowWriter:
-    """A file under a hidden name (or, for huge objects, under its own) until it is published."""
+    """A file under a hidden name (or, for huge objects, under its final name) until it is published."""
 
     def __init__(self, library: Any, stream: Any, hidden: str, final: str, location: Location) -> None:
         self._library = library
@@ -164,7 +164,7 @@ class ArrowWriter:
             self._stream.write(data)
 
     def publish(self) -> None:
-        """Complete the file and move it to its name."""
+        """Complete the file and move it to its final name."""
         with _translate_errors(self._location):
             self._stream.close()
             if self._hidden != self._final:
@@ -175,7 +175,7 @@ class ArrowWriter:
         try:
             self._library.move(self._hidden, self._final)
         except OSError:
-            # HDFS: the name is taken. Anything else fails again, and then counts.
+            # On HDFS the name is taken. Any other failure occurs again below and is raised.
             self._library.delete_file(self._final)
             self._library.move(self._hidden, self._final)
 
@@ -202,7 +202,7 @@ def _translate_errors(location: Location) -> Iterator[None]:
 
 
 def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all others that matter are an OSError."""
+    """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all other relevant errors are an OSError."""
     path, reason = printable(str(location)), printable(str(error))
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
@@ -211,9 +211,9 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
             "the file system denied access", path=path, reason=reason, hint="Check its credentials."
         )
     if isinstance(error, IsADirectoryError):
-        return Refused("the path is no regular file", path=path)
+        return Refused("the path is not a regular file", path=path)
     if isinstance(error, NotImplementedError):
-        return Unsupported("the file system has no such call", path=path, reason=reason)
+        return Unsupported("the file system does not support the call", path=path, reason=reason)
     if isinstance(error, ValueError):
-        return InvalidRequest("the file system calls the request invalid", path=path, reason=reason)
+        return InvalidRequest("the file system rejects the request", path=path, reason=reason)
     return FilesUnavailable("the file system failed", path=path, reason=reason)

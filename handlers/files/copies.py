@@ -1,9 +1,17 @@
-"""Where the content of a source file may be found.
+"""Verified copies of source files, one at a time.
 
-At the path that the event recorded, or, when that is missing, unreadable or has other content, at the change manager's copy
-``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication §1.6). Where the recorded checksum cannot be
-recomputed here (``checksums``), the order is the other way round: a file of that name in the change manager *is* the recorded
-content, while the source path could hold a successor of the same size.
+The content of a source file is expected at two locations: the path that the event recorded, and the change manager's copy
+``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication §1.6). The recorded path comes first, unless
+the checksum cannot be recomputed here. In that case the change manager comes first: a file of that name *is* the recorded content,
+while the source path may hold a successor of the same size. Both are tried in turn, five attempts in all (Hive's MAX_IO_RETRY;
+reference: hive-replication §3.8).
+
+Promises:
+
+* The target file has the recorded content or, without a verifiable checksum, the content of a source file that did not change
+  between the start and the end of the copy.
+* It appears completely or not at all. Copying again changes and writes nothing. An existing target is never deleted first.
+* A crash leaves at most hidden files, which the next copy into the directory removes.
 """
 
 from __future__ import annotations
@@ -43,18 +51,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One place to read from."""
+    """One location to read the content from."""
 
     location: Location
     from_change_manager: bool
     md5: str | None
-    """What its bytes must hash to; None where that cannot be told."""
+    """The MD5 that its bytes must have; None if it is unknown."""
 
 
 def list_origins(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
-    """Return where the content of ``source`` may be, in the order to try: one or two places.
+    """Return the one or two locations of the content of ``source``, in the order to try them.
 
-    Raises UnsafePath where a place lies outside ``allowed``.
+    Raises UnsafePath if a location lies outside ``allowed``.
     """
     recorded = allowed.require(parse_location(source.uri))
     md5 = expected_md5(recorded, source.checksum)
@@ -71,7 +79,7 @@ ATTEMPTS_MAX: Final = 5  # Hive's MAX_IO_RETRY
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """Bring ``source`` to ``target_uri``, the full name of the file there."""
+    """Copy ``source`` to ``target_uri``, the complete name of the target file."""
 
     source: SourceFile
     target_uri: str
@@ -79,18 +87,18 @@ class CopyTask:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy did. ``size_bytes`` is the file's size, also when it was there already (``skipped``)."""
+    """The result of a copy. ``size_bytes`` is the size of the file, even if it existed already (``skipped``)."""
 
     size_bytes: int
     from_change_manager: bool
     skipped: bool
     seconds: float
     mismatches: int = 0
-    """Attempts whose bytes were not the recorded ones, or changed meanwhile."""
+    """Attempts whose bytes differed from the recorded ones or changed meanwhile."""
 
 
 def build_copy_task(source: SourceFile, target_root: str) -> CopyTask:
-    """Return the task that puts ``source`` below ``target_root``, the location of a table or partition on the target.
+    """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on the target.
 
     The file keeps its name and its ACID directory, without the visibility suffix. Raises UnsafePath.
     """
@@ -101,14 +109,14 @@ def build_copy_task(source: SourceFile, target_root: str) -> CopyTask:
     return CopyTask(source, str(directory.child(parse_location(source.uri).name)))
 
 
-class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handles, never an error that leaves this module
-    """What was read is not what was recorded, or changed while it was read."""
+class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handles, never raised out of this module
+    """The bytes are not the recorded ones, or changed while they were read."""
 
 
 class Copier:
     """Copies files between the file systems of ``file_systems``; thread-safe.
 
-    ``sweeps`` False leaves the unfinished files of other processes alone: for several processes that write into one directory.
+    With ``sweeps`` False the unfinished files of other processes are kept; use it if several processes write into one directory.
     """
 
     def __init__(
@@ -128,11 +136,11 @@ class Copier:
     def copy(
         self, task: CopyTask, *, cancelled: threading.Event | None = None, reserve: Reserve | None = None
     ) -> Copied:
-        """Make the target file hold what ``task.source`` recorded.
+        """Copy the recorded content of ``task.source`` to the target file.
 
-        Raises FileLost where neither the source nor the change manager has it, Refused where both exist but may not be read or
-        the target may not be written, UnsafePath for names outside the allowed directories, FilesUnavailable for what may pass
-        (also when ``cancelled`` is set meanwhile).
+        Raises FileLost if neither the source nor the change manager has the content; Refused if both exist but may not be read, or
+        if the target may not be written; UnsafePath for names outside the allowed directories; FilesUnavailable for transient
+        failures and if ``cancelled`` is set meanwhile.
         """
         started = time.monotonic()
         target = parse_location(task.target_uri)
@@ -158,7 +166,7 @@ class Copier:
         raise _choose_error(task.source, failures)
 
     def sweep(self, directory_uri: str) -> int:
-        """Remove unfinished files that crashed processes left in ``directory_uri`` and return how many there were."""
+        """Remove unfinished files of killed processes from ``directory_uri`` and return their number."""
         return sweep(self._file_systems, parse_location(directory_uri))
 
     def _attempt(
@@ -193,7 +201,7 @@ class Copier:
         before: FileState,
         transfer: Transfer,
     ) -> None:
-        """Move all bytes, inside the kernel where nothing has to be hashed, and compare what moved with what was expected."""
+        """Copy all bytes, inside the kernel if nothing must be hashed, and compare them with what was expected."""
         moved = transfer.copy_in_kernel(files, reader, writer) if origin.md5 is None else 0
         digest = new_digest()
         if moved == 0:
@@ -206,10 +214,10 @@ class Copier:
             raise _ContentDiffers
 
     def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:
-        """Prove, for content that no checksum proves, that the file stood still while it was copied.
+        """Check, for content without a verifiable checksum, that the file did not change while it was copied.
 
-        For the source path also that the change manager has not received the recorded file meanwhile: that is what happens just
-        before another file takes its place.
+        For the source path, check also that the change manager has not received the recorded file meanwhile, which happens just
+        before another file replaces it.
         """
         with mark_source_errors():
             if self._file_systems.of(origin.location).stat(origin.location) != before:
@@ -224,7 +232,7 @@ class Copier:
         raise _ContentDiffers
 
     def _find_recorded_content(self, md5: str | None, target: Location, transfer: Transfer) -> int | None:
-        """Return the target's size if it has the recorded MD5: then the source is not even needed."""
+        """Return the size of the target if it already has the recorded MD5, so that the source is not needed."""
         if md5 is None:
             return None
         targets = self._file_systems.of(target)
@@ -238,7 +246,7 @@ class Copier:
     def _has_same_bytes(
         self, origin: Origin, before: FileState, target: Location, transfer: Transfer
     ) -> bool:
-        """Whether the target has the very bytes of ``origin``, which no checksum tells."""
+        """Return whether the target has the same bytes as ``origin``, for which there is no checksum."""
         targets = self._file_systems.of(target)
         try:
             if targets.stat(target).size_bytes != before.size_bytes:
@@ -255,16 +263,16 @@ class Copier:
 
 @contextmanager
 def _mark_target_errors() -> Iterator[None]:
-    """Tell a target directory that vanished from a source file that is missing: the first may be made again."""
+    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be created again."""
     try:
         yield
     except NotFound as error:
         path = error.context.get("path")
-        raise FilesUnavailable("the target directory vanished while it was written to", path=path) from error
+        raise FilesUnavailable("the target directory vanished during the copy", path=path) from error
 
 
 def _choose_error(source: SourceFile, failures: list[Exception]) -> TidelineError:
-    """Say why no attempt succeeded: what may pass first, then what was forbidden, and only then that the file is lost."""
+    """Return the error for a copy that failed: a transient one if there is any, else a refused one, and only then FileLost."""
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):
         for cause in causes:

@@ -1,11 +1,13 @@
 """The file system port, and the registry that finds the implementation for a location.
 
-Promises of every implementation: a file appears under its final name whole or not at all (``create`` … ``publish``), unless
-its docstring names the exception; what is written but not published has a name that starts with ``._tideline_``, which Hive
-and Spark take for hidden; errors are of Tideline's tree:
+Every implementation promises: a file appears under its final name completely or not at all (``create`` … ``publish``), unless its
+docstring names the exception. A file that is not published yet has a name that starts with ``._tideline_``, which Hive and Spark treat
+as hidden. Such a file of a process that was killed is removed when the next process first writes to the directory (``sweep``).
+
+Errors belong to Tideline's tree:
 
 * NotFound: the path does not exist;
-* Refused: it exists, but permissions or its kind forbid the call (repeating changes nothing);
+* Refused: it exists, but permissions or its type forbid the call (a retry does not help);
 * UnsafePath: a symbolic link where a file was named;
 * FilesUnavailable: everything that may pass: no space, quota, input/output error, time-out, too many open files.
 """
@@ -30,33 +32,34 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 1024 * 1024
 TEMPORARY_PREFIX: Final = "._tideline_"
-# Tells our own unfinished files from those that a crashed process left.
+# Distinguishes unfinished files of this process from those that a killed process left.
 PROCESS_TOKEN: Final = secrets.token_hex(4)
+SWEPT_DIRECTORIES_MAX: Final = 4096
 
 
 def make_temporary_name() -> str:
-    """Return a new hidden name that nobody else uses."""
+    """Return a new, unique hidden name."""
     return f"{TEMPORARY_PREFIX}{PROCESS_TOKEN}_{secrets.token_hex(8)}"
 
 
 def is_leftover(name: str) -> bool:
-    """Whether ``name`` is an unfinished file of another, hence dead, process."""
+    """Return whether ``name`` is an unfinished file of another process, which must have ended."""
     return name.startswith(TEMPORARY_PREFIX) and not name.startswith(f"{TEMPORARY_PREFIX}{PROCESS_TOKEN}_")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Hive's readers and listings pass over ``name``."""
+    """Return whether Hive's readers and listings skip ``name``."""
     return name.startswith(("_", "."))
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells whether a file changed: two equal states of one path mean the same content, as far as the system can tell."""
+    """The state of a file, which shows whether it changed: equal states of a path mean equal content, as far as the system can tell."""
 
     size_bytes: int
     mtime_ns: int | None
     identity: int | None = None
-    """The inode where there is one: a file replaced by rename is another file even with equal size and time."""
+    """The inode, if there is one: a file that was replaced by rename is another file even if size and time are equal."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,7 +75,7 @@ class ReadStream(Protocol):
     """An open file; closed by its ``with`` block."""
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill ``buffer`` from the current place on and return the number of bytes; 0 at the end."""
+        """Fill ``buffer`` from the current position and return the number of bytes; 0 at the end."""
 
     def __enter__(self) -> Self: ...
 
@@ -82,13 +85,13 @@ class ReadStream(Protocol):
 
 
 class WriteStream(Protocol):
-    """A file that does not exist yet for anybody else; leaving its ``with`` block unpublished removes it."""
+    """A file that nobody else sees yet; leaving its ``with`` block without publishing removes it."""
 
     def write(self, data: memoryview, /) -> None:
         """Append all of ``data``."""
 
     def publish(self) -> None:
-        """Make the file durable and give it its name, replacing what had it. The last call."""
+        """Make the file durable and move it to its final name, replacing any earlier file. This is the last call."""
 
     def __enter__(self) -> Self: ...
 
@@ -98,33 +101,33 @@ class WriteStream(Protocol):
 
 
 class FileSystem(Protocol):
-    """What Tideline asks of a file system. Implementations are thread-safe; streams are not."""
+    """The operations that Tideline needs from a file system. Implementations are thread-safe; streams are not."""
 
     def stat(self, location: Location) -> FileState:
-        """Return the state of a regular file; NotFound where there is none, Refused where it is a directory."""
+        """Return the state of a regular file; raise NotFound if it does not exist, Refused if it is a directory."""
 
     def list(self, location: Location) -> Sequence[Entry]:
-        """Return the children of a directory, sorted by name; NotFound where there is no such directory."""
+        """Return the children of a directory, sorted by name; raise NotFound if it does not exist."""
 
     def open(self, location: Location) -> ReadStream:
         """Open a regular file for reading from its start."""
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
-        """Start a file of ``size_bytes``; missing parent directories are made."""
+        """Start a file of ``size_bytes``; missing parent directories are created."""
 
     def remove(self, location: Location) -> None:
-        """Remove a file; an absent one is no error."""
+        """Remove a file; do nothing if it is absent."""
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy the next bytes inside the kernel and return how many; 0 at the end, or where that cannot be done here."""
+        """Copy the next bytes inside the kernel and return their number; 0 at the end, or if that is not possible here."""
 
 
 Factory = Callable[[str, Mapping[str, object]], FileSystem]
-"""Makes the file system of an authority from the options of its scheme; ConfigError where they are wrong."""
+"""Opens the file system of an authority with the options of its scheme; raises ConfigError if they are invalid."""
 
 
 class FileSystems:
-    """Finds the file system of a location; each (scheme, authority) is opened once, when first asked for."""
+    """Finds the file system of a location; each (scheme, authority) is opened once, on first use."""
 
     def __init__(
         self, factories: Mapping[str, Factory], options: Mapping[str, Mapping[str, object]] | None = None
@@ -139,7 +142,7 @@ class FileSystems:
             )
 
     def of(self, location: Location) -> FileSystem:
-        """Return the file system of ``location``; ConfigError where its scheme has none or cannot be opened."""
+        """Return the file system of ``location``; raise ConfigError if its scheme is unknown or cannot be opened."""
         key = (location.scheme, location.authority)
         with self._lock:
             if key not in self._open:
@@ -155,11 +158,8 @@ class FileSystems:
         return factory(location.authority, self._options.get(location.scheme, {}))
 
 
-DIRECTORIES_MAX: Final = 4096
-
-
 def sweep(file_systems: FileSystems, directory: Location) -> int:
-    """Remove what dead processes left in ``directory`` and return how many files that were; an absent one has none."""
+    """Remove the unfinished files of killed processes from ``directory``, if it exists, and return their number."""
     files = file_systems.of(directory)
     try:
         leftovers = [entry.name for entry in files.list(directory) if is_leftover(entry.name)]
@@ -171,18 +171,18 @@ def sweep(file_systems: FileSystems, directory: Location) -> int:
 
 
 class SweptDirectories:
-    """The directories that this process has written to lately; those that it forgot are swept once more."""
+    """The directories that this process has swept. Only the latest are remembered; others are swept again."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Location, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def add(self, directory: Location) -> bool:
-        """Whether ``directory`` is new here; from then on it is known."""
+        """Remember ``directory`` and return whether it is new."""
         with self._lock:
             if directory in self._known:
                 return False
             self._known[directory] = None
-            if len(self._known) > DIRECTORIES_MAX:
+            if len(self._known) > SWEPT_DIRECTORIES_MAX:
                 self._known.popitem(last=False)
             return True

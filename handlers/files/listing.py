@@ -1,8 +1,8 @@
-"""Files that no event names: found by looking at the source.
+"""Lists files that no event names.
 
-Hive forgets the write events of some partitions (a multi-insert into several static partitions names only the first; reference:
-hive-replication §0c.2), and a bootstrap starts from what is there. What is listed has no recorded checksum, so its copies are
-held to the state of the source file before and after the copy.
+Hive omits the write events of some partitions (a multi-insert into several static partitions names only the first; reference:
+hive-replication §0c.2), and a bootstrap copies what exists. Listed files have no recorded checksum; their copies are verified by
+comparing the state of the source file before and after the copy.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def list_write_directories(
 ) -> tuple[SourceFile, ...]:
     """Return the files that the transaction with ``write_id`` wrote below ``root_uri``, a table's or partition's location.
 
-    They lie in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and ``base_<w>``. Directories
-    that a compaction made (``…_v0000012``) are taken only where the original ones are gone. An absent root, or one
-    without such directories, gives no files. Raises UnsafePath, LimitExceeded above ``files_max``, FilesUnavailable.
+    They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and ``base_<w>``. Directories
+    written by a compaction (``…_v0000012``) are used only if the original ones are gone. A root that is absent or has no such
+    directories contains no files. Raises UnsafePath, LimitExceeded above ``files_max``, or FilesUnavailable.
     """
     assert write_id > 0, write_id
     root = parse_location(root_uri)
@@ -53,9 +53,9 @@ def list_write_directories(
 def list_plain_files(
     file_systems: FileSystems, root_uri: str, *, files_max: int = FILES_MAX
 ) -> tuple[SourceFile, ...]:
-    """Return the files directly in ``root_uri``, as Hive lists those of a plain table: hidden ones and directories left out.
+    """Return the files directly in ``root_uri``, as Hive lists a plain table: without hidden files and directories.
 
-    Raises NotFound where there is no such directory, else as ``list_write_directories``.
+    Raises NotFound if the directory does not exist; other errors as in ``list_write_directories``.
     """
     root = parse_location(root_uri)
     found: list[SourceFile] = []
@@ -67,7 +67,7 @@ def list_plain_files(
 
 
 def _is_of_write(name: str, write_id: int) -> bool:
-    """Whether ``name`` is a directory of this one write: ``delta_5_5``, ``delta_0000005_0000005_0001_v12``, ``base_5``."""
+    """Return whether ``name`` belongs to this write id: ``delta_5_5``, ``delta_0000005_0000005_0001_v12``, ``base_5``."""
     match = re.fullmatch(
         r"(?:base_(\d{1,19})|(?:delete_)?delta_(\d{1,19})_(\d{1,19})(?:_\d{1,10})?)(?:_v\d{1,19})?",
         name,
@@ -77,7 +77,7 @@ def _is_of_write(name: str, write_id: int) -> bool:
 
 
 def _walk(file_systems: FileSystems, root: Location, subdir: str, depth: int) -> Iterator[SourceFile]:
-    """Yield the files below ``subdir``, in order; deeper levels come from unions (``HIVE_UNION_SUBDIR_1``)."""
+    """Yield the files below ``subdir`` in order; unions create deeper levels (``HIVE_UNION_SUBDIR_1``)."""
     if depth == 0:
         raise LimitExceeded(
             "directories are nested too deeply", path=str(root.join(subdir)), depth_max=_DEPTH_MAX
@@ -94,4 +94,4 @@ def _walk(file_systems: FileSystems, root: Location, subdir: str, depth: int) ->
 
 def _check_room(found: list[SourceFile], files_max: int, root: Location) -> None:
     if len(found) >= files_max:
-        raise LimitExceeded("a directory holds too many files", path=str(root), files_max=files_max)
+        raise LimitExceeded("a directory contains too many files", path=str(root), files_max=files_max)

@@ -1,10 +1,10 @@
-"""The local file system, which is also how an NFS or FUSE mount is reached.
+"""The local file system, which also serves NFS and FUSE mounts.
 
-Publishing is the classic four steps: write a hidden file in the same directory, fsync it, rename it, fsync the directory. With
-``fsync`` off a power failure (not a crash of Tideline) may lose files that the target's metastore already calls committed.
+Publishing takes four steps: write a hidden file in the same directory, fsync it, rename it, fsync the directory. With ``fsync`` off, a
+power failure (but not a crash of Tideline) may lose files that the target's metastore already considers committed.
 
-The last component of a path is never followed when it is a symbolic link: a link planted in a warehouse would otherwise copy
-whatever the daemon may read.
+A symbolic link as the last component of a path is never followed: a link planted in a warehouse would otherwise make Tideline copy
+any file that the daemon may read.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTS
 
 
 def open_local(authority: str, options: Mapping[str, object]) -> FileSystem:
-    """Make the local file system; the one option is ``fsync`` (default true)."""
+    """Open the local file system; its only option is ``fsync`` (default true)."""
     assert not authority, authority
     fsync = options.get("fsync", True)
     if set(options) - {"fsync"} or not isinstance(fsync, bool):
         raise ConfigError(
-            "the local file system has one option, fsync, true or false", options=sorted(options)
+            "the only option of the local file system is fsync, which must be true or false",
+            options=sorted(options),
         )
     return LocalFiles(fsync=fsync)
 
 
 class LocalFiles:
-    """Files by plain system calls."""
+    """Files through system calls."""
 
     def __init__(self, *, fsync: bool = True) -> None:
         self._fsync = fsync
@@ -60,12 +61,12 @@ class LocalFiles:
             return _to_state(os.lstat(location.path), location)
 
     def list(self, location: Location) -> Sequence[Entry]:
-        """Return the children; symbolic links and what vanishes meanwhile are left out."""
+        """Return the children without symbolic links and without what vanishes meanwhile."""
         with _translate_errors(location), os.scandir(location.path) as found:
             return sorted(entry for child in found if (entry := _to_entry(child)) is not None)
 
     def open(self, location: Location) -> LocalReader:
-        """Open a regular file; a symbolic link is UnsafePath."""
+        """Open a regular file; raise UnsafePath for a symbolic link."""
         with _translate_errors(location):
             fd = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
             reader = LocalReader(fd, location)
@@ -76,7 +77,7 @@ class LocalFiles:
                 raise
         return reader
 
-    def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - the port's; nothing to reserve here
+    def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
         """Start a hidden file beside ``location``."""
         with _translate_errors(location):
             self._make_directory(Path(location.parent.path))
@@ -90,7 +91,7 @@ class LocalFiles:
             Path(location.path).unlink(missing_ok=True)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy by ``copy_file_range``: no byte passes through this process, and file systems with reflinks share blocks."""
+        """Copy with ``copy_file_range``: no byte passes through this process, and file systems with reflinks share blocks."""
         if not isinstance(source, LocalReader) or not isinstance(target, LocalWriter):
             return 0
         try:
@@ -101,7 +102,7 @@ class LocalFiles:
             raise _to_tideline_error(error, target.location) from error
 
     def _make_directory(self, path: Path) -> None:
-        """Make ``path`` and its parents; each new name is made durable in its parent."""
+        """Create ``path`` and its parents; fsync the parent of each new directory."""
         if path.is_dir():
             return
         if path.parent != path:
@@ -175,7 +176,7 @@ class LocalWriter:
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:
-    """Return the entry of a file or directory; None for links and for what vanished since the directory was read."""
+    """Return the entry of a file or directory; None for a link or if it vanished after the directory was read."""
     if child.is_symlink():
         return None
     try:
@@ -195,9 +196,9 @@ def _sync_directory(path: Path) -> None:
 
 def _to_state(found: os.stat_result, location: Location) -> FileState:
     if modes.S_ISLNK(found.st_mode):
-        raise UnsafePath("a symbolic link stands where a file was named", path=printable(str(location)))
+        raise UnsafePath("the path is a symbolic link", path=printable(str(location)))
     if not modes.S_ISREG(found.st_mode):
-        raise Refused("the path is no regular file", path=printable(str(location)))
+        raise Refused("the path is not a regular file", path=printable(str(location)))
     return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
@@ -212,15 +213,15 @@ def _translate_errors(location: Location) -> Iterator[None]:
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.ENOENT: (NotFound, "no such file or directory", ""),
     errno.ENOTDIR: (NotFound, "no such file or directory", ""),
-    errno.EACCES: (Refused, "the file system denied access", "Check owner and mode."),
-    errno.EPERM: (Refused, "the file system denied access", "Check owner and mode."),
+    errno.EACCES: (Refused, "the file system denied access", "Check its owner and mode."),
+    errno.EPERM: (Refused, "the file system denied access", "Check its owner and mode."),
     errno.EROFS: (Refused, "the file system is read-only", ""),
-    errno.EISDIR: (Refused, "something else has this name already", ""),
-    errno.EEXIST: (Refused, "something else has this name already", ""),
-    errno.ELOOP: (UnsafePath, "a symbolic link stands where a file was named", ""),
+    errno.EISDIR: (Refused, "the name is already taken", ""),
+    errno.EEXIST: (Refused, "the name is already taken", ""),
+    errno.ELOOP: (UnsafePath, "the path is a symbolic link", ""),
     errno.ENAMETOOLONG: (UnsafePath, "the path is too long for the file system", ""),
-    errno.ENOSPC: (FilesUnavailable, "no space left", "Free space on the target."),
-    errno.EDQUOT: (FilesUnavailable, "the quota is used up", "Raise the quota."),
+    errno.ENOSPC: (FilesUnavailable, "no space is left", "Free space on the target."),
+    errno.EDQUOT: (FilesUnavailable, "the quota is exhausted", "Raise the quota."),
     errno.EFBIG: (
         FilesUnavailable,
         "the file is larger than this process may write",
@@ -230,6 +231,6 @@ _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
 
 
 def _to_tideline_error(error: OSError, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree for a failed system call; what is not listed may pass."""
+    """Return the error of Tideline's tree for a failed system call; one that is not listed counts as transient."""
     kind, message, hint = _KINDS.get(error.errno or 0, (FilesUnavailable, "the file system failed", ""))
     return kind(message, path=printable(str(location)), reason=error.strerror or str(error), hint=hint)

@@ -1,12 +1,11 @@
-"""Where files may be: locations, and the proof that one stays below another.
+"""Locations of files, and the check that one location stays below another.
 
-Why so strict: whoever can publish to the event topic names the files that Tideline reads and the directories it writes.
-Every text that came from an event becomes a ``Location`` here or is refused (UnsafePath); nothing else in this package
-accepts text as a place.
+Whoever can publish to the event topic names the files that Tideline reads and the directories that it writes. Every text from an
+event therefore becomes a ``Location`` here or is refused with UnsafePath; nothing else in this package accepts text as a path.
 
-Rules of Hadoop's ``Path`` that matter: the text is never percent-decoded. Hive itself writes ``%3A`` into directory names for
-a partition value with a colon, so ``%`` is an ordinary character, and a name that would only become ``..`` after decoding is
-refused all the same: some reader behind us might decode.
+The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into directory names for a partition
+value with a colon, so ``%`` is an ordinary character. A name that would become ``..`` after decoding is refused nevertheless, because
+a later reader might decode it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _AUTHORITY: Final = re.compile(r"[A-Za-z0-9._@:\[\]-]{0,255}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A place on a file system: scheme, authority and absolute path, normalised. Equal places are equal values."""
+    """A normalised location on a file system: scheme, authority and absolute path. Equal locations compare equal."""
 
     scheme: str
     authority: str
@@ -55,25 +54,25 @@ class Location:
 
     @property
     def parent(self) -> Location:
-        """The directory that holds it; the root is its own parent."""
+        """The directory that contains it; the root is its own parent."""
         return Location(self.scheme, self.authority, self.path.rpartition("/")[0] or "/")
 
     def contains(self, other: Location) -> bool:
-        """Whether ``other`` is this place or lies below it."""
+        """Return whether ``other`` is this location or lies below it."""
         if (self.scheme, self.authority) != (other.scheme, other.authority):
             return False
         return self.path in {"/", other.path} or other.path.startswith(self.path + "/")
 
     def child(self, name: str) -> Location:
-        """Return the place ``name`` directly below this one."""
+        """Return the location ``name`` directly below this one."""
         _require_safe_name(name, whole=name)
         return self._below([name])
 
     def join(self, relative: str) -> Location:
-        """Return the place ``relative`` below this one.
+        """Return the location ``relative`` below this one.
 
-        ``relative`` is a plain relative path such as ``delta_0000001_0000001_0000/bucket_00000``. Raises UnsafePath where it
-        is empty, absolute, a URI, or has a component that could lead anywhere else.
+        ``relative`` is a plain relative path such as ``delta_0000001_0000001_0000/bucket_00000``. Raises UnsafePath if it
+        is empty, absolute or a URI, or has a component that could lead outside.
         """
         return self._below(_components(relative, whole=relative))
 
@@ -91,8 +90,8 @@ class Location:
 def parse_location(uri: str) -> Location:
     """Return the location that ``uri`` names: ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``, ``s3a://bucket/a`` or ``/a``.
 
-    Repeated and trailing slashes are dropped, as Hadoop does. Raises UnsafePath for everything that is not an absolute,
-    already normal path of printable characters.
+    Repeated and trailing slashes are dropped, as in Hadoop. Raises UnsafePath for anything but an absolute, normal path of
+    printable characters.
     """
     if uri.startswith("/"):
         if uri.startswith("//"):
@@ -101,7 +100,7 @@ def parse_location(uri: str) -> Location:
     else:
         match = _URI.fullmatch(uri)
         if match is None:
-            _refuse("neither an absolute path nor a URI with one", uri)
+            _refuse("not an absolute path or a URI with one", uri)
         scheme, authority, path = match[1].lower(), match[2] or "", match[3] or match[4] or "/"
     if not _AUTHORITY.fullmatch(authority):
         _refuse("the authority of the URI is malformed", uri)
@@ -115,9 +114,9 @@ def parse_location(uri: str) -> Location:
 def to_target_subdir(subdir: str) -> str:
     """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
 
-    The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped: it names a transaction of the
-    source's compactor (reference: hive-replication §3.5). A level that starts like an ACID directory has to be one; other
-    levels (``HIVE_UNION_SUBDIR_1``) only have to be safe names. Raises UnsafePath.
+    The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a transaction of the
+    source's compactor (reference: hive-replication §3.5). A level that starts like an ACID directory must be one; other levels
+    (``HIVE_UNION_SUBDIR_1``) need only be safe names. Raises UnsafePath.
     """
     if not subdir:
         return ""
@@ -145,8 +144,8 @@ def _target_level(name: str, subdir: str) -> str:
 def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
     """Return where the change manager keeps ``name`` with ``checksum``: ``<cmroot>/<name>_<checksum>``.
 
-    A longer name than 255 characters is cut to 254, one less than fits: so does Hive (ReplChangeManager.getCMPath), and it
-    counts Java characters, hence UTF-16 units. Raises UnsafePath where the parts make no safe name.
+    A name of more than 255 characters is cut to 254, one less than would fit, as in Hive (ReplChangeManager.getCMPath). Hive counts
+    Java characters, that is, UTF-16 units. Raises UnsafePath if the result is not a safe name.
     """
     units = f"{name}_{checksum}".encode("utf-16-le", "surrogatepass")
     if len(units) // 2 > NAME_BYTES_MAX:
@@ -156,7 +155,7 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories that source files may be read from; everything else is refused, so none means nothing."""
+    """The directories that source files may be read from. Everything else is refused; without roots, nothing may be read."""
 
     roots: tuple[Location, ...] = ()
 
@@ -166,7 +165,7 @@ class AllowedRoots:
         return AllowedRoots(tuple(sorted({parse_location(uri) for uri in uris})))
 
     def plus(self, *more: Location) -> AllowedRoots:
-        """Return the list with ``more``, such as the location of the table that an event is about."""
+        """Return the roots with ``more``, such as the location of the table that an event concerns."""
         return AllowedRoots(tuple(sorted({*self.roots, *more})))
 
     def require(self, location: Location) -> Location:
@@ -177,12 +176,12 @@ class AllowedRoots:
             "the file lies outside the directories that may be read",
             path=printable(str(location)),
             roots=[str(root) for root in self.roots],
-            hint="Add its warehouse or change manager directory to the source's file roots if it is legitimate.",
+            hint="If it is legitimate, add its warehouse or change manager directory to the source's file roots.",
         )
 
 
 def printable(text: str) -> str:
-    """Return ``text`` fit for a message: cut to 200 characters, control characters and surrogates escaped."""
+    """Return ``text`` in a form for messages: at most 200 characters, control characters and surrogates escaped."""
     cut = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "…"
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
@@ -211,17 +210,17 @@ def _require_safe_name(name: str, whole: str) -> None:
     if not name or "/" in name:
         _refuse("a component of the path is empty", whole)
     if "\\" in name:
-        _refuse("the path holds a backslash", whole)
+        _refuse("the path contains a backslash", whole)
     if _CONTROL.search(name):
-        _refuse("the path holds control characters", whole)
+        _refuse("the path contains control characters", whole)
     if len(name.encode()) > NAME_BYTES_MAX:
         _refuse("a component of the path is longer than 255 bytes", whole)
     if _leads_elsewhere(name):
-        _refuse("the path holds . or .. components", whole)
+        _refuse("the path contains . or .. components", whole)
 
 
 def _leads_elsewhere(name: str) -> bool:
-    """Whether ``name``, decoded as often as it changes, has a dot component or a NUL. Each round shrinks it."""
+    """Return whether repeated percent-decoding of ``name`` yields a dot component or a NUL. Each round shortens the name."""
     if "%" not in name:
         return name in {".", ".."}
     for _ in range(NAME_BYTES_MAX // 3 + 1):

@@ -1,6 +1,7 @@
-"""How many bytes may move at one time.
+"""Copies many files at once: worker threads around one ``Copier``, with a bounded queue and a bound on bytes in flight.
 
-A bound on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks in quite different ways.
+The bound is on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks very differently. Threads suffice,
+because hashing and system calls run without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+WORKERS_DEFAULT: Final = 8
+BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
+QUEUE_DEFAULT: Final = 10_000
+_POLL_S: Final = 0.2
+"""How often a blocked ``submit`` checks whether the pool is closed."""
+
+
 class ByteBudget:
-    """At most ``size_bytes_max`` bytes at one time; a larger request waits until it is alone."""
+    """At most ``size_bytes_max`` bytes at a time; a larger request waits until it is the only one."""
 
     def __init__(self, size_bytes_max: int) -> None:
         assert size_bytes_max > 0, size_bytes_max
@@ -32,12 +40,12 @@ class ByteBudget:
 
     @contextmanager
     def reserve_bytes(self, size_bytes: int) -> Iterator[None]:
-        """Hold ``size_bytes`` during the block; waits for them, and raises FilesUnavailable once the budget is closed."""
+        """Reserve ``size_bytes`` for the block; wait for them, or raise FilesUnavailable once the budget is closed."""
         share = min(size_bytes, self._max)
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._used + share <= self._max)
             if self._closed:
-                raise FilesUnavailable("the copy pool was closed")
+                raise FilesUnavailable("the copy pool is closed")
             self._used += share
         try:
             yield
@@ -47,7 +55,7 @@ class ByteBudget:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Wake all who wait and refuse all who come."""
+        """Wake all waiting callers and refuse new ones."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -58,27 +66,20 @@ class ByteBudget:
             assert 0 <= self._used <= self._max
 
 
-WORKERS_DEFAULT: Final = 8
-BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
-QUEUE_DEFAULT: Final = 10_000
-_POLL_S: Final = 0.2
-"""How often a blocked ``submit`` looks whether the pool was closed."""
-
-
 @dataclass(frozen=True, slots=True)
 class CopyCounters:
-    """What a pool has done since its start."""
+    """Totals of a pool since its start."""
 
     files: int = 0
-    """Copies that ended well, skipped ones included."""
+    """Successful copies, including skipped ones."""
     size_bytes: int = 0
-    """Bytes that moved; skipped files count nothing."""
+    """Copied bytes, without skipped files."""
     from_change_manager: int = 0
     skipped: int = 0
     mismatches: int = 0
     failed: int = 0
     seconds: float = 0.0
-    """Sum over all copies, so more than the clock shows."""
+    """Sum over all copies, so more than the elapsed time."""
 
 
 class CopyHandle:
@@ -95,14 +96,14 @@ class CopyHandle:
 
     @property
     def done(self) -> bool:
-        """Whether it ended, well or not."""
+        """Whether the copy ended, successfully or not."""
         return self._done.is_set()
 
     def result(self, timeout_s: float | None = None) -> Copied:
-        """Wait and return the outcome, or raise what the copy raised; FilesUnavailable after ``timeout_s``."""
+        """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after ``timeout_s``."""
         if not self._done.wait(timeout_s):
             raise FilesUnavailable(
-                "the copy takes too long", target=self.task.target_uri, timeout_s=timeout_s
+                "the copy did not end in time", target=self.task.target_uri, timeout_s=timeout_s
             )
         if self._error is not None:
             raise self._error
@@ -117,7 +118,7 @@ class CopyHandle:
 
 
 class CopyPool:
-    """Worker threads around one ``Copier``."""
+    """Worker threads that share one ``Copier``."""
 
     def __init__(
         self,
@@ -157,10 +158,10 @@ class CopyPool:
         raise FilesUnavailable("the copy pool is closed", target=task.target_uri)
 
     def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
-        """Wait for all ``handles`` and return their outcomes in the same order.
+        """Wait for all ``handles`` and return their results in the same order.
 
-        Raises the first error in that order, but only when every copy has ended, so that nothing is written behind the caller's
-        back; after ``timeout_s`` FilesUnavailable stands for what has not ended.
+        Raises the first error in that order, but only after every copy has ended, so that nothing is written after the call.
+        After ``timeout_s`` a copy that has not ended counts as FilesUnavailable.
         """
         listed = list(handles)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -171,22 +172,22 @@ class CopyPool:
         return [outcome for outcome in outcomes if isinstance(outcome, Copied)]
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
-        """Ask the copies to stop: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
+        """Cancel the copies: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
         for handle in handles:
             handle.cancelled.set()
 
     def counters(self) -> CopyCounters:
-        """Return what was done so far."""
+        """Return the totals so far."""
         with self._lock:
             return self._counters
 
     def pending(self) -> tuple[int, int]:
-        """Return (queued, running) copies, about."""
+        """Return the approximate numbers of queued and running copies."""
         with self._lock:
             return self._queue.qsize(), len(self._running)
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``. Closing twice is no error."""
+        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``. May be called twice."""
         self._closed.set()
         self._drain()
         with self._lock:
@@ -225,7 +226,7 @@ class CopyPool:
             copied = self._copier.copy(
                 handle.task, cancelled=handle.cancelled, reserve=self._budget.reserve_bytes
             )
-        except BaseException as failure:  # noqa: BLE001 - handed to whoever waits; a worker must not die of it
+        except BaseException as failure:  # noqa: BLE001 - passed to the waiting caller; it must not end the worker
             error = failure
         with self._lock:
             self._running.discard(handle)
@@ -233,13 +234,13 @@ class CopyPool:
         handle.finish(copied, error)
 
     def _drain(self) -> None:
-        """End queued copies, so that nobody waits for them."""
+        """End the queued copies, so that no caller waits for them."""
         while True:
             try:
                 handle = self._queue.get_nowait()
             except queue.Empty:
                 return
-            handle.finish(None, FilesUnavailable("the copy pool was closed", target=handle.task.target_uri))
+            handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
 
 
 def _wait_for_outcome(handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:

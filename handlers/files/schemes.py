@@ -1,4 +1,4 @@
-"""Which file system a URI's scheme means, and how it is started from its options."""
+"""Maps the scheme of a URI to a file system, and opens file systems with their configured options."""
 
 from __future__ import annotations
 
@@ -17,36 +17,40 @@ if TYPE_CHECKING:
 
 
 def to_bucket_path(location: Location) -> str:
-    """``s3a://bucket/key`` is ``bucket/key`` to the library."""
+    """Return ``bucket/key`` for ``s3a://bucket/key``."""
     return location.authority + location.path
 
 
 def to_absolute_path(location: Location) -> str:
-    """``hdfs://nn/a`` is ``/a`` on the file system of ``nn``."""
+    """Return ``/a`` for ``hdfs://nn/a``."""
     return location.path
 
 
 def open_s3(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make an S3 file system; ``options`` are ``pyarrow.fs.S3FileSystem``'s, such as ``endpoint_override``."""
+    """Open an S3 file system; ``options`` are those of ``pyarrow.fs.S3FileSystem``, such as ``endpoint_override``."""
     return _open_with_pyarrow("S3FileSystem", authority, options, object_store=True)
 
 
 def open_gcs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make a Google Cloud Storage file system; ``options`` are ``pyarrow.fs.GcsFileSystem``'s."""
+    """Open a Google Cloud Storage file system; ``options`` are those of ``pyarrow.fs.GcsFileSystem``."""
     return _open_with_pyarrow("GcsFileSystem", authority, options, object_store=True)
 
 
 def open_azure(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make the file system of ``container@account.dfs.core.windows.net``; ``options`` are ``pyarrow.fs.AzureFileSystem``'s."""
+    """Open ``container@account.dfs.core.windows.net``; ``options`` are those of ``pyarrow.fs.AzureFileSystem``."""
     container, _, host = authority.partition("@")
     named = {"account_name": host.partition(".")[0], **options}
     return _open_with_pyarrow(
-        "AzureFileSystem", authority, named, path_of=lambda place: container + place.path, object_store=True
+        "AzureFileSystem",
+        authority,
+        named,
+        path_of=lambda location: container + location.path,
+        object_store=True,
     )
 
 
 def open_hdfs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Make an HDFS file system; needs Hadoop's ``libhdfs``. ``options`` are ``pyarrow.fs.HadoopFileSystem``'s."""
+    """Open an HDFS file system, which needs Hadoop's ``libhdfs``; ``options`` are those of ``pyarrow.fs.HadoopFileSystem``."""
     host, _, port = authority.rpartition("@")[2].partition(":")
     named = {"host": host or "default", **({"port": int(port)} if port.isdigit() else {}), **options}
     return _open_with_pyarrow(
@@ -73,7 +77,7 @@ def _open_with_pyarrow(
             authority=authority,
             options=sorted(options),
             reason=str(error)[:500],
-            hint="Options are those of the class in pyarrow.fs; HDFS also needs libhdfs and a class path.",
+            hint="Use the options of the class in pyarrow.fs. HDFS also needs libhdfs and a class path.",
         ) from error
     return ArrowFiles(library, path_of, object_store=object_store)
 
@@ -93,6 +97,6 @@ FACTORIES: Final[Mapping[str, Factory]] = {
 def open_file_systems(options: Mapping[str, Mapping[str, object]] | None = None) -> FileSystems:
     """Return the registry of all known schemes; ``options`` maps a scheme to the options of its file systems.
 
-    Raises ConfigError for options of an unknown scheme; wrong options show when a file system is first used.
+    Raises ConfigError for options of an unknown scheme. Invalid options are reported when a file system is first used.
     """
     return FileSystems(FACTORIES, options)

@@ -1,7 +1,10 @@
-"""What can be verified about a file's content, and what cannot.
+"""Transfers bytes in chunks or inside the kernel, verifies checksums, and separates failures of the source from those of the target.
 
-The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()`` (ReplChangeManager), so what the
-text means depends on the source's file system:
+A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors. Code that touches the
+source therefore runs inside ``mark_source_errors``.
+
+The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()`` (ReplChangeManager), so the meaning
+of a recorded checksum depends on the file system of the source:
 
 ========================  ==========================================  =================================================
 recorded                  meaning                                     what Tideline verifies
@@ -12,8 +15,8 @@ anything else             unknown                                     the same
 none                      the file system has no checksums            the same
 ========================  ==========================================  =================================================
 
-An unverifiable checksum is still worth something: the change manager names its copies by it, so a copy that exists there
-*is* the recorded content, and is preferred to the source path (see ``copies``).
+A checksum that cannot be verified is still useful: the change manager names its copies by it. A copy that exists there is the
+recorded content, and is preferred to the source path (see ``copies``).
 """
 
 from __future__ import annotations
@@ -41,19 +44,19 @@ class Digest(Protocol):
     """A running hash of bytes."""
 
     def update(self, data: bytes | memoryview, /) -> None:
-        """Take in ``data``."""
+        """Add ``data``."""
 
     def hexdigest(self) -> str:
         """Return the hash of all bytes so far in lower-case hex."""
 
 
 def new_digest() -> Digest:
-    """Return the hash that verifiable checksums are made of."""
+    """Return a hash of the kind that verifiable checksums use."""
     return hashlib.md5(usedforsecurity=False)
 
 
 def expected_md5(location: Location, recorded: str | None) -> str | None:
-    """Return the MD5 that the bytes of ``location`` must have, or None where ``recorded`` cannot be verified here."""
+    """Return the MD5 that the bytes of ``location`` must have, or None if ``recorded`` cannot be verified."""
     if recorded is not None and location.scheme == "file" and _MD5_HEX.fullmatch(recorded):
         return recorded.lower()
     return None
@@ -61,27 +64,27 @@ def expected_md5(location: Location, recorded: str | None) -> str | None:
 
 Guard = Callable[[], AbstractContextManager[None]]
 Reserve = Callable[[int], AbstractContextManager[None]]
-"""Asked with a file's size before its bytes move; may wait."""
+"""Called with the size of a file before its bytes are copied; may wait."""
 
 
 _LOCAL: Final = threading.local()
 
 
 def _buffer() -> memoryview:
-    """Return this thread's buffer: most files are small, and clearing a new megabyte costs more than copying them."""
+    """Return this thread's buffer: most files are small, and clearing a new megabyte costs more than the copy."""
     if not hasattr(_LOCAL, "buffer"):
         _LOCAL.buffer = memoryview(bytearray(CHUNK_BYTES))
     buffer: memoryview = _LOCAL.buffer
     return buffer
 
 
-class SourceFailed(Exception):  # noqa: N818 - an outcome that the copy handles, never an error that leaves this package
-    """The origin could not be read; ``__cause__`` is the reason, of Tideline's tree."""
+class SourceFailed(Exception):  # noqa: N818 - an outcome that the copy handles, never raised out of this package
+    """The origin cannot be read; ``__cause__`` is the reason, an error of Tideline's tree."""
 
 
 @contextmanager
 def mark_source_errors() -> Iterator[None]:
-    """Mark failures of the block as the origin's."""
+    """Mark failures of the block as failures of the source."""
     try:
         yield
     except TidelineError as error:
@@ -90,17 +93,17 @@ def mark_source_errors() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One copy's way of moving bytes; every step raises FilesUnavailable once ``cancelled`` is set."""
+    """The byte transfer of one copy; every step raises FilesUnavailable once ``cancelled`` is set."""
 
     cancelled: threading.Event | None = None
     reserve: Reserve | None = None
 
     def reserve_bytes(self, size_bytes: int) -> AbstractContextManager[None]:
-        """Hold ``size_bytes`` of what may move at one time."""
+        """Reserve ``size_bytes`` of the bytes that may be in flight."""
         return nullcontext() if self.reserve is None else self.reserve(size_bytes)
 
     def read_chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[memoryview]:
-        """Yield the content; a chunk is valid until this thread asks for another, of any file. Reads run inside ``guard``."""
+        """Yield the content. A chunk is valid until this thread reads the next one of any file. Reads run inside ``guard``."""
         buffer = _buffer()
         while True:
             self._check_cancelled()
@@ -118,7 +121,7 @@ class Transfer:
         return digest.hexdigest()
 
     def copy_in_kernel(self, files: FileSystem, reader: ReadStream, writer: WriteStream) -> int:
-        """Move all bytes without touching them and return how many; 0 where that cannot be done (or there are none)."""
+        """Copy all bytes inside the kernel and return their number; 0 if that is not possible, or if there are none."""
         moved = 0
         while step := files.transfer(reader, writer):
             moved += step
