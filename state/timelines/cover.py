@@ -1,7 +1,6 @@
 """Covering a range of time with partitions, in time proportional to the runs touched.
 
-The seed's ``cover`` recurses partition by partition and checks each for existence; a year without rollups takes 534,738
-checks. Here the range is one open stretch:
+A recursive cover checks every partition for existence; a year of minutes takes 534,738 checks. Here the range is one open stretch:
 
 1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its aligned inside,
    run by run. What is open at the end is exactly what is missing.

@@ -140,8 +140,8 @@ def build_levels(
         for period, runs in storage.runs.items():
             if runs:
                 held.setdefault(period, []).append((1 << number, runs, *_window(storage, period)))
-    wanted = held if periods is None else held.keys() & set(periods)
-    return [Level(period, held[period], kinds) for period in sort_longest_first(wanted)]
+    chosen = held if periods is None else held.keys() & set(periods)
+    return [Level(period, held[period], kinds) for period in sort_longest_first(chosen)]
 
 
 def tile_largest_first(

@@ -181,7 +181,7 @@ def _parse_moment(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise BadInput(
-            "not a moment", value=text, hint="Write 2015-01-29-06 or 2015-01-29T06:00:00Z."
+            "not a timestamp", value=text, hint="Write 2015-01-29-06 or 2015-01-29T06:00:00Z."
         ) from None
     return _to_seconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 

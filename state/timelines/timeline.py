@@ -1,6 +1,6 @@
 """One timeline: which partitions of one table, update period and time column exist, and its table properties.
 
-A timeline has the interface of the seed (add, drop, batches, latest, to and from properties) over ``Runs``. Its storage form
+A timeline offers Lens' operations (add, drop, batches, latest, to and from properties) over ``Runs``. Its storage form
 only matters when it is written, so all three forms behave alike: adding an existing partition and dropping an absent one
 return False and change nothing.
 
@@ -230,7 +230,7 @@ def build_form_properties(
 
     A reader of any prefix of that order finds the same partitions or a contradiction, never an empty timeline:
 
-    1. the keys of the new form, after emptying stale chunks of its own;
+    1. the keys of the new form, with stale chunks of its own emptied;
     2. the keys of the other forms in ``properties``, emptied: size 0 or empty text, because a metastore that merges
        parameters cannot remove a key;
     3. ``storage.class``.
@@ -239,10 +239,13 @@ def build_form_properties(
     """
     start = build_key_prefix(timeline.period, timeline.column)
     old = select_keys(properties, timeline.period, timeline.column)
+    # 1. The new form.
     written = form.blanks(old) | form.write(timeline.period, timeline.runs)
+    # 2. The other forms, emptied.
     for other in list_forms():
         if other.class_name != form.class_name:
             written |= other.blanks(old)
+    # 3. The class.
     return {start + key: value for key, value in written.items()} | {start + STORAGE_CLASS: form.class_name}
 
 

@@ -188,14 +188,14 @@ def compare_write_ids(
     known_aborted = frozenset(known_aborted)
     found: list[Difference] = []
     for first, last in _cut_into_spans(source, target, known_aborted):
-        ours, theirs = source.state_of(first), target.state_of(first)
-        if _is_equal(ours, theirs, aborted=first in known_aborted):
+        at_source, at_target = source.state_of(first), target.state_of(first)
+        if _is_equal(at_source, at_target, aborted=first in known_aborted):
             continue
         follows = found and found[-1].last + 1 == first
-        if follows and (found[-1].source, found[-1].target) == (ours, theirs):
+        if follows and (found[-1].source, found[-1].target) == (at_source, at_target):
             found[-1] = replace(found[-1], last=last)
         else:
-            found.append(Difference(first, last, ours, theirs))
+            found.append(Difference(first, last, at_source, at_target))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-def best_by_days(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> tuple[int, int]:
+def find_best_by_days(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> tuple[int, int]:
     """Return (missing days, partitions) of the best tiling, walking day by day over every choice."""
     day = UpdatePeriod.DAILY
     first, end = day.ceil(span.start_s), day.floor(span.end_s)

@@ -1,4 +1,4 @@
-"""Positions, held against a naive reader of a stream: a list of what was applied, and nothing clever."""
+"""Positions, compared with a naive reader of a stream that keeps a list of what was applied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stream(parts_of_events: list[int], first: int) -> list[Record]:
 
 
 def with_repeats(records: list[Record], repeats: list[tuple[int, int]]) -> list[Record]:
-    """Go back now and then and read on from there, as after a restart or a relay that produced twice."""
+    """Return a stream that sometimes goes back, as after a restart or after a relay that produced twice."""
     delivered, rest = [], sorted(repeats)
     for at, record in enumerate(records):
         delivered.append(record)
@@ -58,7 +58,7 @@ def test_a_stream_with_repeats_is_applied_once_and_in_order(
 
 
 @given(st.lists(PARTS, min_size=1, max_size=8), st.integers(1, 50), st.data())
-def test_a_record_left_out_is_noticed_at_the_next_one(
+def test_a_missing_record_is_detected_at_the_next_one(
     parts_of_events: list[int], first: int, data: st.DataObject
 ) -> None:
     records = stream([*parts_of_events, 1], first)
@@ -84,7 +84,7 @@ def test_positions_are_ordered_by_event_and_then_by_part(one: Position, other: P
 
 
 @given(POSITIONS)
-def test_a_position_comes_back_from_its_stored_form(position: Position) -> None:
+def test_a_position_is_read_back_from_its_stored_form(position: Position) -> None:
     assert Position.from_bytes(position.to_bytes()) == position
 
 
@@ -99,12 +99,12 @@ def test_a_position_comes_back_from_its_stored_form(position: Position) -> None:
         b"\x01" + bytes(16),
     ],
 )
-def test_a_stored_position_that_is_none_is_refused(value: bytes) -> None:
+def test_an_invalid_stored_position_is_refused(value: bytes) -> None:
     with pytest.raises(StateCorrupt):
         Position.from_bytes(value)
 
 
-def test_positions_are_shown_as_people_write_them() -> None:
+def test_positions_are_formatted_for_users() -> None:
     assert str(Position(12)) == "12"
     assert str(Position(12, 0, 3)) == "12.0/3"
 

@@ -1,4 +1,4 @@
-"""The state file: who may open it, which versions it takes, what damage and a full disk look like."""
+"""The state file: who may open it, which versions are accepted, and what happens with damage and a full disk."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def content(store: Store) -> dict[bytes, bytes]:
 
 
 def fill(store: Store, *, swallow: bool = False) -> None:
-    """Write more than fits; with ``swallow`` the caller does not care about the answer."""
+    """Write more than fits; with ``swallow``, the caller ignores the error."""
     with store.transaction() as transaction:
         transaction.put(b"first", b"1")
         for number in range(1000):
@@ -137,7 +137,7 @@ def test_a_file_too_old_for_the_migrations_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"hello" * 1000, b"SQLite format 3\x00" + b"\xff" * 5000, b"\x00" * 4096])
-def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path, text: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_with_its_path(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(text)
     with pytest.raises(StateCorrupt) as refusal:
@@ -146,7 +146,7 @@ def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path, text: byt
     assert path.read_bytes() == text
 
 
-def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (a)")
@@ -161,7 +161,7 @@ def test_an_empty_file_is_a_new_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [1, 2, 5])
-def test_damage_is_found_and_named_and_never_served(tmp_path: Path, page: int) -> None:
+def test_damage_is_detected_and_never_returned_as_data(tmp_path: Path, page: int) -> None:
     path = tmp_path / "state.db"
     store = open_store(path)
     write(store, **{f"key{number:05d}": b"v" * 500 for number in range(500)})
@@ -174,13 +174,13 @@ def test_damage_is_found_and_named_and_never_served(tmp_path: Path, page: int) -
     assert refusal.value.context["path"] == str(path)
 
 
-def test_a_directory_that_is_not_there_is_a_matter_of_configuration(tmp_path: Path) -> None:
+def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refusal:
         open_store(tmp_path / "missing" / "state.db")
     assert "missing" in str(refusal.value)
 
 
-def test_a_full_disk_leaves_nothing_half_written_and_a_new_open_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_write_and_the_store_can_be_opened_again(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state.db")
     write(store, before=b"1")
     store._connection.execute("PRAGMA max_page_count = 10")
@@ -203,7 +203,7 @@ def test_an_error_swallowed_inside_the_block_still_fails_the_transaction(tmp_pat
     assert content(open_store(tmp_path / "state.db")) == {}
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
+def test_a_closed_store_refuses_calls_with_a_reason(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state.db")
     store.close()
     with pytest.raises(FilesUnavailable, match="closed"):

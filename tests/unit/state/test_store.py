@@ -1,4 +1,4 @@
-"""What the port promises, held against a dictionary: every store by the same steps (HBase's over a connection that is none)."""
+"""The guarantees of the store port, compared with a dictionary: the same steps for every store (HBase over a fake connection)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_sqlite_store_is_a_dictionary_with_transactions_that_outlives_its_pr
 
 
 @pytest.mark.usefixtures("_small_pages")
-def test_the_hbase_store_is_a_dictionary_with_transactions_for_whoever_opens_it() -> None:
+def test_the_hbase_store_is_a_dictionary_with_transactions_that_outlives_its_process() -> None:
     run_state_machine_as_test(HBaseMachine, settings=_SETTINGS)
 
 
@@ -113,7 +113,7 @@ def test_a_limit_is_kept_across_pages(store: Store, limit: int, reverse: bool) -
     assert len(list(store.scan(b"", None, reverse=reverse, limit=limit))) == limit
 
 
-def test_keys_and_values_of_the_longest_length_are_taken_and_longer_ones_refused(store: Store) -> None:
+def test_keys_and_values_of_maximum_length_are_accepted_and_longer_ones_refused(store: Store) -> None:
     value_bytes_max = ON_HBASE if isinstance(store, HBaseStore) else VALUE_BYTES_MAX
     with store.transaction() as transaction:
         transaction.put(b"k" * KEY_BYTES_MAX, b"v" * value_bytes_max)
@@ -125,7 +125,7 @@ def test_keys_and_values_of_the_longest_length_are_taken_and_longer_ones_refused
     assert [key for key, _ in store.scan(b"", None)] == [b"goes on", b"k" * KEY_BYTES_MAX]
 
 
-def test_asking_the_store_while_its_own_thread_has_a_transaction_open_is_refused(store: Store) -> None:
+def test_reading_the_store_during_a_transaction_of_the_same_thread_is_refused(store: Store) -> None:
     with store.transaction():
         with pytest.raises(AssertionError, match="open transaction"):
             store.get(b"k")
@@ -135,7 +135,7 @@ def test_asking_the_store_while_its_own_thread_has_a_transaction_open_is_refused
             pass
 
 
-def test_a_transaction_is_useless_after_its_end(store: Store) -> None:
+def test_a_transaction_cannot_be_used_after_its_end(store: Store) -> None:
     with store.transaction() as transaction:
         pass
     for use in (
@@ -167,7 +167,7 @@ def test_another_thread_waits_for_the_transaction_and_never_sees_half_of_it(stor
     assert answers == [{b"a": b"1", b"b": b"2"}]
 
 
-def test_writers_of_several_threads_come_one_after_another(store: Store) -> None:
+def test_writers_of_several_threads_take_turns(store: Store) -> None:
     def add_often() -> None:
         for _ in range(25):
             with store.transaction() as transaction:
@@ -185,7 +185,7 @@ def test_writers_of_several_threads_come_one_after_another(store: Store) -> None
 @pytest.mark.parametrize(
     ("prefix", "end"), [(b"a", b"b"), (b"a\xff", b"b"), (b"\xff", None), (b"", None), (b"txn/", b"txn0")]
 )
-def test_the_end_of_a_prefix_is_the_first_key_after_all_that_start_with_it(
+def test_the_end_of_a_prefix_is_the_first_key_after_all_keys_with_the_prefix(
     prefix: bytes, end: bytes | None
 ) -> None:
     assert prefix_end(prefix) == end

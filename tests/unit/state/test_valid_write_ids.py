@@ -1,4 +1,4 @@
-"""Write-id lists: Hive's text and Thrift forms, visibility, and when two clusters' lists mean the same."""
+"""Write-id lists: Hive's text and Thrift forms, visibility, and when the lists of two clusters are equal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lists(draw: st.DrawFn) -> ValidWriteIds:
         ("db.tbl:0:9223372036854775807::", ValidWriteIds("db.tbl", 0)),
     ],
 )
-def test_hives_text_form_is_read(text: str, expected: ValidWriteIds) -> None:
+def test_the_text_form_of_hive_is_parsed(text: str, expected: ValidWriteIds) -> None:
     assert ValidWriteIds.parse(text) == expected
 
 
@@ -55,13 +55,13 @@ def test_hives_text_form_is_read(text: str, expected: ValidWriteIds) -> None:
         "db.tbl:" + "9" * 20 + ":1::",
     ],
 )
-def test_a_text_that_is_no_list_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_list_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         ValidWriteIds.parse(text)
 
 
 @given(lists())
-def test_a_list_comes_back_from_its_text(ids: ValidWriteIds) -> None:
+def test_a_list_is_parsed_back_from_its_text(ids: ValidWriteIds) -> None:
     assert ValidWriteIds.parse(ids.format()) == ids
 
 
@@ -91,7 +91,7 @@ def test_aborted_bits_beyond_the_ids_are_refused() -> None:
 
 
 @given(lists(), st.integers(0, MARK_MAX + 2))
-def test_what_is_below_the_mark_and_neither_open_nor_aborted_is_visible(
+def test_ids_below_the_mark_that_are_neither_open_nor_aborted_are_visible(
     ids: ValidWriteIds, write_id: int
 ) -> None:
     hidden = write_id > ids.high_water_mark or write_id in {*ids.open, *ids.aborted}
@@ -102,7 +102,7 @@ def test_a_list_up_to_an_event_hides_nothing_below_it() -> None:
     assert ValidWriteIds.up_to("db.tbl", 5).format() == "db.tbl:5:9223372036854775807::"
 
 
-def test_a_renamed_list_says_the_same_of_another_table() -> None:
+def test_a_list_for_another_table_has_the_same_ids() -> None:
     assert ValidWriteIds("a.t", 3, (2,)).for_table("b.u") == ValidWriteIds("b.u", 3, (2,))
 
 
@@ -112,7 +112,7 @@ def test_a_list_equals_itself(ids: ValidWriteIds, known_aborted: set[int]) -> No
 
 
 def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:
-    """The rule once more, as a table of what is wrong and not of what is right."""
+    """Return whether two states differ, by a second formulation of the rule that lists the differences."""
     unseen = set(WriteIdState) - {WriteIdState.VISIBLE}
     wrong = {
         (WriteIdState.VISIBLE, WriteIdState.OPEN): True,
@@ -130,7 +130,7 @@ def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> boo
 
 
 @given(lists(), lists(), st.sets(st.integers(1, MARK_MAX)))
-def test_differences_are_those_of_every_single_id(
+def test_spans_of_differences_equal_a_comparison_id_by_id(
     source: ValidWriteIds, target: ValidWriteIds, known_aborted: set[int]
 ) -> None:
     found = compare_write_ids(source, target, known_aborted=known_aborted)
@@ -142,7 +142,7 @@ def test_differences_are_those_of_every_single_id(
         assert spread.get(write_id) == (states if expected else None), write_id
 
 
-def test_an_abort_that_the_target_forgot_is_no_difference() -> None:
+def test_an_abort_that_the_target_forgot_is_not_a_difference() -> None:
     assert compare_write_ids(ValidWriteIds("s.t", 9, (), (4, 5)), ValidWriteIds("t.t", 9)) == ()
     assert compare_write_ids(ValidWriteIds("s.t", 9, (), (9,)), ValidWriteIds("t.t", 8)) == ()
 
@@ -155,14 +155,14 @@ def test_an_id_that_only_the_target_hides_is_a_difference_unless_the_source_abor
     assert compare_write_ids(source, target, known_aborted=[4, 5]) == ()
 
 
-def test_rows_that_a_bootstrap_left_invisible_are_found() -> None:
+def test_rows_that_a_bootstrap_left_invisible_are_a_difference() -> None:
     source = ValidWriteIds("s.t", 9, (), (4, 5))
     differences = compare_write_ids(source, ValidWriteIds("t.t", 5, (), (4, 5)))
     assert differences == (Difference(6, 9, WriteIdState.VISIBLE, WriteIdState.UNALLOCATED),)
     assert str(differences[0]) == "6-9: visible at the source, unallocated at the target"
 
 
-def test_a_list_that_is_cut_short_at_its_lowest_invalid_id_hides_what_is_above() -> None:
+def test_a_list_cut_at_its_lowest_invalid_id_hides_the_ids_above() -> None:
     cut = ValidWriteIds("s.t", 4, (4,))
     assert cut.may_be_cut
     assert compare_write_ids(cut, ValidWriteIds("t.t", 6, (4, 6), (5,))) == ()
@@ -171,6 +171,6 @@ def test_a_list_that_is_cut_short_at_its_lowest_invalid_id_hides_what_is_above()
     )
 
 
-def test_marks_far_apart_cost_nothing() -> None:
+def test_marks_far_apart_do_not_make_the_comparison_slow() -> None:
     (difference,) = compare_write_ids(ValidWriteIds("s.t", 2**62), ValidWriteIds("t.t", 0))
     assert (difference.first, difference.last) == (1, 2**62)

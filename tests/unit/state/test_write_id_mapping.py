@@ -23,7 +23,7 @@ def mapping_with(*allocations: tuple[int, str, int, int]) -> WriteIdMapping:
 
 
 def stored(mapping: WriteIdMapping, store: MemoryStore | None = None) -> WriteIdMapping:
-    """Flush and load again; both have to be the same."""
+    """Flush, and return the mapping loaded from the store."""
     store = store or MemoryStore()
     with store.transaction() as transaction:
         mapping.flush(transaction)
@@ -104,7 +104,7 @@ def test_a_second_id_for_the_same_transaction_and_table_replaces_the_first() -> 
         pytest.param(7, 2, 105, id="the same id in a later event"),
         pytest.param(7, 1, 105, id="an id that goes back"),
         pytest.param(7, 3, 102, id="another id in the same event"),
-        pytest.param(8, 4, 105, id="an id left out while one is open"),
+        pytest.param(8, 4, 105, id="a skipped id while one is open"),
     ],
 )
 def test_a_contradicting_write_id_is_refused_and_changes_nothing(
@@ -173,7 +173,7 @@ def test_a_transaction_between_two_flushes_writes_one_record() -> None:
         assert len(transaction._replaced) == 1  # type: ignore[attr-defined]
 
 
-def test_a_rename_takes_write_ids_open_transactions_and_touched_partitions_along() -> None:
+def test_a_rename_keeps_write_ids_open_transactions_and_touched_partitions() -> None:
     mapping = mapping_with((6, T, 1, 100), (7, T, 2, 101))
     mapping.abort(6)
     mapping.touch_partition(T, 2, "p=1")
@@ -281,7 +281,7 @@ def test_a_record_with_a_count_of_write_events_is_still_read() -> None:
     [
         pytest.param(encode_txn_key(7), b"", id="no format"),
         pytest.param(encode_txn_key(7), b"\x02[1,1,[],null,0]", id="a format of the future"),
-        pytest.param(encode_txn_key(7), b"\x01{", id="no json"),
+        pytest.param(encode_txn_key(7), b"\x01{", id="not JSON"),
         pytest.param(encode_txn_key(7), b"\x01[1]", id="fields missing"),
         pytest.param(
             encode_txn_key(7), b'\x01[1,1,[["sales.orders",3,1]],null,0]', id="a table that is not there"

@@ -178,7 +178,7 @@ class MappingMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.source.held)
     @rule(data=st.data())
-    def hear_an_allocation_of_an_open_transaction_again(self, data: st.DataObject) -> None:
+    def repeat_an_allocation_of_an_open_transaction(self, data: st.DataObject) -> None:
         txn_id, allocation = data.draw(st.sampled_from(self.source.held))
         assert self.mapping.allocate(txn_id, *allocation) is None
 
@@ -190,16 +190,16 @@ class MappingMachine(RuleBasedStateMachine):
 
     @rule(flushed_before=st.booleans(), failing=st.booleans())
     def restart(self, flushed_before: bool, failing: bool) -> None:
-        """Back to the last flush: the events since come again, or others in their place."""
+        """Return to the last flush: the events since then are repeated, or replaced by others."""
         if flushed_before:
             self.flush()
         if failing:
-            self.flush_in_vain()
+            self.fail_to_flush()
         self.mapping = WriteIdMapping()
         self.mapping.load(self.store)
         self.source = deepcopy(self.saved)
 
-    def flush_in_vain(self) -> None:
+    def fail_to_flush(self) -> None:
         with contextlib.suppress(ZeroDivisionError), self.store.transaction() as transaction:
             self.mapping.flush(transaction)
             raise ZeroDivisionError
@@ -209,7 +209,7 @@ class MappingMachine(RuleBasedStateMachine):
         self.mapping.check()
 
     @invariant()
-    def transactions_are_as_the_facts_say(self) -> None:
+    def transactions_equal_the_facts(self) -> None:
         assert len(self.mapping) == len(self.source.remembered)
         for txn_id in range(1, self.source.txn_id + 1):
             value = self.mapping.get(txn_id)
@@ -222,7 +222,7 @@ class MappingMachine(RuleBasedStateMachine):
             assert set(value.touched) == {x for t, x in self.source.touched if t == txn_id}
 
     @invariant()
-    def write_id_lists_are_as_the_facts_say(self) -> None:
+    def write_id_lists_equal_the_facts(self) -> None:
         assert self.mapping.tables() == tuple(sorted(self.source.marks))
         for table in TABLE_NAMES:
             assert self.mapping.valid_write_ids(table) == self.source.valid(table)

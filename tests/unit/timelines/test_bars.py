@@ -1,4 +1,4 @@
-"""One line shows what exists and what does not."""
+"""One line of text shows which partitions exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Covering a range: the seed's examples, the recursion it asked for, and brute force on completeness."""
+"""Covering a range: the reference examples, equality with a naive recursion, and completeness by brute force."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import TimeRange
-from tests.builders.catalog.timelines import best_by_days, runs, sets_of, storage
+from tests.builders.catalog.timelines import find_best_by_days, runs, sets_of, storage
 
 
 P = UpdatePeriod
@@ -30,7 +30,7 @@ ALL_BUT_HOUR = ["[2015-01-01-00, 2015-02-10-05)", "[2015-02-10-06, 2015-04-01-00
 
 
 def told(answer: Cover) -> list[str]:
-    """The runs as the seed writes them."""
+    """Return the runs in the notation of the reference examples."""
     answer.check()
     return [f"{run.period.lens_name} {run.range}" for run in answer.runs()]
 
@@ -85,7 +85,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("held", "expected", "parts", "checks"), EXAMPLES)
-def test_the_table_of_examples_of_the_seed(
+def test_the_examples_of_the_reference_are_covered_as_listed(
     held: Storage, expected: list[str], parts: int, checks: int
 ) -> None:
     answer = cover([held], RANGE, strict=True)
@@ -97,7 +97,7 @@ def test_the_table_of_examples_of_the_seed(
     assert [(part.period, part.ordinal) for _, part in answer.partitions()] == recursion.parts
 
 
-def test_a_year_of_minutes_takes_534738_questions_in_the_seed_and_one_run_here() -> None:
+def test_a_year_of_minutes_takes_534738_checks_by_recursion_and_one_run_here() -> None:
     year = TimeRange.parse("2014", "2015")
     minutes = P.MINUTELY.parse("2014-01-01-00-00")
     recursion = cover_recursively(
@@ -129,7 +129,7 @@ def test_one_missing_hour_costs_one_hour() -> None:
     assert refused.value.context["finest"] == "HOURLY"
 
 
-def test_a_range_finer_than_every_period_is_covered_inside_and_its_edges_are_told() -> None:
+def test_a_range_finer_than_every_period_is_covered_inside_and_its_edges_are_missing() -> None:
     held = storage(daily=DAYS, monthly=MONTHS)
     answer = cover([held], RANGE)
     assert told(answer) == ["DAILY [2015-01-30, 2015-02-01)", "MONTHLY [2015-02, 2015-03)"]
@@ -138,13 +138,13 @@ def test_a_range_finer_than_every_period_is_covered_inside_and_its_edges_are_tol
         cover([held], RANGE, strict=True)
 
 
-def test_an_empty_range_is_covered_by_nothing() -> None:
+def test_an_empty_range_needs_no_partitions() -> None:
     answer = cover([storage(daily=DAYS)], TimeRange.parse("2015-02", "2015-02"), strict=True)
     assert answer.complete
     assert not told(answer)
 
 
-def test_nothing_held_or_no_period_allowed_is_all_missing() -> None:
+def test_without_partitions_or_allowed_periods_everything_is_missing() -> None:
     for answer in (
         cover([], RANGE),
         cover([storage(daily=[])], RANGE),
@@ -157,7 +157,7 @@ def test_nothing_held_or_no_period_allowed_is_all_missing() -> None:
     assert missing(asked) == ["[2015-01-01, 2016-01-01)"]
 
 
-def test_a_quarter_is_used_only_where_it_lies_inside() -> None:
+def test_a_quarter_is_used_only_if_it_is_inside_the_range() -> None:
     held = storage(monthly="[2015-01, 2016-01)", quarterly="[2015-01, 2016-01)")
     answer = cover([held], TimeRange.parse("2015-02", "2015-09"), strict=True)
     assert told(answer) == [
@@ -167,7 +167,7 @@ def test_a_quarter_is_used_only_where_it_lies_inside() -> None:
     ]
 
 
-def test_a_week_is_not_used_where_its_first_hours_are_outside() -> None:
+def test_a_week_is_not_used_if_its_first_hours_are_outside() -> None:
     held = storage(hourly=HOURS, weekly="[2015-W01, 2015-W10)")
     answer = cover([held], TimeRange.parse("2015-01-04-06", "2015-01-18-00"), strict=True)
     assert told(answer) == ["HOURLY [2015-01-04-06, 2015-01-11-00)", "WEEKLY [2015-W03, 2015-W04)"]
@@ -193,13 +193,13 @@ def test_the_fewest_partitions_may_need_weeks_in_place_of_a_month() -> None:
     assert told(cover([held], span, min_count=True)) == ["WEEKLY [2015-W14, 2015-W19)"]
 
 
-def test_a_month_that_would_leave_days_uncovered_gives_way_to_weeks() -> None:
+def test_weeks_replace_a_month_that_would_leave_days_uncovered() -> None:
     held = storage(weekly="[2015-W10, 2015-W15)", monthly="[2015-03, 2015-04)")
     answer = cover([held], TimeRange.parse("2015-03-01", "2015-04-05"), strict=True)
     assert told(answer) == ["WEEKLY [2015-W10, 2015-W15)"]
 
 
-def test_a_range_of_all_time_costs_what_is_held() -> None:
+def test_a_range_of_all_time_costs_as_much_as_the_partitions_in_it() -> None:
     held = storage(daily=DAYS, weekly="[2015-W01, 2015-W30)", monthly=["[2015-01, 2015-03)"])
     span = TimeRange.parse("0001", "9999")
     began_s = time.process_time()
@@ -248,7 +248,7 @@ class TestSeveralStorages:
         assert [str(run) for run in answer.runs()] == ["s3 DAILY [2015-01-01, 2015-01-09)"]
         assert answer.run_count() == 1
 
-    def test_a_validity_window_hides_what_lies_outside(self) -> None:
+    def test_a_validity_window_hides_partitions_outside(self) -> None:
         window = TimeRange.parse("2015-02-01-12", "2015-02-20-12")
         held = Storage("t", {P.DAILY: runs(P.DAILY, DAYS)}, window.start_s, window.end_s)
         answer = cover([held], TimeRange.parse("2015-02", "2015-03"))
@@ -285,7 +285,7 @@ class TestSeveralStorages:
                 assert not all(sum(1 << bit for bit in bits) & mask for mask in masks)
 
 
-# Random nested data: two days of minutes down from days, some of it there.
+# Random nested data: two days, from days to minutes, with some partitions missing.
 BASE = TimeRange.parse("2015-01-30", "2015-02-03")
 NESTED = (P.MINUTELY, P.HOURLY, P.DAILY, P.MONTHLY)
 
@@ -311,7 +311,7 @@ def union_of_missing(stretches: list[tuple[int, int]]) -> Runs:
 
 @settings(max_examples=150)
 @given(held=nested_storages(), span=spans)
-def test_cover_equals_the_recursion_of_the_seed(held: Storage, span: TimeRange) -> None:
+def test_a_cover_equals_the_naive_recursion(held: Storage, span: TimeRange) -> None:
     answer = cover([held], span)
     answer.check()
     recursion = cover_recursively(sets_of(held), span)
@@ -344,7 +344,7 @@ def test_several_storages_cover_what_their_union_covers(parts: list[Storage], sp
 
 @settings(max_examples=50)
 @given(held=nested_storages(), span=spans, window=spans)
-def test_a_window_is_the_same_as_holding_only_what_lies_inside(
+def test_a_window_equals_a_storage_with_only_the_partitions_inside(
     held: Storage, span: TimeRange, window: TimeRange
 ) -> None:
     inside = {}
@@ -376,7 +376,7 @@ def unnested_storages(draw: st.DrawFn) -> Storage:
 @given(held=unnested_storages(), first=st.integers(0, 40), length=st.integers(1, 80))
 def test_weeks_beside_months_cover_as_much_as_any_tiling_can(held: Storage, first: int, length: int) -> None:
     span = TimeRange(QUARTER.start_s + first * 86_400, QUARTER.start_s + (first + length) * 86_400)
-    missing_days, count = best_by_days(sets_of(held), span)
+    missing_days, count = find_best_by_days(sets_of(held), span)
     fewest, default = cover([held], span, min_count=True), cover([held], span)
     fewest.check()
     default.check()
@@ -385,7 +385,7 @@ def test_weeks_beside_months_cover_as_much_as_any_tiling_can(held: Storage, firs
     assert default.partition_count() >= count
 
 
-def test_check_notices_an_overlap() -> None:
+def test_check_detects_an_overlap() -> None:
     with pytest.raises(AssertionError):
         Cover(TimeRange(0, 120), [(0, 60, 0), (0, 120, 0)], [], [("t", P.MINUTELY)], P.MINUTELY).check()
     with pytest.raises(AssertionError):

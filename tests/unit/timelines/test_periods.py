@@ -1,4 +1,4 @@
-"""Update periods: Lens' names and formats, strict reading, and calendar arithmetic that is right where Lens is not."""
+"""Update periods: Lens' names and formats, strict reading, and correct calendar arithmetic, also where Lens is wrong."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_a_partition_holds_its_moments_and_its_text_reads_back(period: UpdatePer
 
 @pytest.mark.parametrize("period", P)
 @given(text=st.one_of(st.text(max_size=20), st.from_regex(r"\A[0-9W-]{4,19}\Z")))
-def test_a_text_is_a_value_only_if_writing_it_again_gives_the_same(period: UpdatePeriod, text: str) -> None:
+def test_a_text_is_a_value_only_if_formatting_it_again_gives_the_same_text(
+    period: UpdatePeriod, text: str
+) -> None:
     with suppress(BadPartitionValue):
         assert period.format(period.parse(text)) == text
 
@@ -91,7 +93,7 @@ def test_a_text_is_a_value_only_if_writing_it_again_gives_the_same(period: Updat
         (P.DAILY, "latest"),
     ],
 )
-def test_what_lens_reads_leniently_is_refused(period: UpdatePeriod, text: str) -> None:
+def test_texts_that_lens_reads_leniently_are_refused(period: UpdatePeriod, text: str) -> None:
     with pytest.raises(BadPartitionValue) as refused:
         period.parse(text)
     assert refused.value.context == {"value": text, "period": period.lens_name}
@@ -205,7 +207,7 @@ def test_the_longest_period_that_fits(start: str, end: str, expected: UpdatePeri
     assert find_largest_within(LENS_ORDER, at(start), at(end)) is expected
 
 
-def test_no_period_fits_an_empty_choice() -> None:
+def test_no_period_fits_if_none_is_allowed() -> None:
     assert find_largest_within([], at("2013-01-01"), at("2013-02-01")) is None
 
 
@@ -232,7 +234,7 @@ def test_ten_partitions_from_now(period: UpdatePeriod) -> None:
     assert PartitionRange.parse(period, str(ten)) == ten
 
 
-def test_a_range_has_one_period_and_does_not_run_backwards() -> None:
+def test_a_range_has_one_period_and_does_not_end_before_it_begins() -> None:
     hour, day = TimePartition.parse(P.HOURLY, "2015-01-01-00"), TimePartition.parse(P.DAILY, "2015-01-02")
     with pytest.raises(PeriodMismatch):
         hour.range_up_to(day)
@@ -259,7 +261,7 @@ def test_a_range_is_read_with_either_kind_of_bracket(text: str, printed: str) ->
 @pytest.mark.parametrize(
     "text", ["2015-01-01", "2015-01-01,2015-01-02,2015-01-03", "[,]", "{2015-01-01,2015-01-02}"]
 )
-def test_other_texts_are_no_range(text: str) -> None:
+def test_other_texts_are_not_ranges(text: str) -> None:
     with pytest.raises(BadInput):
         PartitionRange.parse(P.DAILY, text)
 
@@ -276,7 +278,7 @@ def test_a_time_range_is_read_from_partition_values_and_moments() -> None:
 @pytest.mark.parametrize(
     ("start", "end"), [("2015", "2014"), ("tomorrow", "2015"), ("2015", "2015-01-01T00:00:00.5Z")]
 )
-def test_a_time_range_that_is_none_is_refused(start: str, end: str) -> None:
+def test_an_invalid_time_range_is_refused(start: str, end: str) -> None:
     with pytest.raises(BadInput):
         TimeRange.parse(start, end)
 

@@ -1,4 +1,4 @@
-"""Timelines follow partitions that come and go, per column, whatever the order, and the store holds the same."""
+"""Timelines follow added and dropped partitions, per column and in any order, and equal the store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MIXED = TableSettings(("dt", "country"), ("dt",))
 
 
 class Followed:
-    """A store and the timelines over it, as a projection would hold them."""
+    """A store and its timelines, as a projection has them."""
 
     def __init__(self, store: Store | None = None, /, **tables: TableSettings) -> None:
         self.store: Store = MemoryStore() if store is None else store
@@ -93,7 +93,7 @@ def pictured(followed: Followed, column: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_value_exists_while_any_partition_has_it(kind: str, tmp_path: Path) -> None:
+def test_a_value_exists_as_long_as_any_partition_has_it(kind: str, tmp_path: Path) -> None:
     store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "state", schema_version=1)
     followed = Followed(store, t=THREE)
     parts: dict[str, tuple[int | str, int | str, int | str]] = {
@@ -134,7 +134,7 @@ def test_a_value_exists_while_any_partition_has_it(kind: str, tmp_path: Path) ->
     store.close()
 
 
-def test_values_that_are_no_time_are_ignored_for_their_column_and_counted() -> None:
+def test_values_that_are_not_times_are_ignored_for_their_column_and_counted() -> None:
     followed = Followed(t=THREE)
     followed.add("t", dt=hour(0), it="__HIVE_DEFAULT_PARTITION__", et="latest")
     assert followed.held("t") == [hour(0)]
@@ -155,7 +155,7 @@ def test_a_stray_value_is_ignored_and_counted_and_its_drop_does_nothing() -> Non
 
 
 @pytest.mark.parametrize("table", [SOLE, MIXED])
-def test_repeating_what_is_known_changes_nothing(table: TableSettings) -> None:
+def test_repeated_calls_change_nothing(table: TableSettings) -> None:
     followed = Followed(t=table)
     spec = dict.fromkeys(table.partition_columns, "2015-01-01")
     followed.add("t", None, **spec)
@@ -216,7 +216,7 @@ def test_a_failed_transaction_leaves_nothing_behind() -> None:
     assert followed.held("t") == ["2015-01-01"]
 
 
-def test_readers_see_the_state_before_until_the_change_is_published() -> None:
+def test_readers_see_the_previous_state_until_the_change_is_published() -> None:
     followed = Followed(t=SOLE)
     followed.add("t", dt="2015-01-01")
     before = followed.timelines.runs("t", P.DAILY, "dt")
@@ -250,7 +250,7 @@ def test_a_renamed_table_keeps_its_timelines_and_a_forgotten_one_loses_them() ->
     assert len(list(followed.store.scan(b"tl/", None))) == 1, "the last table number stays"
 
 
-def test_following_again_with_the_same_settings_keeps_what_is_known_and_with_others_does_not() -> None:
+def test_following_again_keeps_the_timelines_only_with_the_same_settings() -> None:
     followed = Followed(t=SOLE)
     followed.add("t", dt="2015-01-01")
     with followed.change() as change:
@@ -263,7 +263,7 @@ def test_following_again_with_the_same_settings_keeps_what_is_known_and_with_oth
 
 
 @pytest.mark.parametrize("table", [SOLE, MIXED])
-def test_a_listing_replaces_what_was_known(table: TableSettings) -> None:
+def test_a_listing_replaces_the_timelines(table: TableSettings) -> None:
     followed = Followed(t=table)
     followed.add("t", None, **dict.fromkeys(table.partition_columns, "2014-01-01"))
     listed = [f"2015-01-{day:02d}" for day in range(1, 31)] + ["9999-12-31", "default"]
@@ -309,7 +309,7 @@ class TestFromProperties:
             change.follow("t", SOLE)
         assert followed.held("t"), "forms found in properties are no other settings"
 
-    def test_a_table_with_other_columns_cannot_decide_a_drop_and_asks_to_be_loaded_again(self) -> None:
+    def test_a_table_with_other_columns_cannot_decide_a_drop_and_becomes_stale(self) -> None:
         followed = Followed(t=MIXED)
         with followed.change() as change:
             change.load_properties("t", self.properties())
@@ -335,12 +335,12 @@ class TestFromProperties:
                 change.load_properties("t", properties)
         assert followed.held("t") == ["2015-01-01"]
 
-    def test_a_period_added_after_the_flag_was_set_is_noticed(self) -> None:
+    def test_a_period_added_after_the_flag_was_set_is_detected(self) -> None:
         followed = Followed(t=TableSettings(("dt",), ("dt",), (P.DAILY, P.MONTHLY, P.HOURLY)))
         with pytest.raises(TimelineInconsistent, match="HOURLY"), followed.change() as change:
             change.load_properties("t", self.properties())
 
-    def test_an_unknown_form_is_told(self) -> None:
+    def test_an_unknown_form_is_refused(self) -> None:
         followed = Followed(t=SOLE)
         with pytest.raises(ConfigError), followed.change() as change:
             change.load_properties(
@@ -402,7 +402,7 @@ def test_a_fact_is_covered_from_its_tables_within_their_windows() -> None:
         fact.latest(followed.timelines, "country")
 
 
-def test_a_table_that_is_not_followed_is_told() -> None:
+def test_a_table_that_is_not_followed_is_not_found() -> None:
     followed = Followed()
     with pytest.raises(NotFound):
         followed.add("t", dt="2015-01-01")
@@ -410,7 +410,7 @@ def test_a_table_that_is_not_followed_is_told() -> None:
         followed.timelines.runs("t", P.DAILY, "dt")
 
 
-def test_time_columns_are_partition_columns() -> None:
+def test_time_columns_must_be_partition_columns() -> None:
     with pytest.raises(BadInput):
         TableSettings(("dt",), ("it",))
     with pytest.raises(BadInput):
@@ -418,7 +418,7 @@ def test_time_columns_are_partition_columns() -> None:
     assert find_lens_columns({"cube.storagetable.time.partcols": "Dt,gone"}, ["dt", "country"]) == ("Dt",)
 
 
-def test_time_columns_are_detected_where_every_value_is_one() -> None:
+def test_time_columns_are_those_whose_every_value_is_a_time() -> None:
     specs = [
         {"dt": "2015-01-01", "hr": "05", "year": "2015", "m": "2015-01"},
         {"dt": "__HIVE_DEFAULT_PARTITION__", "hr": "06", "year": "2016", "m": "main"},
@@ -427,7 +427,7 @@ def test_time_columns_are_detected_where_every_value_is_one() -> None:
     assert detect_time_columns(["dt"], [], []) == []
 
 
-def test_a_store_that_was_changed_by_others_is_not_served() -> None:
+def test_a_store_changed_by_somebody_else_is_refused() -> None:
     followed = Followed(t=SOLE)
     followed.add("t", dt="2015-01-05")
     (key, _) = next(followed.store.scan(b"tl/r", b"tl/s"))
@@ -443,7 +443,7 @@ def test_a_store_that_was_changed_by_others_is_not_served() -> None:
         TableSettings.from_json({"periods": ["X"]})
 
 
-def test_a_partition_whose_value_is_lost_is_told_when_it_is_dropped() -> None:
+def test_dropping_a_partition_whose_value_is_lost_reports_corrupt_state() -> None:
     followed = Followed(t=MIXED)
     followed.add("t", dt="2015-01-01", country="de")
     with followed.store.transaction() as txn:
@@ -453,7 +453,7 @@ def test_a_partition_whose_value_is_lost_is_told_when_it_is_dropped() -> None:
         followed.drop("t", dt="2015-01-01", country="de")
 
 
-def test_check_notices_memory_that_is_not_the_store() -> None:
+def test_check_detects_that_memory_differs_from_the_store() -> None:
     followed = Followed(t=SOLE)
     followed.timelines._tables["t"].timelines[P.DAILY, 0] = TableTimelines(1, SOLE).new_timeline(
         (P.DAILY, 0), Runs((1, 2))
@@ -478,7 +478,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         self.followed = Followed(a=self.settings)
         self.model: dict[str, dict[tuple[str, ...], UpdatePeriod | None]] = {"a": {}}
         with self.followed.change() as change:
-            # Two values that stay, so that which value is a stray does not depend on the order.
+            # Two permanent values, so that the order of the others does not decide which value is a stray.
             for values in self.anchors():
                 change.add("a", self.spec(values))
                 self.model["a"][values] = None

@@ -1,4 +1,4 @@
-"""Table properties are byte for byte those of Lens, and contradictions in them are never served."""
+"""Table properties are byte for byte those of Lens, and contradictory properties are never used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ JAN = P.DAILY.parse("2015-01-01")
 
 
 def daily(form: StorageForm = ENDS_AND_HOLES, **values: str) -> dict[str, str]:
-    """Properties of one DAILY timeline on dt, written by hand; ``_`` in a name stands for a dot."""
+    """Return properties of one DAILY timeline on dt, written by hand; ``_`` in a name means a dot."""
     named = {DAYS + key.replace("_", "."): value for key, value in values.items()}
     return named | {DAYS + "storage.class": form.class_name}
 
@@ -57,7 +57,7 @@ def read(properties: Mapping[str, str]) -> list[str]:
         (3999, {"k.size": "1", "k0": "first,second,biggggger"}),
     ],
 )
-def test_a_list_is_cut_between_items_at_its_limit(limit: int, expected: dict[str, str]) -> None:
+def test_a_list_is_split_between_items_at_its_limit(limit: int, expected: dict[str, str]) -> None:
     written = write_list("k", ["first", "second", "biggggger"], length_max=limit)
     assert written == expected
     assert read_list(written, "k") == "first,second,biggggger"
@@ -141,7 +141,7 @@ def test_a_table_without_a_class_is_ends_and_holes() -> None:
     assert Timeline.from_properties(properties, P.DAILY, "dt").form is ENDS_AND_HOLES
 
 
-def test_a_column_is_found_in_its_own_spelling_first_and_then_in_any() -> None:
+def test_a_column_is_found_in_its_own_spelling_first_and_then_in_any_case() -> None:
     exact = Timeline(P.DAILY, "Dt", form=RANGES, runs=Runs((JAN, JAN + 1)))
     other = Timeline(P.DAILY, "dt", form=RANGES, runs=Runs((JAN, JAN + 2)))
     both = exact.to_properties() | other.to_properties()
@@ -165,12 +165,12 @@ def test_iso_weeks_use_the_keys_of_weekly() -> None:
         pytest.param(daily(first="", latest="", holes="2015-01-01"), id="holes without ends"),
         pytest.param(daily(first="2015-01-01", latest="2015-01-03", holes="2015-01-01"), id="hole on an end"),
         pytest.param(daily(first="2015-01-01", latest="2015-01-03", holes="2015-01-05"), id="hole outside"),
-        pytest.param(daily(first="2015-01-01", latest="2015-02-31"), id="no date"),
+        pytest.param(daily(first="2015-01-01", latest="2015-02-31"), id="not a date"),
         pytest.param(daily(first="2015-01", latest="2015-02"), id="another period"),
         pytest.param(daily(STORE_ALL, partitions="2015-01-01, 2015-01-02"), id="spaces in a plain list"),
         pytest.param(daily(STORE_ALL, partitions_size="2", partitions0="2015-01-01,"), id="chunk missing"),
         pytest.param(daily(STORE_ALL, partitions_size="-1"), id="negative size"),
-        pytest.param(daily(STORE_ALL, partitions_size="many"), id="size is no number"),
+        pytest.param(daily(STORE_ALL, partitions_size="many"), id="size is not a number"),
         pytest.param(daily(STORE_ALL, partitions_size="99999999999"), id="absurd size"),
         pytest.param(daily(RANGES, ranges="[2015-01-01, 2015-01-03),[2015-01-05"), id="odd number of ends"),
         pytest.param(daily(RANGES, ranges="[2015-01-01, 2015-01-03),[2015-01-02, 2015-01-05)"), id="overlap"),
@@ -179,7 +179,7 @@ def test_iso_weeks_use_the_keys_of_weekly() -> None:
         ),
         pytest.param(daily(RANGES, ranges="[2015-01-01, 2015-01-01)"), id="empty range"),
         pytest.param(daily(RANGES, ranges="[2015-01-03, 2015-01-01)"), id="reversed"),
-        pytest.param(daily(RANGES, ranges="{2015-01-01, 2015-01-03}"), id="no range"),
+        pytest.param(daily(RANGES, ranges="{2015-01-01, 2015-01-03}"), id="not a range"),
         pytest.param(
             daily(RANGES, ranges_size="0", first="2015-01-01", latest="2015-01-02", holes_size="0"),
             id="class changed, keys of the old one",
@@ -195,7 +195,7 @@ def test_contradictions_lead_to_a_rebuild_and_are_never_served(properties: dict[
         Timeline.from_properties(properties, P.DAILY, "dt")
 
 
-def test_two_forms_that_tell_the_same_are_no_contradiction() -> None:
+def test_two_forms_with_the_same_partitions_do_not_contradict_each_other() -> None:
     properties = daily(RANGES, ranges="[2015-01-01, 2015-01-02)", partitions="2015-01-01")
     assert read(properties) == ["2015-01-01"]
 
@@ -254,7 +254,7 @@ def test_time_columns_are_read_in_their_spelling() -> None:
 
 
 class TestMigration:
-    """One timeline changes its form; nothing else of the table does."""
+    """Only one timeline of the table changes its form."""
 
     def others(self) -> dict[str, str]:
         hours = Timeline(P.HOURLY, "dt", form=STORE_ALL, runs=Runs((5, 9)))
@@ -262,7 +262,7 @@ class TestMigration:
 
     @pytest.mark.parametrize("old", FORMS)
     @pytest.mark.parametrize("new", FORMS)
-    def test_the_new_form_says_the_same_and_the_old_keys_say_nothing(
+    def test_the_new_form_holds_the_same_partitions_and_the_old_keys_are_empty(
         self, old: StorageForm, new: StorageForm
     ) -> None:
         timeline = Timeline(P.DAILY, "dt", form=old, runs=Runs.of(range(JAN, JAN + 2_000, 2)))
@@ -278,7 +278,7 @@ class TestMigration:
         assert all(key.startswith(DAYS) for key in changes)
         assert list(changes)[-1] == DAYS + "storage.class"
 
-    def test_a_reader_of_any_part_of_the_writes_finds_the_truth_or_an_error(self) -> None:
+    def test_a_reader_during_the_writes_finds_the_same_partitions_or_an_error(self) -> None:
         timeline = Timeline(P.DAILY, "dt", runs=Runs.of(range(JAN, JAN + 2_000, 2)))
         properties = timeline.to_properties()
         for key, value in build_form_properties(timeline, RANGES, properties).items():

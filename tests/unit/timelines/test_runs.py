@@ -81,7 +81,7 @@ TestRunsMachine = RunsMachine.TestCase
 
 
 @given(xs=st.lists(st.integers(-(2**40), 2**40)))
-def test_members_in_any_order_and_repeated_give_the_same_set(xs: list[int]) -> None:
+def test_repeated_members_in_any_order_give_the_same_set(xs: list[int]) -> None:
     runs = Runs.of(xs)
     runs.check()
     assert list(runs.pairs()) == list(Runs.of_pairs((x, x + 1) for x in xs).pairs())
@@ -90,7 +90,7 @@ def test_members_in_any_order_and_repeated_give_the_same_set(xs: list[int]) -> N
     ]
 
 
-def test_a_range_joins_what_it_touches() -> None:
+def test_a_range_joins_adjacent_runs() -> None:
     runs = Runs.of_pairs([(1, 5), (10, 12), (4, 10)])
     assert list(runs.pairs()) == [(1, 12)]
     runs.add_range(7, 7)
@@ -111,6 +111,6 @@ def test_a_run_costs_sixteen_bytes() -> None:
 
 
 @pytest.mark.parametrize("edges", [(1,), (2, 1), (1, 1), (1, 3, 3, 4)])
-def test_check_finds_edges_that_are_no_set(edges: tuple[int, ...]) -> None:
+def test_check_detects_invalid_edges(edges: tuple[int, ...]) -> None:
     with pytest.raises(AssertionError):
         Runs(edges).check()

@@ -38,7 +38,7 @@ def test_or_names_each_partition() -> None:
     assert format_or(DT, MIXED) == "(t.dt = '2014-12') OR (t.dt = '2015-01-01') OR (t.dt = '2015-01-02-00')"
 
 
-def test_in_lists_them() -> None:
+def test_in_lists_the_partitions() -> None:
     assert format_in(DT, [ONE_AND_TWO]) == "(t.dt IN ('2015-01-01','2015-01-02'))"
     assert format_in(Column("dt"), MIXED) == "(dt IN ('2014-12','2015-01-01','2015-01-02-00'))"
 
@@ -62,7 +62,7 @@ def test_between_gives_bounds(part: CoverRun, open_start: bool, open_end: bool, 
     assert format_between(DT, [part], [P.DAILY], open_start=open_start, open_end=open_end) == expected
 
 
-def test_one_partition_is_an_equality_unless_between_is_wanted() -> None:
+def test_one_partition_is_an_equality_unless_between_is_required() -> None:
     assert format_between(DT, [ONE], [P.DAILY]) == "(t.dt = '2015-01-01')"
     assert (
         format_between(DT, [ONE], [P.DAILY], always_between=True)
@@ -70,7 +70,7 @@ def test_one_partition_is_an_equality_unless_between_is_wanted() -> None:
     )
 
 
-def test_between_does_not_reach_over_a_gap() -> None:
+def test_between_does_not_span_missing_partitions() -> None:
     third = run(P.DAILY, "[2015-01-03, 2015-01-05)")
     assert (
         format_between(DT, [ONE, third], [P.DAILY])
@@ -78,14 +78,14 @@ def test_between_does_not_reach_over_a_gap() -> None:
     )
 
 
-def test_between_is_refused_where_several_periods_would_match() -> None:
+def test_between_is_refused_if_several_periods_would_match() -> None:
     with pytest.raises(BadInput, match="HOURLY"):
         format_between(DT, MIXED, [])
     with pytest.raises(BadInput, match="HOURLY"):
         format_between(DT, [ONE], [P.DAILY, P.HOURLY])
 
 
-def test_a_name_that_is_no_plain_word_is_quoted() -> None:
+def test_a_name_with_special_characters_is_quoted() -> None:
     assert format_in(Column("d`t", "select 1"), [ONE]) == "(`select 1`.`d``t` IN ('2015-01-01'))"
 
 

@@ -1,4 +1,4 @@
-"""The three storage forms answer as exact sets, also where Lens' own corrupt themselves."""
+"""The three storage forms are exact sets, even in cases where those of Lens corrupt their content."""
 
 from __future__ import annotations
 
@@ -202,14 +202,14 @@ def test_ranges_added_one_after_the_other_become_one() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-class TestWhatMustNotHappen:
-    """Rows of Lens' behaviour that are bugs: each of these corrupts or fails there in at least one form."""
+class TestRefusals:
+    """Bugs of Lens: each of these cases corrupts or fails there in at least one form."""
 
-    def test_adding_what_is_there_is_false_in_every_form(self, form: StorageForm) -> None:
+    def test_adding_an_existing_partition_is_false_in_every_form(self, form: StorageForm) -> None:
         assert not days(form, 1).add(day(1))
 
     @pytest.mark.parametrize(("held", "dropped"), [((1, 5), 3), ((5,), 9), ((5,), 6), ((5,), 1), ((), 1)])
-    def test_dropping_what_is_not_there_changes_nothing(
+    def test_dropping_an_absent_partition_changes_nothing(
         self, form: StorageForm, held: tuple[int, ...], dropped: int
     ) -> None:
         timeline = days(form, *held)
@@ -219,7 +219,7 @@ class TestWhatMustNotHappen:
         assert timeline.is_consistent()
         assert list(timeline) == [day(number) for number in held]
 
-    def test_another_period_is_refused_and_breaks_nothing(self, form: StorageForm) -> None:
+    def test_a_partition_of_another_period_is_refused_and_changes_nothing(self, form: StorageForm) -> None:
         timeline = days(form, 1)
         for other in (
             TimePartition.parse(P.HOURLY, "2015-01-02-03"),
@@ -231,7 +231,7 @@ class TestWhatMustNotHappen:
         assert list(timeline) == [day(1)]
         assert not list(timeline.holes())
 
-    def test_one_stray_value_does_not_make_millions_of_holes(self, form: StorageForm) -> None:
+    def test_one_stray_value_does_not_create_millions_of_holes(self, form: StorageForm) -> None:
         timeline = Timeline(P.MINUTELY, "dt", form=form)
         timeline.add(TimePartition.parse(P.MINUTELY, "2015-01-01-00-00"))
         with pytest.raises(LimitExceeded, match="1970-01-01-00-00"):
@@ -285,6 +285,6 @@ def test_a_copy_is_independent() -> None:
     assert "ranges" in repr(other)
 
 
-def test_check_notices_broken_runs() -> None:
+def test_check_detects_broken_runs() -> None:
     timeline = Timeline(P.DAILY, "dt", runs=Runs((2, 1)))
     assert not timeline.is_consistent()
