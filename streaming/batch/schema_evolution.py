@@ -18,7 +18,7 @@ from state.columns.demand import compute_demand
 from state.columns.evolution import decide
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
-from streaming.split.file_columns import textual_slots
+from streaming.split.file_columns import promoting_slots
 from streaming.table.parameters import FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
 from streaming.table.value_counts import parse_counts
 
@@ -163,7 +163,7 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
     Step 1 of ``streaming.upkeep.promotion``. Only one promotion runs at a time; further slots wait for the next one.
     """
     slots = sorted({change.index for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None})
-    if not slots or textual_slots(state):
+    if not slots or promoting_slots(state):
         return state
     parameter = json.dumps({"slots": slots, "version": state.version + 1})
     altered = table.alter(state, parameters={PROMOTION: parameter})

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from streaming.batch.records import BatchPlan
     from streaming.settings import FlatSettings
+    from streaming.split.pushdown_guard import PushdownGuard
     from streaming.table.storage import Storage
 
 
@@ -54,10 +55,11 @@ class StagedFiles:
 class Stager:
     """Writes batches of one table to its staging directory."""
 
-    def __init__(self, settings: FlatSettings, storage: Storage, query: str) -> None:
+    def __init__(self, settings: FlatSettings, storage: Storage, query: str, guard: PushdownGuard) -> None:
         self._settings = settings
         self._storage = storage
         self._query = query
+        self._guard = guard
         self._root = f"{settings.location.rstrip('/')}/.staging"
 
     def stage(self, raw: DataFrame, plan: BatchPlan, parts: Sequence[int]) -> StagedFiles:
@@ -77,7 +79,18 @@ class Stager:
         writer.option("compression", self._settings.compression).options(**SHORT_LIVED_OPTIONS).orc(directory)
         failpoint("flat.written")
         seen = observation.get
+        self._mark_hours(directory, plan.textual)
         return self._list_staged(directory, seen, parts)
+
+    def _mark_hours(self, directory: str, textual: frozenset[int]) -> None:
+        if not textual:
+            return
+        for folder in self._storage.list(directory):
+            if (
+                folder.name.startswith(f"{TO}=")
+                and parse_destination(folder.name.partition("=")[2]) is not None
+            ):
+                self._guard.mark_directory(f"{directory}/{folder.name}", textual)
 
     def _list_staged(self, directory: str, seen: Mapping[str, Any], parts: Sequence[int]) -> StagedFiles:
         hours: dict[int, list[str]] = {}

@@ -31,6 +31,7 @@ from streaming.batch.staging import Stager
 from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
+from streaming.split.pushdown_guard import PushdownGuard
 from streaming.table.catalog import HiveCatalog
 from streaming.table.hours import HourColumns
 from streaming.table.lease import WriterLease
@@ -112,6 +113,7 @@ def assemble(
     query = _load_stream_id(storage, f"{own}/stream.json")
     table = CachedTable(_make_table(settings, spark, storage))
     state = _open_table(table, settings)
+    guard = PushdownGuard(spark, storage)
     sampler = Sampler(spark, settings, storage)
     stream = Stream(
         settings=settings,
@@ -120,7 +122,7 @@ def assemble(
         lease=WriterLease(table, f"{platform.node()[:100]}/{query}", clock=clock),
         records=BatchRecords(storage, f"{own}/batches"),
         hour_counts=HourCountsFile(storage, f"{own}/book.json", settings.retention_s),
-        stager=Stager(settings, storage, query),
+        stager=Stager(settings, storage, query, guard),
         publisher=Publisher(table, storage, query),
         key_demand=open_key_demand(settings),
         sampler=sampler,
@@ -128,14 +130,14 @@ def assemble(
     )
     runner = BatchRunner(stream)
     deletions = Deletions(state.location, storage)
-    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, sampler, clock)
+    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, sampler, guard, clock)
     sealer = Sealer(settings, rewriter, clock)
-    guard = None
+    topic_guard = None
     if isinstance(settings.source, KafkaSource):
         topics = SparkTopicReader(spark, settings.source)
-        guard = TopicGuard(topics, settings.source.topic, storage, f"{own}/topic.json")
+        topic_guard = TopicGuard(topics, settings.source.topic, storage, f"{own}/topic.json")
     return Assembly(
-        settings, spark, storage, stream, runner, sealer, Maintenance(stream, runner, sealer), guard
+        settings, spark, storage, stream, runner, sealer, Maintenance(stream, runner, sealer), topic_guard
     )
 
 

@@ -1,6 +1,6 @@
-"""The columns of a data file: every slot in the table's order, with names or, during a promotion to STRING, without.
+"""Columns of a file: every slot in the table's order, under its name. Slots that become STRING are written as text in advance.
 
-Batches and rewritten hours write the same columns, so readers need not distinguish their files.
+Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from streaming.split.parse_schema import quote
-from streaming.table.parameters import PROMOTION
+from streaming.table.parameters import PROMOTED, PROMOTION
 
 
 if TYPE_CHECKING:
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     from streaming.table.flat_table import TableState
 
 
+def promoting_slots(state: TableState) -> frozenset[int]:
+    """Return the slots under promotion: the table's type is still numeric, new files contain text."""
+    return _slots(state, PROMOTION)
+
+
 def textual_slots(state: TableState) -> frozenset[int]:
-    """Return the slots under promotion to STRING: new files hold their values as text, and no column names."""
-    text = state.parameters.get(PROMOTION)
-    return frozenset(json.loads(text)["slots"]) if text else frozenset()
+    """Return the slots that new files must contain as text that Spark does not filter by (``streaming.split.pushdown_guard``).
+
+    These are the slots under promotion, and those promoted so recently that queries planned under the numeric type may still run.
+    """
+    return promoting_slots(state) | _slots(state, PROMOTED)
 
 
 def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
-    """Return every slot as it is written to a file, as SQL over columns that have the slots' names.
-
-    A file with slots under promotion has no column names. Readers then match columns by position, and Spark pushes no filter
-    into the file, so it is read correctly under the old type and the new one. With names, Spark's reader fails on a pushed
-    filter if the types of file and table belong to different families (reference: spark-4.0.md §2).
-    """
-    if not textual:
-        return [quote(slot.name) for slot in layout.slots]
+    """Return every slot as SQL over columns with the slots' names."""
     return [
-        f"{_cast_to_text(quote(slot.name), slot.index, textual)} AS {quote(f'_col{slot.index}')}"
+        f"CAST({quote(slot.name)} AS STRING) AS {quote(slot.name)}"
+        if slot.index in textual
+        else quote(slot.name)
         for slot in layout.slots
     ]
 
 
-def _cast_to_text(name: str, index: int, textual: frozenset[int]) -> str:
-    return f"CAST({name} AS STRING)" if index in textual else name
+def _slots(state: TableState, parameter: str) -> frozenset[int]:
+    text = state.parameters.get(parameter)
+    return frozenset(json.loads(text)["slots"]) if text else frozenset()

@@ -26,6 +26,8 @@ PATTERNS: Final = "tideline.partition_patterns"
 """Table: a JSON list of strftime patterns, one per partition column."""
 PROMOTION: Final = "tideline.hardening"
 """Table: the slots under promotion to STRING, and the version that began it: ``{"slots": [3], "version": 17}``."""
+PROMOTED: Final = "tideline.promoted"
+"""Table: the slots that became STRING recently, and until when queries planned before that may run: ``{"slots": [3], "until_s": 1}``."""
 LAST_PROMOTION: Final = "tideline.hardened"
 """Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit since then."""
 

@@ -58,6 +58,9 @@ class Storage(Protocol):
     def move(self, source: str, target: str) -> None:
         """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if neither exists."""
 
+    def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
+        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. An existing target is overwritten."""
+
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with its contents, if it exists."""
 
@@ -144,6 +147,21 @@ class HadoopStorage:
                 self._rename(source, target, overwrite=False)
             elif not files.rename(old, new):
                 raise FilesUnavailable("the object store did not move a file", path=source, target=target)
+
+    def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
+        """Copy within the JVM; only ``tail`` passes through Python."""
+        with _errors(source):
+            (old, files), (new, _) = self._open(source), self._open(target)
+            content = files.open(old)
+            try:
+                written = files.create(new, True)  # noqa: FBT003 - Java's: overwrite
+                try:
+                    self._jvm.org.apache.commons.io.IOUtils.copyLarge(content, written, 0, kept_bytes)
+                    written.write(bytearray(tail))
+                finally:
+                    written.close()
+            finally:
+                content.close()
 
     def remove(self, path: str) -> None:
         """Delete recursively."""

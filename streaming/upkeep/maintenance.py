@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from streaming.split.file_columns import textual_slots
+from streaming.split.file_columns import promoting_slots
 from streaming.upkeep.promotion import advance
 
 
@@ -57,7 +57,7 @@ class Maintenance:
         sealed, backlog = self._sealer.seal(state, last.watermark.reached_s, hours_max=hours_max)
         expiry = self._sealer.drop_expired()
         deleted = self._delete()
-        assert everything <= (not textual_slots(state)), state.parameters
+        assert everything <= (not promoting_slots(state)), state.parameters
         return UpkeepResult(sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused)
 
     def _delete(self) -> int:

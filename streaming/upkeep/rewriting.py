@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from streaming.batch.observations import FileCounts
     from streaming.batch.sampling import Sampler
     from streaming.settings import FlatSettings
+    from streaming.split.pushdown_guard import PushdownGuard
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.lease import WriterLease
     from streaming.table.retention import Deletions
@@ -84,6 +85,7 @@ class Rewriter:
     storage: Storage
     deletions: Deletions
     sampler: Sampler
+    guard: PushdownGuard
     clock: Callable[[], float]
 
     def rewrite(
@@ -153,9 +155,11 @@ class Rewriter:
     def _write(self, rows: DataFrame, state: TableState, location: Location, files: Sequence[str]) -> None:
         size = self._sum_sizes(files[0].rpartition("/")[0])
         count = max(1, -(-size // self.settings.sealing.file_bytes))
-        columns = slot_columns(state.layout, textual_slots(state))
+        textual = textual_slots(state)
+        columns = slot_columns(state.layout, textual)
         writer = rows.selectExpr(*columns).coalesce(count).write.mode("overwrite")
         writer.option("compression", self.settings.compression).orc(str(location))
+        self.guard.mark_directory(str(location), textual)
 
     def _switch(
         self,

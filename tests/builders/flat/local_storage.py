@@ -54,6 +54,9 @@ class LocalStorage:
         new.parent.mkdir(parents=True, exist_ok=True)
         old.rename(new)
 
+    def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
+        _path(target).write_bytes(_path(source).read_bytes()[:kept_bytes] + tail)
+
     def remove(self, path: str) -> None:
         place = _path(path)
         if place.is_dir():
