@@ -78,7 +78,7 @@ class PartitionMeasures:
         self._metrics = metrics
         self._projection = projection
 
-    def answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
+    def query_answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
         """A question was answered in ``seconds`` with so many partitions."""
         self._metrics.answer_s.labels(self._projection, call).observe(seconds)
         self._metrics.matched.labels(self._projection).inc(matched)

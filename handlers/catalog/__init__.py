@@ -1,5 +1,5 @@
-"""What exists at the source: partition changes out of events, handed to followers in the transaction of the position.
+"""The catalog: which tables and partitions exist at a source, from its events and listings, for timelines and the partition index.
 
-Purpose, guarantees and failure behaviour: DESIGN.md beside this file. ``projection`` is what the daemon drives; ``seen`` and
-``follower`` are the vocabulary between it and those who want to know (``timelines``, ``partitions``).
+Purpose, guarantees and failure behaviour: DESIGN.md beside this file. The daemon drives ``projection``. It stands on three packages:
+``following`` (events and loads, the same for every follower), ``timelines`` and ``index`` (the two followers and what they serve).
 """

@@ -1,8 +1,8 @@
-"""One transaction's changes to the partition index.
+"""The changes of one transaction to the partition index.
 
-Tables are loaded in pieces (``Staging``): the partitions go under another name in the index, a few hundred per transaction, and
-take the table's place at the end by one rename. So a table of a million partitions is loaded in bounded memory, answers from
-before stay whole until then, events reach what is staged meanwhile, and a crash costs the piece it hit.
+Tables are loaded in pieces (``Staging``): the partitions are stored under another name in the index, a few hundred in each
+transaction, and replace the table's content at the end by one rename. So a table of a million partitions is loaded in bounded memory,
+answers show the previous content until then, events reach the staged content meanwhile, and a crash costs at most one piece.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from handlers.catalog.index.payloads import (
 )
 from handlers.catalog.index.table_records import (
     STAGED,
-    IndexRecord,
-    IndexRecords,
+    TableRecord,
+    TableRecords,
     digest_columns,
     table_location,
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class PartitionFollowerChange:
-    """What happened to tables and partitions, in order."""
+    """The changes to tables and partitions, in order."""
 
     def __init__(
         self,
@@ -44,48 +44,51 @@ class PartitionFollowerChange:
         own: Transaction,
         index: IndexChange,
         accepts: Callable[[TableInfo], bool],
-        show: Callable[[Mapping[str, int | None]], None],
+        publish_counts: Callable[[Mapping[str, int | None]], None],
     ) -> None:
-        """Change ``index`` through ``own``; ``txn`` is the catalog's, perhaps the same. ``show`` takes ``IndexRecords.shown``."""
+        """Change ``index`` in the transaction ``own``; ``txn`` is the catalog's, which may be the same.
+
+        ``publish_counts`` receives the result of ``TableRecords.list_changed``.
+        """
         self._own = own
-        self._is_apart = own is not txn
+        self._has_own_store = own is not txn
         self._index = index
-        self._records = IndexRecords(txn, own)
+        self._records = TableRecords(txn, own)
         self._packer = Packer(own)
-        self._wants = accepts
-        self._show = show
-        self._shown: Mapping[str, int | None] = {}
+        self._accepts = accepts
+        self._publish_counts = publish_counts
+        self._changed_tables: Mapping[str, int | None] = {}
         self.doubtful: set[str] = set()
 
     @property
     def staging(self) -> PartitionFollowerChange:
-        """Itself."""
+        """This change: tables are always loaded in pieces."""
         return self
 
     def create_table(self, table: TableInfo) -> None:
-        """Index it, empty."""
+        """Index the table, empty."""
         self.forget_table(table.name)
         self._index.follow(table.name, table.keys)
-        self._records.save(table.name, self._record_of(table))
+        self._records.save(table.name, self._make_record(table))
 
     def alter_table(self, table: TableInfo) -> None:
-        """Have it loaded again where partition columns differ, or where its data columns do: CASCADE is in no event."""
-        if not self._wants(table):
+        """Request a load where partition or data columns changed: no event reports the effect of CASCADE on partitions."""
+        if not self._accepts(table):
             self.forget_table(table.name)
             return
         target = self._target(table.name)
-        if target is None or not self._is_of(target, table):
+        if target is None or not self._is_current(target, table):
             self.doubtful.add(table.name)
         elif (known := self._records.get(target)) is not None:
-            record = self._record_of(table)
+            record = self._make_record(table)
             if record != known:
                 self._records.save(target, record)
 
     def rename_table(self, old: str, table: TableInfo) -> None:
-        """Carry the partitions over; where directories moved, or write ids may have, the table is loaded again too."""
+        """Move the partitions to the new name; also request a load where directories or write ids may have changed."""
         before = self._records.get(old)
-        if before is None or not self._wants(table) or self._is_apart:
-            # In a store of its own the new name may have been written before: a repeated rename would take that away.
+        if before is None or not self._accepts(table) or self._has_own_store:
+            # In a store of its own, the new name may already be written: a repeated rename would remove it.
             self.forget_table(old)
             self.doubtful.add(table.name)
             return
@@ -96,102 +99,102 @@ class PartitionFollowerChange:
             self.doubtful.add(table.name)
 
     def forget_table(self, name: str) -> None:
-        """Forget its partitions, and those that were staged."""
+        """Forget the table's partitions and the staged ones."""
         for each in (name, name + STAGED):
             self._index.forget(each)
             self._records.remove(each)
 
     def load_from_properties(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
-        """It cannot be."""
+        """False: properties do not contain partitions."""
         return False
 
     def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-        """Take all at once."""
+        """Replace the table's partitions at once."""
         self.begin(table)
-        self._put(table.name + STAGED, list(partitions))
+        self._put_partitions(table.name + STAGED, list(partitions))
         self.finish(table)
 
     def put_partition(self, name: str, partition: PartitionInfo) -> None:
-        """Add or replace it, where it is staged if the table is under load."""
+        """Add or replace the partition; in the staged content while the table is loaded."""
         target = self._target(name)
         if target is not None:
-            self._put(target, [partition])
+            self._put_partitions(target, [partition])
 
     def update_statistics(
         self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
     ) -> None:
-        """Change its parameters; one that is not known comes with the listing."""
+        """Merge the parameters into the partition; an unknown one will be in the listing."""
         target = self._target(name)
-        values = None if target is None else self._values(target, spec)
+        values = None if target is None else self._values_of(target, spec)
         payload = None if target is None or values is None else self._index.payload(target, values)
         if target is None or values is None or payload is None:
             return
         db, _, table = name.partition(".")
         changed = merge_statistics(self._packer.unpack(payload, db, table), parameters, write_id)
-        self._index.alter(target, values, self._packed(target, changed))
+        self._index.alter(target, values, self._pack(target, changed))
 
     def drop_partition(self, name: str, spec: Spec) -> None:
-        """Drop it."""
+        """Drop the partition, if it is known."""
         target = self._target(name)
         if target is not None:
-            values = self._values(target, spec)
+            values = self._values_of(target, spec)
             if self._index.payload(target, values) is not None:
                 self._index.drop(target, values)
                 self._records.count(target, -1)
 
     def begin(self, table: TableInfo) -> None:
-        """Stage it, empty."""
+        """Start staging the table, empty."""
         staged = table.name + STAGED
         self._index.forget(staged)
         self._index.follow(staged, table.keys)
         self._records.remove(staged)
-        self._records.save(staged, self._record_of(table))
+        self._records.save(staged, self._make_record(table))
 
     def fits(self, table: TableInfo) -> bool:
-        """Whether it has the columns of what is staged."""
-        return self._is_of(table.name + STAGED, table)
+        """Whether the staged content has the table's columns."""
+        return self._is_current(table.name + STAGED, table)
 
     def stage(self, name: str, partitions: Sequence[PartitionInfo]) -> None:
-        """Write a piece."""
-        self._put(name + STAGED, partitions)
+        """Stage a piece."""
+        self._put_partitions(name + STAGED, partitions)
 
     def finish(self, table: TableInfo) -> None:
-        """Put what is staged in the table's place."""
+        """Replace the table's content by the staged content."""
         staged = table.name + STAGED
         self._index.rename(staged, table.name)
         self._records.move(staged, table.name)
-        self._records.save(table.name, self._record_of(table))
+        self._records.save(table.name, self._make_record(table))
 
     def publish(self) -> None:
-        """Show the index."""
+        """Make the changes visible to readers."""
         self._index.publish()
-        self._show(self._shown)
+        self._publish_counts(self._changed_tables)
 
     def flush(self) -> None:
-        """Write what is told once for each table: the last thing in the transaction."""
-        self._shown = self._records.shown()
+        """Write the table records; must be the last call in the transaction."""
+        self._changed_tables = self._records.list_changed()
         self._records.flush()
 
     def _target(self, name: str) -> str | None:
-        """Return where the partitions of a table go: to what is staged while it is under load."""
+        """Return the name under which a table's partitions are stored now: the staged one while it is loaded."""
         for each in (name + STAGED, name):
             if self._index.follows(each) and self._records.get(each) is not None:
                 return each
         return None
 
-    def _put(self, target: str, partitions: Sequence[PartitionInfo]) -> None:
-        found = {tuple(one.values): one for one in map(_settled, partitions)}
+    def _put_partitions(self, target: str, partitions: Sequence[PartitionInfo]) -> None:
+        found = {tuple(one.values): one for one in map(_normalize, partitions)}
         known = self._index.payloads(target, list(found))
         for values, partition in found.items():
-            self._index.add(target, values, self._packed(target, partition))
+            self._index.add(target, values, self._pack(target, partition))
         self._records.count(target, known.count(None))
 
-    def _packed(self, target: str, partition: Partition) -> bytes:
+    def _pack(self, target: str, partition: Partition) -> bytes:
         record = self._records.get(target)
         assert record is not None, target
         return self._packer.pack(partition, bytes.fromhex(record.dictionary))
 
-    def _values(self, target: str, spec: Spec) -> list[str]:
+    def _values_of(self, target: str, spec: Spec) -> list[str]:
         columns = [column.name for column in self._index.columns(target)]
         if set(columns) != set(spec):
             raise MalformedEvent(
@@ -199,20 +202,22 @@ class PartitionFollowerChange:
             )
         return [spec[column] for column in columns]
 
-    def _is_of(self, name: str, table: TableInfo) -> bool:
-        """Whether what is indexed under ``name`` has the partition columns and data columns of ``table``."""
+    def _is_current(self, name: str, table: TableInfo) -> bool:
+        """Whether the content under ``name`` has the partition columns and data columns of ``table``."""
         record = self._records.get(name)
         if record is None or not self._index.follows(name):
             return False
         indexed = [(column.name, column.declared) for column in self._index.columns(name)]
         return indexed == table.keys and record.columns == digest_columns(table)
 
-    def _record_of(self, table: TableInfo) -> IndexRecord:
+    def _make_record(self, table: TableInfo) -> TableRecord:
         assert table.whole is not None, table.name
-        return IndexRecord.of(table, store_dictionary(self._own, make_dictionary(table.whole)))
+        return TableRecord.of(table, store_dictionary(self._own, make_dictionary(table.whole)))
 
 
-def _settled(seen: PartitionInfo) -> Partition:
-    if seen.partition is None:
-        raise MalformedEvent("a partition is known by its name alone", spec=dict(seen.spec))
-    return normalize(seen.partition, is_new=seen.is_new)
+def _normalize(info: PartitionInfo) -> Partition:
+    if info.partition is None:
+        raise MalformedEvent(
+            "a partition of the index must be listed whole, not by name", spec=dict(info.spec)
+        )
+    return normalize(info.partition, is_new=info.is_new)

@@ -1,4 +1,4 @@
-"""Comparing a table of the partition index with the partitions that the source has now: names, values and every field."""
+"""Compares a table of the partition index with the partitions that the source has now: names, values and every field."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 
 SHOWN_MAX: Final = 100
-"""Differences of each kind that are named; the rest is counted."""
+"""Differences of each kind that are listed by name; the rest are only counted."""
 
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """What a check found; where ``moving``, the source changed meanwhile and differences may only be that."""
+    """The result of a check; where ``moving``, the source changed meanwhile, which may be the only difference.
+
+    The field names are those of the JSON answer.
+    """
 
     compared: int = 0
     missing_count: int = 0
@@ -41,7 +44,7 @@ class PartitionComparison:
 
     @property
     def drift(self) -> int:
-        """How many partitions differ."""
+        """The number of partitions that differ."""
         return self.missing_count + self.surplus_count + self.differing_count
 
 
@@ -50,7 +53,7 @@ def compare_partitions(
 ) -> PartitionComparison:
     """Compare a table of the index, which reflects ``event_id``, with the source. Raises NotFound, Transient.
 
-    Names are held in memory, partitions a few hundred at a time.
+    All names are kept in memory; partitions are fetched a few hundred at a time.
     """
     found = PartitionComparison()
     db, _, table = name.partition(".")
@@ -84,7 +87,7 @@ def _compare_piece(
 
 
 def _fields(value: Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of every field that is set."""
+    """Yield (path, value) of every set field."""
     fields: Mapping[str, Any] = value.set_fields()
     for name, one in fields.items():
         if isinstance(one, Struct):

@@ -1,7 +1,7 @@
-"""The partition index as a follower of the catalog: names, values and whole partitions of the tables that the rules name.
+"""The partition index as a follower of the catalog: names, values and whole partitions of the tables that the rules select.
 
-Readers of other threads hold ``lock`` for an answer, the catalog's thread from before a transaction until its changes are shown,
-so an answer is of one moment. ``index_change`` tells how changes are made.
+Readers in other threads hold ``lock`` for the length of an answer; the catalog's thread holds it from before a transaction until its
+changes are published. So every answer reflects one event id. ``follower_change`` applies the changes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PartitionRules:
     tables: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     keys_max: int = 64
-    """Tables with more partition columns are left out: their keys have no room for the start of each field."""
+    """Tables with more partition columns are left out: their keys have no space for the start of each field."""
 
     def accepts(self, table: TableInfo) -> bool:
         """Whether the table is indexed."""
@@ -53,34 +53,34 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 class PartitionFollower:
-    """Keeps ``index`` true."""
+    """Keeps ``index`` up to date."""
 
     def __init__(self, rules: PartitionRules, store: Store | None = None) -> None:
-        """Index the tables of ``rules``; ``store`` is the index's own, None where it lives in the catalog's."""
+        """Index the tables of ``rules``; ``store`` is the index's own store, None where it is in the catalog's."""
         self.rules = rules
         self.index: PartitionIndex
         self._own = store
         self._packer: Packer
         self._lock = threading.RLock()
         self.indexed: Mapping[str, int] = {}
-        """The tables that can be asked about, with their numbers of partitions; replaced whole, for any thread."""
+        """The tables that can be queried, with their numbers of partitions; replaced as a whole, for any thread."""
 
     @property
     def rules_text(self) -> str:
-        """The rules as text, with the kind of store."""
+        """The rules and the kind of store as text, which is stored."""
         return f"{self.rules!r} {type(self._own).__name__}"
 
     @property
     def loads_in_pieces(self) -> bool:
-        """It does: whole partitions of large tables fit into no transaction."""
+        """True: the whole partitions of a large table do not fit into one transaction."""
         return True
 
     def open(self, reader: Reader) -> None:
-        """Read which tables there are."""
+        """Read the indexed tables from the store."""
         with self._lock:
             if self._own is not None:
                 with self._own.transaction():
-                    pass  # what was cut off in a store that is far away takes effect with the next transaction: before we read
+                    pass  # finishes an interrupted transaction of a remote store before it is read
             self.index = PartitionIndex(self._own or reader)
             self._packer = Packer(self._own or reader)
             tables = set(self.index.tables())
@@ -91,32 +91,34 @@ class PartitionFollower:
             }
 
     def accepts(self, table: TableInfo) -> bool:
-        """Whether the rules say so."""
+        """Whether the rules select the table."""
         return self.rules.accepts(table)
 
     def names_suffice(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
-        """They do not: it answers with whole partitions."""
+        """False: answers contain whole partitions."""
         return False
 
     def lock(self) -> AbstractContextManager[object]:
-        """Hold what readers need for an answer."""
+        """Return the lock that readers hold for an answer."""
         return self._lock
 
     @contextmanager
     def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:
-        """Give a change; the index's own store commits at the end of the block, before the catalog's."""
+        """Open a change; the index's own store commits at the end of the block, before the catalog's."""
         with nullcontext(txn) if self._own is None else self._own.transaction() as own:
-            change = PartitionFollowerChange(txn, own, self.index.change(own), self.accepts, self._show)
+            change = PartitionFollowerChange(
+                txn, own, self.index.change(own), self.accepts, self._publish_counts
+            )
             yield change
             change.flush()
 
     def whole(self, name: str, found: IndexedPartition) -> Partition:
-        """Return what the metastore would send for a partition of the table ``name``; raise StateCorrupt."""
+        """Return a partition of the table ``name`` as the metastore would send it; raise StateCorrupt."""
         db, _, table = name.partition(".")
         return self._packer.unpack(found.payload, db, table)
 
     def check(self) -> None:
-        """Assert that the index is whole, and that every partition can be read."""
+        """Assert that the index is consistent and that every partition can be read."""
         self.index.check()
         assert self.indexed.keys() <= set(self.index.tables()), self.indexed
         for name in self.indexed:
@@ -126,10 +128,10 @@ class PartitionFollower:
                 assert tuple(self.whole(name, found).values) == found.values, found
 
     def close(self) -> None:
-        """Release the index's own store, if it has one."""
+        """Close the index's own store, if it has one."""
         if self._own is not None:
             self._own.close()
 
-    def _show(self, changed: Mapping[str, int | None]) -> None:
+    def _publish_counts(self, changed: Mapping[str, int | None]) -> None:
         merged: dict[str, int | None] = {**self.indexed, **changed}
         self.indexed = {name: count for name, count in merged.items() if count is not None}

@@ -1,17 +1,17 @@
-"""What the metastore would send for a partition, in few bytes.
+"""Payloads: a whole partition, as the metastore would send it, in few bytes.
 
-A partition on the wire takes one to three kilobytes, of which all but some sixty bytes are those of its table: columns, formats,
-the start of its location. So the Thrift form is deflated with a *dictionary*, the Thrift form of a typical partition of the
-table. Whatever a partition has of its own (other columns, another format) is kept all the same; it only takes more room. The
-names of database and table are left out: a rename does not touch payloads. So are the data columns where they are those of the table,
-since reading them takes most of the time of an answer.
+A partition on the wire takes one to three kilobytes; all but about sixty bytes are the same for all partitions of its table: columns,
+formats, the start of the location. So the Thrift form is deflated with a *dictionary*, the Thrift form of a typical partition of the
+table. A partition that differs (other columns, another format) is stored completely, too, and only takes more space. The names of
+database and table are left out, so a rename does not change payloads. Data columns equal to the table's are left out too, because
+reading them takes most of the time of an answer.
 
-Dictionaries are found by the hash of their content, which is in every payload, so a payload is readable for as long as its
-dictionary is kept, whatever became of the table since. They are never removed: a kilobyte or two for each set of columns that a
-table ever had.
+A dictionary is identified by the hash of its content, which every payload contains. So a payload can be read as long as its
+dictionary exists, whatever happened to the table since. Dictionaries are never removed: one or two kilobytes for each set of columns
+that a table ever had.
 
-``normalize`` says what is kept of a partition that an event tells of, which differs from what the metastore will answer in one
-field (Hive 4.2, found by comparing the two): ``writeId`` is -1 unless an alter has set it, whatever ADD_PARTITION says.
+``normalize`` returns the form in which a partition is stored. It differs from the partition of an event in one field (Hive 4.2, found
+by comparing events with answers): ``writeId`` is -1 unless an alter has set it, whatever ADD_PARTITION contains.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 DICTIONARY_BYTES_MAX: Final = 32_000
-"""What deflate can look back to."""
+"""The window of deflate."""
 NO_WRITE_ID: Final = -1
 _ID_BYTES: Final = 8
 _DICTIONARIES: Final = b"pd/"
@@ -48,11 +48,11 @@ _TYPICAL: Final = {
     "totalSize": "0",
     "transient_lastDdlTime": "17",
 }
-"""Parameters that Hive gives to a partition."""
+"""Parameters that Hive adds to a partition."""
 
 
 def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
-    """Return a partition as the metastore answers it: without what it sends on request only, and with a write id."""
+    """Return a partition as the metastore would send it: with a write id, and without fields sent only on request."""
     kept = Partition(**partition.set_fields())
     kept.colStats = kept.privileges = None
     if is_new or kept.writeId is None:
@@ -61,7 +61,7 @@ def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
 
 
 def make_dictionary(table: Table) -> bytes:
-    """Return what the partitions of a table have in common."""
+    """Return the dictionary of a table: a typical partition."""
     typical = Partition(
         values=[],
         dbName="",
@@ -83,14 +83,14 @@ def store_dictionary(txn: Transaction, content: bytes) -> bytes:
     return number
 
 
-def columns_hash(table: Table) -> str:
-    """Return a digest of a table's data columns: where it changes, its partitions may have changed with it (CASCADE)."""
+def digest_data_columns(table: Table) -> str:
+    """Return a digest of a table's data columns; if it changes, partitions may have changed too (CASCADE)."""
     columns = StorageDescriptor(cols=_descriptor(table).cols or [])
     return blake2b(binary.encode(columns), digest_size=_ID_BYTES).hexdigest()
 
 
 def _descriptor(table: Table) -> StorageDescriptor:
-    """Return the storage descriptor of a table, an empty one where a foreign writer has left it out."""
+    """Return the storage descriptor of a table, an empty one where another writer has left it out."""
     found: StorageDescriptor | None = table.sd
     return found or StorageDescriptor()
 
@@ -98,17 +98,17 @@ def _descriptor(table: Table) -> StorageDescriptor:
 @dataclass(frozen=True, slots=True)
 class _Dictionary:
     content: bytes
-    """What is given to deflate."""
+    """The dictionary for deflate."""
     columns: list[FieldSchema]
     """The data columns of the typical partition."""
 
 
 class Packer:
-    """Makes payloads with one dictionary and reads those of any.
+    """Packs partitions into payloads and unpacks them.
 
     ::
 
-        payload = id of the dictionary 8, 01 where the data columns are those of the dictionary and left out (else 00), deflated Thrift
+        payload = id of the dictionary (8 bytes), 01 where the data columns are the dictionary's and left out (else 00), deflated Thrift
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -116,22 +116,22 @@ class Packer:
         self._dictionaries: dict[bytes, _Dictionary] = {}
 
     def pack(self, partition: Partition, number: bytes) -> bytes:
-        """Return the payload of a settled partition; raise MalformedEvent where it cannot be sent."""
+        """Return the payload of a normalized partition; raise MalformedEvent where it cannot be serialized."""
         dictionary = self._dictionary(number)
         kept = Partition(**partition.set_fields())
-        kept.dbName = kept.tableName = None  # type: ignore[assignment]  # told by whoever asks
+        kept.dbName = kept.tableName = None  # type: ignore[assignment]  # added again by unpack
         descriptor: StorageDescriptor | None = kept.sd
-        usual = descriptor is not None and bool(descriptor.cols) and descriptor.cols == dictionary.columns
-        if usual:
+        is_usual = descriptor is not None and bool(descriptor.cols) and descriptor.cols == dictionary.columns
+        if is_usual:
             kept.sd = StorageDescriptor(**kept.sd.set_fields())
             kept.sd.cols = None
         deflate = zlib.compressobj(wbits=_RAW, zdict=dictionary.content)
-        return number + bytes([usual]) + deflate.compress(binary.encode(kept)) + deflate.flush()
+        return number + bytes([is_usual]) + deflate.compress(binary.encode(kept)) + deflate.flush()
 
     def unpack(self, payload: bytes, db: str, table: str) -> Partition:
         """Return the partition of a payload; raise StateCorrupt where it cannot be read.
 
-        The descriptions of its data columns are shared with others: not to be changed.
+        The objects of its data columns are shared between partitions and must not be changed.
         """
         dictionary = self._dictionary(payload[:_ID_BYTES])
         try:
@@ -151,7 +151,9 @@ class Packer:
         if found is None:
             stored = self._reader.get(_DICTIONARIES + number)
             if stored is None:
-                raise StateCorrupt("a partition of the index has no dictionary", dictionary=number.hex())
+                raise StateCorrupt(
+                    "the dictionary of a partition of the index is missing", dictionary=number.hex()
+                )
             typical = binary.decode(Partition, stored)
             found = _Dictionary(stored[-DICTIONARY_BYTES_MAX:], typical.sd.cols or [])
             self._dictionaries[number] = found
@@ -159,7 +161,7 @@ class Packer:
 
 
 def merge_statistics(partition: Partition, parameters: Mapping[str, str], write_id: int | None) -> Partition:
-    """Return a settled partition with the parameters that its statistics' update brought, and the write id of that."""
+    """Return a normalized partition with the parameters and write id of a statistics update."""
     kept = Partition(**partition.set_fields())
     kept.parameters = {**(partition.parameters or {}), **parameters}
     if write_id is not None and write_id > 0:

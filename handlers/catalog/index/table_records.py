@@ -1,7 +1,7 @@
-"""What the catalog's own store keeps of each table of the partition index, beside the index.
+"""A record for each table of the partition index, kept in the catalog's own store, and the numbers of partitions.
 
-The record is also what makes a table count as indexed: an index in a store of its own that was left and is followed again later is
-not believed. A table under load has one of its own, under its name with ``STAGED``.
+A table counts as indexed only with its record. So leftovers in an index with a store of its own, which was abandoned and is used
+again later, are not trusted. A table that is loaded has a second record, under its name with ``STAGED``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from handlers.catalog.index.payloads import columns_hash
+from handlers.catalog.index.payloads import digest_data_columns
 from state.errors import StateCorrupt
 from state.store import prefix_end
 
@@ -22,78 +22,81 @@ if TYPE_CHECKING:
 
 
 STAGED: Final = "\x00staged"
-"""What the name of a table under load ends with: no table's name has control characters."""
+"""The suffix for the name of a table that is being loaded; a real name cannot contain control characters."""
 _RECORDS: Final = b"pr/t/"
 _STAGED_RECORDS: Final = b"pr/s/"
 _COUNTS: Final = b"pr/n/"
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRecord:
-    """One table: the dictionary of its payloads, a digest of its data columns (both hexadecimal), its location."""
+class TableRecord:
+    """A table: the dictionary of its payloads and a digest of its data columns (both hexadecimal), and its location.
+
+    The field names are stored.
+    """
 
     dictionary: str
     columns: str
     location: str
 
     @staticmethod
-    def of(table: TableInfo, dictionary: bytes) -> IndexRecord:
-        """Return the record of a table as the metastore shows it."""
-        return IndexRecord(dictionary.hex(), digest_columns(table), table_location(table))
+    def of(table: TableInfo, dictionary: bytes) -> TableRecord:
+        """Return the record of a table."""
+        return TableRecord(dictionary.hex(), digest_columns(table), table_location(table))
 
 
-class IndexRecords:
-    """The records as one transaction sees and changes them, with the numbers of partitions; written by ``flush``.
+class TableRecords:
+    """The records and numbers of partitions as one transaction reads and changes them; ``flush`` writes them.
 
-    Numbers go into the index's own store, with the partitions that they count: where that has a transaction which the catalog's
-    has lost, both are repeated or neither.
+    Numbers are in the index's own store, beside the partitions that they count. So if that store has committed a transaction which the
+    catalog's store has lost, both are applied again or neither.
     """
 
     def __init__(self, txn: Transaction, own: Transaction) -> None:
         self._txn = txn
         self._own = own
-        self._records: dict[str, IndexRecord | None] = {}
+        self._records: dict[str, TableRecord | None] = {}
         self._counts: dict[str, int] = {}
         self._changed: set[str] = set()
 
-    def get(self, name: str) -> IndexRecord | None:
+    def get(self, name: str) -> TableRecord | None:
         """Return a table's record; raise StateCorrupt where it cannot be read."""
         if name not in self._records:
             value = self._txn.get(_key(name))
-            self._records[name] = None if value is None else _read(value)
+            self._records[name] = None if value is None else _parse_record(value)
         return self._records[name]
 
-    def save(self, name: str, record: IndexRecord) -> None:
-        """Change a table's record."""
+    def save(self, name: str, record: TableRecord) -> None:
+        """Set a table's record."""
         self._records[name] = record
         self._changed.add(name)
 
     def remove(self, name: str) -> None:
-        """Remove a table's record and number; an absent one is no error."""
+        """Remove a table's record and number; an absent one is not an error."""
         if self.get(name) is not None:
             self._records[name] = None
             self._changed.add(name)
         self._counts[name] = 0
 
     def count(self, name: str, more: int) -> None:
-        """A table has ``more`` partitions than before."""
+        """Add ``more`` to a table's number of partitions."""
         if more:
-            self._counts[name] = self.number(name) + more
+            self._counts[name] = self.partition_count(name) + more
 
-    def number(self, name: str) -> int:
-        """Return how many partitions a table has."""
-        return self._counts[name] if name in self._counts else _number(self._own.get(_count_key(name)))
+    def partition_count(self, name: str) -> int:
+        """Return a table's number of partitions."""
+        return self._counts[name] if name in self._counts else _parse_count(self._own.get(_count_key(name)))
 
     def move(self, old: str, new: str) -> None:
-        """Give a table's record and number to another name."""
-        record, number = self.get(old), self.number(old)
+        """Move a table's record and number to another name."""
+        record, partitions = self.get(old), self.partition_count(old)
         self.remove(old)
-        self._counts[new] = number
+        self._counts[new] = partitions
         if record is not None:
             self.save(new, record)
 
     def flush(self) -> None:
-        """Write what changed: the last thing in the transaction."""
+        """Write all changes; must be the last call in the transaction."""
         for name in self._changed:
             record = self._records[name]
             if record is None:
@@ -106,24 +109,24 @@ class IndexRecords:
             else:
                 self._own.delete(_count_key(name))
 
-    def shown(self) -> dict[str, int | None]:
-        """Return the tables that changed with their partitions, None for one that is gone; those under load are left out.
+    def list_changed(self) -> dict[str, int | None]:
+        """Return the changed tables with their numbers of partitions, None for a removed one, without staged ones.
 
-        To be asked before the transaction ends.
+        Must be called before the transaction ends.
         """
         names = {name for name in self._changed.union(self._counts) if not name.endswith(STAGED)}
-        return {name: None if self.get(name) is None else self.number(name) for name in names}
+        return {name: None if self.get(name) is None else self.partition_count(name) for name in names}
 
 
 def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
-    """Return all tables that have a record with their numbers of partitions, those under load left out."""
+    """Return all tables with a record and their numbers of partitions, without staged ones."""
     names = [key[len(_RECORDS) :].decode() for key in reader.scan_keys(_RECORDS, prefix_end(_RECORDS))]
-    return {name: _number(own.get(_count_key(name))) for name in names}
+    return {name: _parse_count(own.get(_count_key(name))) for name in names}
 
 
 def digest_columns(table: TableInfo) -> str:
     """Return the digest of a table's data columns."""
-    return "" if table.whole is None else columns_hash(table.whole)
+    return "" if table.whole is None else digest_data_columns(table.whole)
 
 
 def table_location(table: TableInfo) -> str:
@@ -142,13 +145,13 @@ def _count_key(name: str) -> bytes:
     return _COUNTS + name.encode()
 
 
-def _number(value: bytes | None) -> int:
+def _parse_count(value: bytes | None) -> int:
     return 0 if value is None else int.from_bytes(value)
 
 
-def _read(value: bytes) -> IndexRecord:
+def _parse_record(value: bytes) -> TableRecord:
     try:
         fields: dict[str, Any] = orjson.loads(value)
-        return IndexRecord(**fields)
+        return TableRecord(**fields)
     except (TypeError, orjson.JSONDecodeError) as error:
         raise StateCorrupt("a table of the partition index cannot be read", value=value[:80]) from error
