@@ -1,1 +1,1 @@
-"""Replay: events of the source turned into calls and files on the target. See ``DESIGN.md`` beside this file."""
+"""Replication: replays the events of a source as metastore calls and file copies on a target. See ``DESIGN.md``."""

@@ -1,10 +1,15 @@
-"""Which ALTER_TABLE events of a batch need not be applied, because a later one says it all.
+"""What the events of a batch alone decide: which ALTER_TABLEs to skip, and which files to copy before their turn.
 
-About a fifth of a busy log are ALTER_TABLE events that only touch statistics parameters, two to six per statement (reference:
-hive-replication.md §0b.6), each worth tens of milliseconds at the target. An ALTER_TABLE carries the whole table, so that of
-two that follow each other the first is contained in the second. It may be left out only if nothing in between could see the
-difference: no other event of that table but allocations and statistics, and no end of a transaction in which it might have
-become visible.
+Superseded alters. About a fifth of a busy log are ALTER_TABLE events that only change statistics parameters, two to six per
+statement (reference: hive-replication.md §0b.6), and each costs tens of milliseconds at the target. An ALTER_TABLE contains
+the whole table, so the second of two supersedes the first. The first may be skipped only if nothing in between could see the
+difference: no event of this table except allocations, and no end of a transaction that might have made it visible.
+
+Early copies. Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting times do not add
+up, the files of later transactions are copied while earlier ones are replayed. The files of a write event may be copied once
+its write id is allocated on the target: nobody sees them before the commit, and the target's compactor ignores them. No event
+in between may change where the files belong. Such events are look-ahead barriers: creation, drop, rename and truncation of
+the table, and the same of its partitions.
 """
 
 from __future__ import annotations
@@ -39,14 +44,14 @@ _INVISIBLE = (TxnsOpened, WriteIdsAllocated, Unhandled)
 
 
 def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
-    """Return the ids of the ALTER_TABLE events that a later one in ``events`` contains.
+    """Return the ids of the ALTER_TABLE events in ``events`` that a later one supersedes.
 
-    Objects of every ALTER_TABLE are read: hand in those that concern the policy.
+    The objects of every ALTER_TABLE are decoded, so ``events`` should contain only those that concern the policy.
 
-    A statistics event is never merged away, and one that lies between two alters keeps the first (its accuracy flags refer to
-    the table as it then was). Renames and truncations are never left out nor do they supersede.
+    A statistics event between two alters keeps the first, because its accuracy flags refer to the table at that time.
+    Renames and truncations are never superseded, and do not supersede.
     """
-    done: set[int] = set()
+    superseded: set[int] = set()
     pending: dict[tuple[str | None, str | None], int] = {}
     for event in events:
         if isinstance(event, _INVISIBLE):
@@ -57,17 +62,17 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
         key = (event.db, event.table)
         if isinstance(event, TableAltered) and _is_plain(event):
             if key in pending:
-                done.add(pending[key])
+                superseded.add(pending[key])
             pending[key] = event.event_id
         elif isinstance(event, StatisticsUpdated | FilesWritten) or event.table is not None:
             pending.pop(key, None)
         else:
             pending.clear()
-    return frozenset(done)
+    return frozenset(superseded)
 
 
 def _is_plain(event: TableAltered) -> bool:
-    """Whether the event can be read, and neither truncates nor renames."""
+    """Whether the event can be decoded, and neither truncates nor renames."""
     if event.truncate:
         return False
     try:
@@ -78,36 +83,39 @@ def _is_plain(event: TableAltered) -> bool:
 
 
 def select_lookahead_events(events: Iterable[Event]) -> list[Event]:
-    """Return those of a batch's events that ``find_early_copies`` has to look at, in order: few, so that it may look often."""
+    """Return the write events and look-ahead barriers of a batch, in order: the input of ``find_early_copies``.
+
+    They are few, so that ``find_early_copies`` can run after every allocation.
+    """
     return [
         event
         for event in events
         if isinstance(event, FilesWritten | DatabaseCreated | DatabaseDropped | Undecodable)
-        or _moves_files(event)
+        or _is_barrier(event)
     ]
 
 
 def find_early_copies(
     coming: Iterable[Event], allocated: Callable[[int, str, int], bool]
 ) -> Iterator[FilesWritten]:
-    """Yield the write events among ``coming``, the landmarks ahead, whose files may be copied now.
+    """Yield the write events whose files may be copied now; ``coming`` is the rest of ``select_lookahead_events``.
 
-    ``allocated`` tells whether a transaction holds a write id of a table: (transaction id, ``db.table``, write id).
+    ``allocated`` returns whether a transaction holds a write id of a table: (transaction id, ``db.table``, write id).
     """
-    unsettled: set[tuple[str | None, str | None]] = set()
+    behind_barrier: set[tuple[str | None, str | None]] = set()
     for event in coming:
         if isinstance(event, FilesWritten):
-            settled = (event.db, event.table) not in unsettled
-            if settled and allocated(event.txn_id, f"{event.db}.{event.table}", event.write_id):
+            free = (event.db, event.table) not in behind_barrier
+            if free and allocated(event.txn_id, f"{event.db}.{event.table}", event.write_id):
                 yield event
         elif isinstance(event, DatabaseCreated | DatabaseDropped | Undecodable):
             return
         else:
-            unsettled |= {(event.db, event.table), (event.db, name_on_target(event))}
+            behind_barrier |= {(event.db, event.table), (event.db, name_on_target(event))}
 
 
-def _moves_files(event: Event) -> bool:
-    """Whether files that lie in the table before the event may lie elsewhere, or nowhere, after it."""
+def _is_barrier(event: Event) -> bool:
+    """Whether the event may move or remove files of the table."""
     if isinstance(event, PartitionsDropped):
         return True
     if isinstance(event, TableAltered | PartitionsAltered) and event.truncate:

@@ -1,9 +1,13 @@
-"""Bootstrap of a policy: where following starts.
+"""Bootstrap of a policy: determines the event after which following starts.
 
-Today for a source database that is empty or not there yet, so that everything it will ever hold comes through events. The
-event id is taken before the database is looked at (HIVE-19927: the other order loses what happens in between); a table made
-meanwhile is then both seen and announced, so a database that holds tables in scope is refused. Loading what is there already
-takes its place between ``_require_empty`` and the moment the position is written.
+This version bootstraps source databases that are empty or do not exist yet, so that everything they will contain comes from
+events. The steps and their order:
+
+1. Read the source's current event id. Only then is the database examined: in the other order, changes in between would be
+   lost (HIVE-19927). A table created in between would be both found and announced by an event, so step 2 refuses it.
+2. Require that the source database has no tables in scope. (Loading existing tables will take the place of this step.)
+3. Mark the source database, and create the target database or take over an empty one.
+4. Record the position.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects.databases import mark_source
-from handlers.replication.target_objects import LAST_ID, TARGET_FOR, to_target_database
+from handlers.replication.effects.databases import TARGET_FOR, mark_source, to_target_database
+from handlers.replication.target_position import LAST_ID
 from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position
 
@@ -26,41 +30,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapResult:
-    """How a bootstrap ended."""
+    """The outcome of a bootstrap."""
 
     policy: str
     event_id: int
     """Following starts after this event."""
     source_exists: bool
     repeated: bool
-    """True where it had been done before and nothing was changed."""
+    """True if the policy was already bootstrapped and nothing was changed."""
 
 
 def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> BootstrapResult:
-    """Prepare source and target databases and record the position; doing it again changes nothing.
+    """Prepare source and target databases and record the position; a repetition changes nothing.
 
-    Raises Unsupported where the source database holds tables in scope, TargetDiverged where the target database holds tables
-    that no replication put there.
+    Raises Unsupported if the source database has tables in scope, TargetDiverged if the target database has tables that
+    replication did not create.
     """
-    done = store.get(POSITION_KEY)
-    if done is not None:
+    recorded = store.get(POSITION_KEY)
+    if recorded is not None:
         return BootstrapResult(
-            policy.name, Position.from_bytes(done).event_id, source_exists=True, repeated=True
+            policy.name, Position.from_bytes(recorded).event_id, source_exists=True, repeated=True
         )
-    event_id = source.current_event_id()
-    database = _source_database(source, policy)
-    _require_empty(source, policy, exists=database is not None)
-    if database is not None:
+    event_id = source.current_event_id()  # step 1
+    database = _find_source_database(source, policy)
+    _require_empty(source, policy, exists=database is not None)  # step 2
+    if database is not None:  # step 3
         mark_source(source, policy)
         _prepare_target(target, policy, database, event_id)
     else:
         _take_over(target, policy, event_id)
-    with store.transaction() as txn:
+    with store.transaction() as txn:  # step 4
         txn.put(POSITION_KEY, Position(event_id).to_bytes())
     return BootstrapResult(policy.name, event_id, source_exists=database is not None, repeated=False)
 
 
-def _source_database(source: Metastore, policy: Policy) -> Database | None:
+def _find_source_database(source: Metastore, policy: Policy) -> Database | None:
     try:
         return source.get_database(policy.source_db)
     except NotFound:
@@ -75,26 +79,26 @@ def _require_empty(source: Metastore, policy: Policy, *, exists: bool) -> None:
     )
     if tables:
         raise Unsupported(
-            "the source database holds tables already",
+            "the source database already has tables",
             key=f"policies.{policy.name}.database",
             value=policy.source_db,
             tables=tables[:10],
-            hint="Only empty or not yet existing databases can be bootstrapped by this version.",
+            hint="This version can bootstrap only databases that are empty or do not exist yet.",
         )
 
 
 def _prepare_target(target: Metastore, policy: Policy, database: Database, event_id: int) -> None:
     _require_no_tables(target, policy)
-    wanted = to_target_database(database, policy)
-    wanted.parameters = {**(wanted.parameters or {}), LAST_ID: str(event_id)}
+    created = to_target_database(database, policy)
+    created.parameters = {**(created.parameters or {}), LAST_ID: str(event_id)}
     try:
-        target.create_database(wanted)
+        target.create_database(created)
     except AlreadyExists:
         _take_over(target, policy, event_id)
 
 
 def _take_over(target: Metastore, policy: Policy, event_id: int) -> None:
-    """Make an empty target database ours, where there is one: an id left by an earlier replica would hide events from us."""
+    """Make an existing, empty target database a replica; an id left there by an earlier replica would hide events."""
     _require_no_tables(target, policy)
     try:
         present = target.get_database(policy.target_db)

@@ -1,4 +1,4 @@
-"""What replay tells the outside about itself, without knowing how it is measured or shown."""
+"""What every part of replay works with: the policy, both metastores, copies, caches and an observer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Receives counts and durations; implementations are thread-safe and never raise."""
+    """Receives counts and durations of replay. Implementations are thread-safe and never raise."""
 
     def event_applied(self, kind: str, seconds: float) -> None:
         """An event in scope took effect on the target in ``seconds``."""
@@ -29,35 +29,36 @@ class Observer(Protocol):
         """An event had no effect: ``out-of-scope``, ``merged``, ``quarantined``, ``on-target`` or ``nothing-to-do``."""
 
     def table_quarantined(self, table: str, code: str) -> None:
-        """A table is not followed any more."""
+        """A table was quarantined."""
 
     def transaction_without_files(self, txn_id: int) -> None:
-        """A transaction that had write ids committed without a single write event: a silent writer, or dml.events is off."""
+        """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
 
 
 class SilentObserver:
-    """An observer that does not look."""
+    """An observer that ignores everything."""
 
     def event_applied(self, kind: str, seconds: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def event_skipped(self, kind: str, reason: str) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def table_quarantined(self, table: str, code: str) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def transaction_without_files(self, txn_id: int) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
 
 QUARANTINED: Final = "quarantined"
 SKIPPED: Final = "failed"
+"""Reasons why an event had no effect: its table is, or just was, quarantined; or it failed and the policy skips failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The collaborators of one policy's replay; used by one thread."""
+    """The collaborators of the replay of one policy; used by one thread."""
 
     policy: Policy
     source: Metastore
@@ -80,7 +81,7 @@ class Context:
         files: FileSystems,
         observer: Observer,
     ) -> Context:
-        """Return what replay of ``policy`` works with, nothing seen and nothing remembered yet."""
+        """Return the context for ``policy``, with empty caches and state."""
         return Context(
             policy=policy,
             source=source,
@@ -95,13 +96,13 @@ class Context:
         )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
-        """Whether the table is replicated and not confined."""
+        """Whether the table is replicated and not quarantined."""
         return self.policy.covers(db, table) and table not in self.quarantine
 
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
-        """Do what the policy says about a permanent failure of one table; return the reason why the event had no effect.
+        """Handle a permanent failure of one table as the policy requires; return the reason why the event had no effect.
 
-        Raises ``error`` where the policy is to stop.
+        Raises ``error`` if the policy must stop.
         """
         match self.policy.on_failure:
             case "fail":
@@ -113,6 +114,8 @@ class Context:
                 self.observer.table_quarantined(f"{self.policy.source_db}.{table}", error.code)
                 return QUARANTINED
 
-    def valid_up_to(self, table: str, write_id: int) -> str:
+    def valid_up_to(self, table: str, write_id: int | None) -> str | None:
         """Return the write-id list that Hive's own REPL LOAD sends with an event: everything up to its write id (§6)."""
+        if write_id is None:
+            return None
         return f"{self.policy.target_db}.{table}:{write_id}:{2**63 - 1}::"

@@ -1,8 +1,8 @@
-"""A policy: which source database is replicated, to where, and which of its tables.
+"""A policy: which source database is replicated, which of its tables, and to where.
 
-Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion wins. The policy's text for the
-target's transaction map is ``<target database>.*``: Hive keys REPL_TXN_MAP with it, and a wrong one is a silent success there
-(reference: hive-replication.md §0b.7), so it is derived here and nowhere else.
+Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion takes precedence. The target's
+transaction map is keyed by the text ``<target database>.*`` (Hive's REPL_TXN_MAP). A wrong text succeeds silently (reference:
+hive-replication.md §0b.7), so it is derived here and nowhere else.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Policy:
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     on_failure: Literal["quarantine", "fail", "skip"] = "quarantine"
-    """What a permanent failure of one table does: confines the table, stops the policy, or leaves out the event."""
+    """What a permanent failure of one table does: quarantine the table, stop the policy, or skip the event."""
     external_base: str | None = None
-    """URI below which external tables are put on the target (base + path at the source); None: the target's default place."""
+    """URI below which external tables are placed (base + path at the source); None: the target's default location."""
 
     @property
     def txn_map_key(self) -> str:

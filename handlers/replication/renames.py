@@ -1,8 +1,8 @@
-"""What an event does to names: a table or a database comes, goes, or is called something else.
+"""Events that create, drop or rename tables and databases, and the names that an event refers to.
 
-Such events cannot be repeated freely. A rename finds another table under the old name when a later event has created one; an
-alteration finds no table when a later event has renamed it. So replay records its position before and after each of them
-(``needs_checkpoint``), and after a crash repeats at most that one event.
+Such events cannot be repeated freely: a repeated rename would rename another table if a later event created one under the old
+name, and a repeated alteration finds no table if a later event renamed it. Replay therefore records its position before and
+after each of them (``needs_checkpoint``), so that a restart repeats at most this one event.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A table's names, as (database, table); the databases differ where it was moved."""
+    """The names of a renamed table as (database, table); the databases differ if it was moved."""
 
     before: tuple[str | None, str]
     after: tuple[str | None, str]
 
 
 def may_concern(event: Event, policy: Policy) -> bool:
-    """Tell, without reading its objects, whether an event can be about the policy's database.
+    """Whether an event can concern the policy's database, decided without decoding its objects.
 
-    A table that is moved to another database stands under the new one; its old one is then only in the table's object.
+    The event of a table that is moved to another database has the new database; the old one is only in the table's object.
     """
     if event.db is None or policy.covers_db(event.db):
         return True
@@ -45,7 +45,7 @@ def may_concern(event: Event, policy: Policy) -> bool:
 
 
 def find_rename(event: Event) -> Rename | None:
-    """Return what an ALTER_TABLE renames; None where it renames nothing, or cannot be read."""
+    """Return the rename in an ALTER_TABLE; None if it renames nothing or cannot be decoded."""
     if not isinstance(event, TableAltered) or event.truncate:
         return None
     try:
@@ -58,9 +58,9 @@ def find_rename(event: Event) -> Rename | None:
 
 
 def name_on_target(event: Event) -> str | None:
-    """Return the name by which the target knows the event's table: a rename stands under the new one.
+    """Return the name under which the target knows the event's table; the event of a rename has the new name.
 
-    Where the object that tells it cannot be read, the event's own name is all there is.
+    If the table's object cannot be decoded, the event's own name is returned.
     """
     if not isinstance(event, TableAltered):
         return event.table
@@ -71,7 +71,7 @@ def name_on_target(event: Event) -> str | None:
 
 
 def needs_checkpoint(event: Event) -> bool:
-    """Whether the position has to be recorded right before and right after the event."""
+    """Whether the position must be recorded right before and right after the event."""
     if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped):
         return True
     if isinstance(event, PartitionsAltered):

@@ -1,8 +1,8 @@
-"""The target's tables and partitions as last seen: where they lie, and of what kind they are.
+"""Cache of the target's tables and of partition locations.
 
-Dispatcher asks for a place at every file and for a kind at every event; the target's metastore answers in milliseconds, which is
-too long for each. Nobody else writes to a replica, so what was seen stays true until replay itself changes it, and every
-change goes through ``forget``.
+Replay needs a location for every file and the kind of the table for every event. A call to the target's metastore takes
+milliseconds, which is too long for each of them. Nobody else writes to a replica, so a cached object stays correct until
+replay itself changes it, and every such change calls ``forget`` first.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _TABLES_MAX: Final = 5_000
 
 
 class TableCache:
-    """Bounded caches of target tables and partition places; names are those of the target's (and source's) table."""
+    """Bounded caches by table name, which is the same on source and target."""
 
     def __init__(self, target: Metastore, policy: Policy) -> None:
         self._target = target
         self._db = policy.target_db
         self._tables: OrderedDict[str, Table] = OrderedDict()
-        self._places: dict[str, dict[str, str]] = {}
+        self._locations: dict[str, dict[str, str]] = {}
 
     def table(self, name: str) -> Table:
-        """Return the target's table (not to be changed); raise NotFound where there is none."""
+        """Return the target's table, which the caller must not change; raise NotFound if there is none."""
         table = self._tables.get(name)
         if table is None:
             table = self._target.get_table(self._db, name)
@@ -43,40 +43,40 @@ class TableCache:
         return table
 
     def location(self, name: str, partition_name: str = "") -> str:
-        """Return the URI of the table's, or the partition's, directory; raise NotFound where there is none."""
+        """Return the URI of the directory of a table or partition; raise NotFound if there is none."""
         if not partition_name:
-            return _location(self.table(name).sd, name)
-        place = self._places.get(name, {}).get(partition_name)
-        if place is None:
+            return _require_location(self.table(name).sd, name)
+        location = self._locations.get(name, {}).get(partition_name)
+        if location is None:
             partition = self._target.get_partition_by_name(self._db, name, partition_name)
-            place = _location(partition.sd, f"{name}/{partition_name}")
-            self._remember(name, partition_name, place)
-        return place
+            location = _require_location(partition.sd, f"{name}/{partition_name}")
+            self._remember(name, partition_name, location)
+        return location
 
-    def _remember(self, name: str, partition_name: str, place: str) -> None:
-        """Note where a partition lies; a table with more partitions than the bound starts afresh."""
-        places = self._places.setdefault(name, {})
-        if len(places) >= _PARTITIONS_MAX:
-            places.clear()
-        places[partition_name] = place
+    def _remember(self, name: str, partition_name: str, location: str) -> None:
+        """Cache the location of a partition; the cache of a table with too many partitions starts anew."""
+        locations = self._locations.setdefault(name, {})
+        if len(locations) >= _PARTITIONS_MAX:
+            locations.clear()
+        locations[partition_name] = location
 
     def forget(self, name: str) -> None:
-        """Drop what was seen of a table that is about to change."""
+        """Remove a table that is about to change, with its partitions."""
         self._tables.pop(name, None)
-        self._places.pop(name, None)
+        self._locations.pop(name, None)
 
     def forget_partition(self, name: str, partition_name: str) -> None:
-        """Drop what was seen of one partition."""
-        self._places.get(name, {}).pop(partition_name, None)
+        """Remove one partition."""
+        self._locations.get(name, {}).pop(partition_name, None)
 
     def clear(self) -> None:
-        """Drop everything, as after a restart."""
+        """Remove everything, as after a restart."""
         self._tables.clear()
-        self._places.clear()
+        self._locations.clear()
 
 
-def _location(sd: object, name: str) -> str:
+def _require_location(sd: object, name: str) -> str:
     location = getattr(sd, "location", None)
     if not isinstance(location, str):
-        raise TargetDiverged("a table of the target has no place", table=name)
+        raise TargetDiverged("a table of the target has no location", table=name)
     return location

@@ -1,16 +1,15 @@
 """``repl.last.id``: the position that the target database itself carries.
 
-It is the truth that a newcomer (or Hive's own tools) can read, and the guard of the transaction map: on a real Hive 4, opening
-a source transaction again after its commit opens a *new* target transaction, and allocating its write id again moves the
-table's counter back and forgets other write ids (reference: stack/hive4, samples/_semantics.txt). So before every commit and
-abort the id of the previous event is written here, and after a restart events up to it are only remembered, never applied.
+It shows users and Hive's own tools how far the replica is, and it guards the transaction map. On a real Hive 4, opening a
+source transaction again after its commit opens a *new* target transaction, and allocating its write id again moves the table's
+counter back and forgets other write ids (reference: stack/hive4, samples/_semantics.txt). Therefore the id of the previous
+event is written here before every commit and abort. After a restart, events up to this id are recorded but not applied.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from handlers.replication.target_objects import INCOMPATIBLE, LAST_ID
 from state.errors import NotFound, TargetDiverged
 
 
@@ -19,8 +18,12 @@ if TYPE_CHECKING:
     from handlers.replication.policy import Policy
 
 
+LAST_ID: Final = "repl.last.id"
+INCOMPATIBLE: Final = "repl.incompatible"
+
+
 class TargetPosition:
-    """The target database's ``repl.last.id``, and what stands there already."""
+    """The target database's ``repl.last.id``, with the value that was last read or written."""
 
     def __init__(self, target: Metastore, policy: Policy) -> None:
         self._target = target
@@ -28,9 +31,9 @@ class TargetPosition:
         self.written: int | None = None
 
     def read(self) -> int | None:
-        """Read it; None where the database is not there or was never replicated into.
+        """Read the position; None if the database does not exist or was never replicated into.
 
-        Raises TargetDiverged where Hive has marked the database as incompatible: somebody ended one of our transactions.
+        Raises TargetDiverged if Hive marked the database as incompatible, because a replayed transaction was ended by others.
         """
         try:
             database = self._target.get_database(self._policy.target_db)
@@ -51,9 +54,9 @@ class TargetPosition:
         return self.written
 
     def advance(self, event_id: int) -> None:
-        """Write ``event_id`` unless that or a later one stands there; a database that is not there yet is no error.
+        """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does not exist.
 
-        Changing only this parameter logs no event on the target, so a chained replication does not see it (§0b).
+        A change of this parameter alone logs no event on the target, so a chained replication does not see it (§0b).
         """
         if self.written is not None and self.written >= event_id:
             return
@@ -66,5 +69,5 @@ class TargetPosition:
         self.written = event_id
 
     def forget(self) -> None:
-        """Note that the database is gone."""
+        """Forget the written value, because the database was dropped."""
         self.written = None

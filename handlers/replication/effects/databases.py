@@ -1,11 +1,10 @@
-"""Replay of database events: create, alter, drop."""
+"""Replay of database events, and the parameters of source and target databases that replication needs."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.target_objects import apply_database_changes, to_target_database
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound
 
@@ -17,10 +16,14 @@ if TYPE_CHECKING:
     from handlers.replication.policy import Policy
 
 
-def create(event: DatabaseCreated, context: Context) -> None:
-    """Create the target database; one that is there (bootstrap made it, or this is a repetition) stays as it is.
+SOURCE_FOR: Final = "repl.source.for"
+TARGET_FOR: Final = "repl.target.for"
 
-    From then on the source's change manager keeps what its writers delete.
+
+def create(event: DatabaseCreated, context: Context) -> None:
+    """Create the target database and mark the source's; an existing target database stays unchanged.
+
+    It exists if bootstrap created it or if the event is repeated.
     """
     policy = context.policy
     source = event.database.value if event.database is not None else Database(name=policy.source_db)
@@ -31,7 +34,7 @@ def create(event: DatabaseCreated, context: Context) -> None:
 
 
 def alter(event: DatabaseAltered, context: Context) -> None:
-    """Carry description, owner and parameters over; a database that is not there is no error (it was dropped later)."""
+    """Copy description, owner and parameters; do nothing if the database does not exist (it was dropped later)."""
     try:
         target = context.target.get_database(context.policy.target_db)
     except NotFound:
@@ -40,7 +43,7 @@ def alter(event: DatabaseAltered, context: Context) -> None:
 
 
 def drop(_event: DatabaseDropped, context: Context) -> None:
-    """Drop the target database with what is left in it (the source has logged a drop of each table before)."""
+    """Drop the target database with its remaining contents; the source has logged a drop of each table before."""
     context.table_cache.clear()
     context.write_ids.drop_database(context.policy.source_db)
     context.quarantine.release_all()
@@ -51,14 +54,46 @@ def drop(_event: DatabaseDropped, context: Context) -> None:
         return
 
 
-SOURCE_FOR: Final = "repl.source.for"
-
-
 def mark_source(source: Metastore, policy: Policy) -> None:
-    """Add the policy to the databases' mark; raise NotFound where there is no such database."""
+    """Add the policy to ``repl.source.for`` of the source database; raise NotFound if there is no such database.
+
+    The change manager keeps deleted and renamed files only for databases with this parameter (reference: hive-replication.md
+    §1.6). It is the only thing that Tideline writes on the source, and it logs no event there.
+    """
     database = source.get_database(policy.source_db)
     parameters = database.parameters or {}
     users = [name.strip() for name in parameters.get(SOURCE_FOR, "").split(",") if name.strip()]
     if policy.name not in users:
         database.parameters = {**parameters, SOURCE_FOR: ",".join([*users, policy.name])}
         source.alter_database(policy.source_db, database)
+
+
+def to_target_database(source: Database, policy: Policy) -> Database:
+    """Return the target's form of a new source database; the target chooses its location."""
+    return Database(
+        name=policy.target_db,
+        description=source.description,
+        parameters={**select_own_parameters(source), TARGET_FOR: "true"},
+        ownerName=source.ownerName,
+        ownerType=source.ownerType,
+    )
+
+
+def apply_database_changes(source: Database, target: Database) -> Database:
+    """Copy description, owner and own parameters of ``source`` to ``target``; location and ``repl.*`` parameters stay."""
+    kept = {k: v for k, v in (target.parameters or {}).items() if is_replication_parameter(k)}
+    target.parameters = {**select_own_parameters(source), **kept}
+    target.description = source.description
+    target.ownerName = source.ownerName
+    target.ownerType = source.ownerType
+    return target
+
+
+def select_own_parameters(database: Database) -> dict[str, str]:
+    """Return the parameters that do not belong to replication."""
+    return {k: v for k, v in (database.parameters or {}).items() if not is_replication_parameter(k)}
+
+
+def is_replication_parameter(key: str) -> bool:
+    """Whether a database parameter belongs to replication and must not be copied."""
+    return key.startswith(("repl.", "hive.repl."))

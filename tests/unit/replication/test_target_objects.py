@@ -4,14 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handlers.replication.effects.databases import apply_database_changes, to_target_database
 from handlers.replication.policy import Policy
 from handlers.replication.target_objects import (
-    apply_database_changes,
     escape_path_name,
     map_external_location,
     owns_data,
     partition_name,
-    to_target_database,
     to_target_table,
 )
 from handlers.structs.objects import Database
