@@ -144,7 +144,7 @@ class Dispatcher:
     def _apply_to_transaction(self, event: TxnCommitted | TxnAborted) -> str | None:
         transactions = self.transactions
         concerned = (
-            transactions.committed(event) if isinstance(event, TxnCommitted) else transactions.aborted(event)
+            transactions.commit(event) if isinstance(event, TxnCommitted) else transactions.abort(event)
         )
         return None if concerned else OUT_OF_SCOPE
 
@@ -200,9 +200,9 @@ class Dispatcher:
 
     def _apply_effect(self, event: Event) -> None:
         if isinstance(event, FilesWritten):
-            self.transactions.written(event)
+            self.transactions.start_copies(event)
         elif isinstance(event, WriteIdsAllocated):
-            self.transactions.allocated(event)
+            self.transactions.allocate(event)
         else:
             failpoint("replay.before-effect")
             TABLE_EFFECTS[type(event)](event, self._context)
@@ -211,7 +211,7 @@ class Dispatcher:
     def _apply_to_quarantined(self, event: Event, table: str) -> str | None:
         """A confined table is passed over, but its end ends the confinement."""
         if isinstance(event, FilesWritten):
-            self.transactions.files.refused(event)
+            self.transactions.files.discard_early_copies(event)
         if not isinstance(event, TableDropped):
             return QUARANTINED
         try:

@@ -89,7 +89,7 @@ class ReplicationProjection:
         """
         context = self._context
         context.table_cache.clear()
-        self._dispatcher.transactions.files.forget()
+        self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)
         context.write_ids.load(self._store)
         on_target = context.target_position.read()
@@ -211,7 +211,7 @@ class ReplicationProjection:
 
     def close(self) -> None:
         """Release connections, copies and the store."""
-        self._dispatcher.transactions.files.forget()
+        self._dispatcher.transactions.files.cancel_all()
         self._context.source.close()
         self._context.target.close()
         self._context.copies.close()

@@ -1,15 +1,18 @@
-"""Replay of transactions: equal write ids, files before the commit that shows them, nothing of what was aborted.
+"""Replay of transactions: same write ids, files in place before the commit that shows them, no files of aborted transactions.
 
-The order of steps is the whole point (reference: hive-replication.md §2.2, §11, and the answers of a real metastore in
+The order of the steps is essential (reference: hive-replication.md §2.2, §11, and the answers of a real metastore in
 stack/hive4):
 
-1. a target transaction is opened at the first write id in scope, one source id per call (a partly known list opens nothing);
-2. write ids are allocated one per call, and the answer is compared;
-3. files are copied only for transactions that the source has committed, below directories of a write id that is not yet
-   visible on the target (a real Hive 4 target forgets aborted transactions, and would then show their files);
-4. ``repl.last.id`` is raised to the previous event, because opening again after a commit would damage the table;
-5. one ``commit_txn`` carries the write events; its effect is proven by asking for the write-id list, since a wrong policy
-   text is answered with success too.
+1. At the first write id in scope, open a target transaction, with one source id per call: if several ids are given and some
+   are already known, none is opened.
+2. Allocate write ids one per call, and compare each answer with the source's write id.
+3. Copy the files, only for transactions that the source has committed. They go below directories of a write id that is not
+   yet visible on the target. A Hive 4 target forgets aborted transactions and would then show their files.
+4. Raise ``repl.last.id`` to the previous event, because opening the transaction again after its commit would damage the table.
+5. Wait for the copies, then send one ``commit_txn`` with the write events.
+6. Read the write-id lists to prove the commit, because a commit under a wrong policy text is answered with success as well.
+
+An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TransactionReplay:
-    """The transactional path of one policy. Remembers only the write parts of commits that are being read."""
+    """Replays the transactions of one policy."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -38,11 +41,11 @@ class TransactionReplay:
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
 
-    def allocated(self, event: WriteIdsAllocated) -> None:
-        """Give the target's transactions the same write ids.
+    def allocate(self, event: WriteIdsAllocated) -> None:
+        """Give the target's transactions the same write ids (steps 1 and 2).
 
-        The write-id mapping is asked first, since it refuses what would damage the target. Should the target fail afterwards, the write-id mapping
-        is ahead, and the repetition sends the same calls again.
+        The write-id mapping is updated first, because it rejects what would damage the target. If the target then fails, the
+        mapping is ahead, and the repeated event sends the same calls again.
         """
         table = event.table
         assert table is not None
@@ -50,25 +53,25 @@ class TransactionReplay:
         for txn_id, write_id in event.pairs:
             known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
             if known and write_ids.get(txn_id) is None:
-                continue  # a repetition, and the transaction has ended since
+                continue  # the event is repeated, and the transaction has ended since
             failpoint("replay.before-open")
-            write_ids.link_target_txn(txn_id, self._opened(txn_id))
+            write_ids.link_target_txn(txn_id, self._open(txn_id))
             failpoint("replay.after-open")
-            self._allocate(table, txn_id, write_id)
+            self._allocate_one(table, txn_id, write_id)
             failpoint("replay.after-allocate")
 
-    def _opened(self, txn_id: int) -> int:
-        """Return the target's transaction for a source one, opening it where this is its first write id in scope."""
+    def _open(self, txn_id: int) -> int:
+        """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
         known = self._context.write_ids.get(txn_id)
         if known is not None and known.target_txn is not None:
             return known.target_txn
         return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
-    def _allocate(self, table: str, txn_id: int, write_id: int) -> None:
-        """Allocate one write id and check the answer.
+    def _allocate_one(self, table: str, txn_id: int, write_id: int) -> None:
+        """Allocate one write id and check the answer (step 2).
 
-        The source logs a second allocation for the same table where a query was recompiled; only then is ``reallocate``
-        right, since otherwise it would wipe the table's rows.
+        The source logs a second allocation for the same table if a query was recompiled. Only then is ``reallocate`` correct;
+        otherwise it would wipe the table's rows.
         """
         target, policy = self._context.target, self._context.policy
         answer = target.allocate_replayed(policy.txn_map_key, policy.target_db, table, txn_id, write_id)
@@ -78,50 +81,70 @@ class TransactionReplay:
             )
         if answer != write_id:
             raise TargetDiverged(
-                "the target did not give the source's write id",
+                "the target did not allocate the source's write id",
                 table=f"{policy.target_db}.{table}",
                 txn_id=txn_id,
                 expected=write_id,
                 answer=answer,
-                hint="Somebody writes to the replica, or ended its transaction: bootstrap the table again.",
+                hint="Another client wrote to the replica or ended its transaction: bootstrap the table again.",
             )
 
-    def written(self, event: FilesWritten) -> None:
-        """Start to copy the files of a committed transaction; a table whose files cannot be taken is confined."""
+    def start_copies(self, event: FilesWritten) -> None:
+        """Start copying the files of a committed transaction (step 3); quarantine the table if they cannot be copied."""
         assert event.table is not None
         try:
-            self.files.met(event)
+            self.files.start_copies(event)
         except (BadInput, Refused) as error:
             self._context.handle_failure(event.table, event.event_id, error)
             self.files.discard_table(event.table)
 
-    def committed(self, event: TxnCommitted) -> bool:
-        """Commit on the target; tell whether the transaction concerned the policy at all."""
-        write_ids = self._context.write_ids
-        known = write_ids.get(event.txn_id)
-        if not self._concerned(event.txn_id, known):
+    def commit(self, event: TxnCommitted) -> bool:
+        """Commit on the target (steps 3 to 6); return whether the transaction concerns the policy."""
+        known = self._context.write_ids.get(event.txn_id)
+        if not self._concerns_policy(event.txn_id, known):
             return False
         for write in [] if known is None else self.files.find_unlogged_writes(known, event):
-            self.written(write)
-        self._raise_target_position(event)  # while files are on their way
-        writes = self.files.finished(event)
+            self.start_copies(write)  # step 3
+        self._raise_target_position(event)  # step 4, while files are being copied
+        writes = self.files.wait_for_copies(event)  # step 5
         if known is not None and known.allocations and not writes:
             self._context.observer.transaction_without_files(event.txn_id)
         self._commit(event, known, writes)
         return True
 
-    def _concerned(self, txn_id: int, known: SourceTxn | None) -> bool:
-        """Whether the end of this transaction has to be replayed."""
+    def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
+        """Commit without files, because the target does not accept them: their tables keep their state and are quarantined."""
+        for table in self.files.discard_transaction(event.txn_id):
+            self._context.handle_failure(table, event.event_id, fault)
+        self._raise_target_position(event)
+        self._commit(event, self._context.write_ids.get(event.txn_id), [])
+
+    def abort(self, event: TxnAborted) -> bool:
+        """Abort on the target, which has no files of the transaction; return whether it concerns the policy."""
+        known = self._context.write_ids.get(event.txn_id)
+        if not self._concerns_policy(event.txn_id, known):
+            return False
+        self._mark_inaccurate(event, known, only_quarantined=False)
+        self._raise_target_position(event)  # step 4
+        failpoint("replay.before-abort")
+        self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)  # step 5
+        failpoint("replay.after-abort")
+        self._context.write_ids.abort(event.txn_id)
+        return True
+
+    def _concerns_policy(self, txn_id: int, known: SourceTxn | None) -> bool:
+        """Whether the end of this transaction must be replayed."""
         return known is not None or txn_id in self.files or txn_id <= self.unknown_up_to
 
     def _raise_target_position(self, event: TxnCommitted | TxnAborted) -> None:
-        """Raise ``repl.last.id`` to what is applied, so that nothing before the end of a transaction is repeated after it."""
+        """Raise ``repl.last.id`` to the previous event, so that no earlier event is repeated after the transaction's end."""
         failpoint("replay.before-last-id")
         self._context.target_position.advance(event.event_id - 1)
         failpoint("replay.after-last-id")
 
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
-        self._mark_inaccurate(event, known, only_confined=True)
+        """Send the commit (step 5), prove it (step 6), and forget the transaction."""
+        self._mark_inaccurate(event, known, only_quarantined=True)
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)
         failpoint("replay.after-commit")
@@ -129,53 +152,33 @@ class TransactionReplay:
             self._require_committed(known)
         failpoint("replay.after-proof")
         self._context.write_ids.commit(event.txn_id)
-        self.files.done(event.txn_id)
-
-    def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
-        """Commit although the target cannot take the files: their tables keep the state before, and are confined."""
-        for table in self.files.give_up(event.txn_id):
-            self._context.handle_failure(table, event.event_id, fault)
-        self._raise_target_position(event)
-        self._commit(event, self._context.write_ids.get(event.txn_id), [])
+        self.files.forget_transaction(event.txn_id)
 
     def _require_committed(self, known: SourceTxn) -> None:
-        """Raise TargetDiverged where a write id of the transaction is still open or was aborted on the target."""
+        """Raise TargetDiverged if a write id of the transaction is still open or is aborted on the target (step 6)."""
         db = self._context.policy.target_db
-        wanted = {f"{db}.{a.table.partition('.')[2]}": a.write_id for a in known.allocations}
-        if not wanted:
+        committed = {f"{db}.{a.table.partition('.')[2]}": a.write_id for a in known.allocations}
+        if not committed:
             return
-        for valid in self._context.target.valid_write_ids(sorted(wanted)):
-            write_id = wanted[valid.table]
+        for valid in self._context.target.valid_write_ids(sorted(committed)):
+            write_id = committed[valid.table]
             if write_id in valid.open or write_id in valid.aborted:
                 raise TargetDiverged(
-                    "the target answered success but did not commit",
+                    "the target reported success but did not commit",
                     table=valid.table,
                     write_id=write_id,
                     policy=self._context.policy.txn_map_key,
                 )
 
-    def aborted(self, event: TxnAborted) -> bool:
-        """Abort on the target, where nothing of the transaction's files ever was."""
-        known = self._context.write_ids.get(event.txn_id)
-        if not self._concerned(event.txn_id, known):
-            return False
-        self._mark_inaccurate(event, known, only_confined=False)
-        self._raise_target_position(event)
-        failpoint("replay.before-abort")
-        self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)
-        failpoint("replay.after-abort")
-        self._context.write_ids.abort(event.txn_id)
-        return True
-
     def _mark_inaccurate(
-        self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_confined: bool
+        self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_quarantined: bool
     ) -> None:
-        """Call the statistics inaccurate that came with a transaction whose rows do not come."""
+        """Mark as inaccurate the statistics of a transaction whose rows will not be on the target."""
         if known is None:
             return
         for name, write_id, _ in known.allocations:
             table = name.partition(".")[2]
-            if only_confined and table not in self._context.quarantine:
+            if only_quarantined and table not in self._context.quarantine:
                 continue
             touched = [t.partition_name for t in known.touched if (t.table, t.write_id) == (name, write_id)]
             try:

@@ -160,7 +160,7 @@ def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: lis
         projection.apply([e for e in events if not position.covers(e.event_id, e.part)])
         projection.settle()
         assert projection.quarantined() == ()
-    projection._dispatcher.transactions.files.forget()
+    projection._dispatcher.transactions.files.cancel_all()
     eventually(lambda: context.copies.pending() == (0, 0))  # a dead process copies nothing
     return not target.dead
 
