@@ -91,7 +91,7 @@ def compute_demand(
 
     ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. It is None if no rows were
     examined yet. ``live`` holds the keys that have a column. Of two keys that rank alike, the one with a column keeps it. A key with a
-    column does not count as unseen: a writer that starts anew has seen no rows (``evolution`` retires silent columns).
+    column does not count as unseen: a writer that has just started has seen no rows (``evolution`` retires silent columns).
     """
     decisions: dict[KeyPath, Decision] = {}
     if fill_rates is not None:

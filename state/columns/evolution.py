@@ -46,8 +46,8 @@ def decide(
     """Decide the next layout.
 
     ``seen`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour that is being written, in
-    seconds since 1970. An empty demand retires nothing: an empty key log more likely means that the log was lost than that nobody
-    runs queries any more.
+    seconds since 1970. An empty demand retires nothing: an empty key log more likely means that the log was lost than that users
+    stopped running queries.
     """
     selected = [each.key for each in demand.selected]
     step = _Step(layout, seen, retained, now_hour, rules, partition_keys)

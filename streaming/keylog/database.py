@@ -1,9 +1,14 @@
-"""One database under the key log: its engine, its transactions, and what the dialects do differently.
+"""The key log's database: address, engine, transactions, differences between dialects, and errors.
 
-A writing transaction that meets another one (a deadlock, a lock held too long) is repeated whole, a few times: ``write`` takes
-the work as a function for that reason. SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several
-processes queue up instead of failing on a lock upgrade. ``synchronous=NORMAL``: a power loss may take the newest transactions,
-never a part of one, and the sources' positions go back together with what was read up to them.
+A writing transaction that collides with another one (a deadlock, a lock held too long) is repeated as a whole, a few times. ``write``
+takes its work as a function for that reason.
+
+SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several processes queue instead of failing on a lock upgrade. With
+``synchronous=NORMAL`` a power loss may lose the newest transactions, but never a part of one. The positions of the sources then go back
+together with the requests that were read up to them.
+
+No SQLAlchemy error leaves this package: ``convert_errors`` raises errors of Tideline's tree instead. Neither messages nor tracebacks
+show values or passwords. The engine hides parameters, and a driver's text is cut to its first line.
 """
 
 from __future__ import annotations
@@ -36,13 +41,19 @@ ATTEMPTS_MAX: Final = 8
 PAUSE_S: Final = 0.05
 SQLITE_WAIT_S: Final = 60
 CONNECT_TIMEOUT_S: Final = 10
+REASON_CHARS_MAX: Final = 300
+_COLLISIONS: Final = {"40001", "40P01", "55P03", "1205", "1213", "1020", "SQLITE_BUSY", "SQLITE_LOCKED"}
+"""Serialization failure, deadlock and lock not available (PostgreSQL); lock wait, deadlock and changed record (MySQL, MariaDB)."""
+_DAMAGED: Final = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
+_DRIVERS: Final = {"sqlite": "pysqlite", "mysql": "pymysql", "mariadb": "pymysql", "postgresql": "psycopg"}
+_ADDRESS_HINT: Final = "Use sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://USER@HOST/DATABASE or postgresql://USER@HOST/DATABASE."
 _EXTRAS: Final = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgresql"}
 
 Result = TypeVar("Result")
 
 
 class Database:
-    """An open database. Usable from several threads; closed by ``close``."""
+    """An open database. Safe for several threads; ``close`` closes it."""
 
     def __init__(self, address: str, password: str | None = None) -> None:
         url = parse_address(address, password)
@@ -52,19 +63,19 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """Which database it is: sqlite, mysql, mariadb or postgresql."""
+        """The kind of database: sqlite, mysql, mariadb or postgresql."""
         return self._engine.dialect.name
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that only reads."""
+        """Open a read-only transaction."""
         with convert_errors(self.address), self._engine.begin() as connection:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work`` in a transaction, again where it met another one; it takes effect when ``work`` has returned.
+        """Run ``work`` in a transaction, and repeat it after a collision with another one. It takes effect when ``work`` has returned.
 
-        Raises KeyLogUnavailable and the others of ``failures`` for the database's errors; those of ``work`` pass through.
+        Errors of the database are raised as by ``convert_errors``; errors of ``work`` pass through.
         """
         with convert_errors(self.address):
             for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -88,11 +99,11 @@ class Database:
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert the rows whose primary key is not there yet, and leave the others as they stand."""
+    """Insert the rows whose primary key does not exist yet; existing rows stay unchanged."""
     if not rows:
         return
     if connection.dialect.name in {"mysql", "mariadb"}:
-        # Not INSERT IGNORE, which would also cut texts that are too long.
+        # INSERT IGNORE would also cut texts that are too long.
         first = next(iter(table.primary_key))
         upsert = mysql.insert(table).on_duplicate_key_update({first.name: first})
         connection.execute(upsert, list(rows))
@@ -106,10 +117,10 @@ def upsert(
     rows: Sequence[Mapping[str, Any]],
     changes: Mapping[str, Merge],
 ) -> None:
-    """Insert the rows; where the primary key is there, set each column of ``changes`` from (stored, new).
+    """Insert the rows; if a primary key exists, set each column of ``changes`` from its stored and its new value.
 
-    The rows have different primary keys (PostgreSQL allows no other), and come in the order of the primary key, so that
-    two writers take their locks in one order.
+    The rows must have different primary keys, which PostgreSQL requires. They must be in the order of the primary key, so that two
+    writers take their locks in the same order.
     """
     if not rows:
         return
@@ -126,12 +137,12 @@ def upsert(
 
 
 def greater(connection: Connection) -> Merge:
-    """Return the function of two values that gives the greater one, under this dialect's name."""
+    """Return this dialect's SQL function for the greater of two values."""
     return func.max if connection.dialect.name == "sqlite" else func.greatest
 
 
 def lesser(connection: Connection) -> Merge:
-    """Return the function of two values that gives the lesser one, under this dialect's name."""
+    """Return this dialect's SQL function for the lesser of two values."""
     return func.min if connection.dialect.name == "sqlite" else func.least
 
 
@@ -155,10 +166,12 @@ def _engine(url: URL) -> Engine:
         raise ConfigError(
             "the driver of the key log's database is not installed",
             driver=url.drivername,
-            hint=f"Install it: pip install 'tideline[{_EXTRAS.get(backend, 'flat')}]'.",
+            hint=f"Install it with pip install 'tideline[{_EXTRAS.get(backend, 'flat')}]'.",
         ) from error
     except exc.ArgumentError as error:
-        raise ConfigError("the key log's address has an option that its driver does not know") from error
+        raise ConfigError(
+            "the key log's address contains an option that its driver does not support"
+        ) from error
     if backend == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -166,13 +179,13 @@ def _engine(url: URL) -> Engine:
 
 
 def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin where this module says so
+    connection.isolation_level = None  # this module begins transactions itself
     _keep_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _keep_wal(connection: SqliteConnection) -> None:
-    """Put a new file into WAL mode; of processes that do so at once, SQLite refuses all but one without waiting."""
+    """Set WAL mode on a new file, with retries: if several processes do so at once, SQLite refuses all but one without waiting."""
     deadline_s = time.monotonic() + SQLITE_WAIT_S
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
@@ -188,36 +201,32 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-_DRIVERS: Final = {"sqlite": "pysqlite", "mysql": "pymysql", "mariadb": "pymysql", "postgresql": "psycopg"}
-_WANTED: Final = (
-    "One of sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… and postgresql://USER@HOST/DATABASE."
-)
-
-
 def parse_address(text: str, password: str | None = None) -> URL:
-    """Return the URL, with its driver and password; raise ConfigError where the key log knows no such database."""
+    """Return the URL with its driver and password; raise ConfigError for an unsupported database."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigError("the key log's address is no URL of a database", hint=_WANTED) from None
+        raise ConfigError("the key log's address must be the URL of a database", hint=_ADDRESS_HINT) from None
     backend, _, driver = url.drivername.partition("+")
     if driver not in {"", _DRIVERS.get(backend)} or backend not in _DRIVERS:
-        raise ConfigError("the key log knows no such database", driver=url.drivername, hint=_WANTED)
+        raise ConfigError(
+            "the key log does not support this database", driver=url.drivername, hint=_ADDRESS_HINT
+        )
     if not url.database:
         raise ConfigError(
-            "the key log's address names no database", address=format_address(url), hint=_WANTED
+            "the key log's address must name a database", address=format_address(url), hint=_ADDRESS_HINT
         )
     url = url.set(drivername=f"{backend}+{_DRIVERS[backend]}")
     return url if password is None else url.set(password=password)
 
 
 def format_address(url: URL) -> str:
-    """Return the address as it may be shown."""
+    """Return the address without its password and options, for messages."""
     return url.set(drivername=url.get_backend_name(), query={}).render_as_string(hide_password=True)
 
 
 def make_directory(url: URL) -> None:
-    """Make the directory of an SQLite file; raise ConfigError where that is not allowed."""
+    """Create the directory of an SQLite file; raise ConfigError if that fails."""
     if url.get_backend_name() != "sqlite" or url.database in {None, ":memory:"}:
         return
     directory = Path(str(url.database)).parent
@@ -225,60 +234,56 @@ def make_directory(url: URL) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            "the key log's directory cannot be made", path=str(directory), reason=error.strerror
+            "the key log's directory cannot be created", path=str(directory), reason=error.strerror
         ) from None
 
 
-REASON_CHARS_MAX: Final = 300
-_COLLISIONS: Final = {"40001", "40P01", "55P03", "1205", "1213", "1020", "SQLITE_BUSY", "SQLITE_LOCKED"}
-"""Serialisation failure, deadlock and lock not available (PostgreSQL); lock wait, deadlock and changed record (MySQL, MariaDB)."""
-_DAMAGED: Final = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
-
-
 @contextmanager
-def convert_errors(where: str) -> Iterator[None]:
-    """Raise every error of SQLAlchemy in the block as one of Tideline's tree; ``where`` is the address without password."""
+def convert_errors(address: str) -> Iterator[None]:
+    """Convert every SQLAlchemy error of the block to an error of Tideline's tree. ``address`` must not contain the password."""
     try:
         yield
     except exc.SQLAlchemyError as error:
-        raise convert_error(error, where) from error
+        raise convert_error(error, address) from error
 
 
 def is_collision(error: exc.SQLAlchemyError) -> bool:
-    """Whether the transaction met another one and may simply be repeated."""
+    """Whether the transaction collided with another one and can be repeated."""
     return isinstance(error, exc.DBAPIError) and _code(error) in _COLLISIONS
 
 
-def convert_error(error: exc.SQLAlchemyError, where: str) -> TidelineError:
-    """Return the error of Tideline's tree that ``error`` stands for."""
+def convert_error(error: exc.SQLAlchemyError, address: str) -> TidelineError:
+    """Return the error of Tideline's tree that corresponds to ``error``."""
     reason = _reason(error)
     if isinstance(error, exc.DBAPIError) and _code(error) in _DAMAGED:
         return StateCorrupt(
-            "the key log's file is damaged or no database",
-            address=where,
+            "the key log's file is damaged or is not a database",
+            address=address,
             reason=reason,
-            hint="Move it away: the query sources are then mined again, as far as they still reach.",
+            hint="Move the file away. The query sources are then mined again, as far back as they reach.",
         )
     if isinstance(error, exc.DataError):
-        return BadInput("the database refuses a value", address=where, reason=reason)
+        return BadInput("the database refuses a value", address=address, reason=reason)
     if isinstance(error, exc.IntegrityError):
-        return StateCorrupt("the key log contradicts itself", address=where, reason=reason)
+        return StateCorrupt("the key log is inconsistent", address=address, reason=reason)
     if isinstance(error, exc.ProgrammingError | exc.NotSupportedError):
         return InvalidRequest(
             "the database refuses a statement of the key log",
-            address=where,
+            address=address,
             reason=reason,
-            hint="Its user needs to create, read and change the tables tideline_*; docs/KEYS.md tells the grants.",
+            hint="Grant its user the rights to create, read and change the tables tideline_*. docs/KEYS.md lists the grants.",
         )
-    return KeyLogUnavailable("the key log's database did not do what was asked", address=where, reason=reason)
+    return KeyLogUnavailable(
+        "the key log's database cannot complete a request", address=address, reason=reason
+    )
 
 
 def _code(error: exc.DBAPIError) -> str:
-    """Return SQLSTATE, MySQL's number or SQLite's name of the error, whichever the driver tells."""
+    """Return SQLSTATE, MySQL's number or SQLite's name of the error, whichever the driver provides."""
     origin = error.orig
-    told = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
-    if told:
-        return "SQLITE_BUSY" if str(told).startswith("SQLITE_BUSY") else str(told)
+    name = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
+    if name:
+        return "SQLITE_BUSY" if str(name).startswith("SQLITE_BUSY") else str(name)
     return str(origin.args[0]) if origin is not None and origin.args else ""
 
 

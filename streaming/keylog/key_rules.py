@@ -1,7 +1,7 @@
-"""What people decided about keys on the command line: always a column, never one, or of which type.
+"""Key rules: decisions that users make about keys on the command line (always a column, never a column, or of a given type).
 
-The configuration file gives the same for good; these are added to it, and win over it where they contradict. A key is not
-always and never a column at once: the newer decision takes the older one's place.
+The configuration file can hold the same rules. Rules from the command line are added to them and override them in case of a
+contradiction. A key cannot be always and never a column: the newer rule replaces the older one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from streaming.keylog.database import upsert
 from streaming.keylog.records import decode_members, encode_members, make_storable
-from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rules
+from streaming.keylog.schema import PATH_CHARS, USER_CHARS, digest, rule_table
 
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RuleKind(StrEnum):
-    """What a decision says."""
+    """What a rule requires."""
 
     ALWAYS = "always"
     SKIP = "skip"
@@ -40,24 +40,24 @@ class RuleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """One decision about a flat table's key."""
+    """One rule for a key of a flat table."""
 
     flat_table: str
     kind: RuleKind
     subject: KeyPath | str
-    """The key; for SKIP a pattern over the texts of keys, as in ``$.debug.*``."""
+    """The key; for SKIP a pattern for the texts of keys, as in ``$.debug.*``."""
     type: ColumnType | None = None
-    """Of a pin."""
+    """The type of a pin."""
     set_by: str = ""
     set_at_s: int = 0
 
     @property
     def text(self) -> str:
-        """The key or pattern as people write it."""
+        """The key or pattern, as users write it."""
         return self.subject.text if isinstance(self.subject, KeyPath) else self.subject
 
     def replaces(self, other: KeyRule) -> bool:
-        """Whether ``other``, of the same flat table, goes when this one is set: the same one, or one that says the opposite."""
+        """Whether this rule replaces ``other``, a rule of the same flat table: the same rule, or the opposite one."""
         return self.text == other.text and (
             self.kind is other.kind or RuleKind.SKIP in {self.kind, other.kind}
         )
@@ -65,16 +65,16 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True)
 class KeyRuleSet:
-    """All decisions about one flat table, as ``FlatRules`` takes them."""
+    """All key rules of one flat table, in the form of ``FlatRules``."""
 
     always: frozenset[KeyPath]
     skip: tuple[str, ...]
     pins: Mapping[KeyPath, ColumnType]
 
     def apply_to(self, configured: FlatRules) -> FlatRules:
-        """Return the configured rules with these decisions, which win: a key skipped here leaves the whitelist there.
+        """Return the configured rules with these rules added. These override the configuration: a key skipped here leaves its whitelist.
 
-        Raises ConfigError where the whitelist outgrows the cap on columns.
+        Raises ConfigError if the whitelist exceeds the limit on columns.
         """
         kept = {
             key for key in configured.whitelist if not any(fnmatchcase(key.text, each) for each in self.skip)
@@ -88,7 +88,7 @@ class KeyRuleSet:
 
 
 def set_rule(log: KeyLog, rule: KeyRule) -> None:
-    """Store a decision, in place of one that says the opposite."""
+    """Store a rule, and remove an opposite one."""
     row = _row(rule, int(log.clock()))
     newest: dict[str, Merge] = dict.fromkeys(("type", "set_by", "set_at"), _newer)
 
@@ -96,33 +96,33 @@ def set_rule(log: KeyLog, rule: KeyRule) -> None:
         opposites = [RuleKind.ALWAYS, RuleKind.PIN] if rule.kind is RuleKind.SKIP else [RuleKind.SKIP]
         for kind in opposites:
             connection.execute(_deletion(rule.flat_table, kind, rule.text))
-        upsert(connection, rules, [row], newest)
+        upsert(connection, rule_table, [row], newest)
 
     log.database.write(work)
 
 
 def remove_rule(log: KeyLog, flat_table: str, kind: RuleKind, text: str) -> bool:
-    """Take a decision back; False where there is none. ``text`` is the key's text, or the pattern."""
+    """Remove a rule; return False if there is none. ``text`` is the text of the key, or the pattern."""
     return log.database.write(
         lambda connection: connection.execute(_deletion(flat_table, kind, text)).rowcount > 0
     )
 
 
 def read_rules(log: KeyLog, flat_table: str) -> list[KeyRule]:
-    """Return the decisions about a flat table, by kind and key."""
+    """Return the rules of a flat table, ordered by kind and key."""
     with log.database.read() as connection:
-        wanted = select(rules).where(rules.c.flat_table == flat_table)
+        wanted = select(rule_table).where(rule_table.c.flat_table == flat_table)
         found = [_rule(row) for row in connection.execute(wanted).mappings()]
     return sorted(found, key=lambda rule: (rule.kind, rule.text))
 
 
 def read_rule_set(log: KeyLog, flat_table: str) -> KeyRuleSet:
-    """Return what ``read_rules`` says, sorted out by kind."""
+    """Return the rules of a flat table, grouped by kind."""
     return group_rules(read_rules(log, flat_table))
 
 
 def group_rules(given: Iterable[KeyRule]) -> KeyRuleSet:
-    """Return the rules of one flat table by their kinds."""
+    """Group rules of one flat table by kind."""
     found = list(given)
     keys = [(rule, rule.subject) for rule in found if isinstance(rule.subject, KeyPath)]
     return KeyRuleSet(
@@ -161,10 +161,10 @@ def _rule(row: Mapping[Any, Any]) -> KeyRule:
 
 
 def _deletion(flat_table: str, kind: RuleKind, text: str) -> Any:
-    return delete(rules).where(
+    return delete(rule_table).where(
         and_(
-            rules.c.flat_table == flat_table,
-            rules.c.kind == kind.value,
-            rules.c.subject_digest == digest(text),
+            rule_table.c.flat_table == flat_table,
+            rule_table.c.kind == kind.value,
+            rule_table.c.subject_digest == digest(text),
         )
     )

@@ -1,7 +1,7 @@
-"""What was asked lately: the key log's rows as the values that ``state.columns.demand`` ranks.
+"""Reads the key log: the requested keys of the last days, as ``state.columns.demand`` ranks them, and single rows for display.
 
-One statement reads the window, so the answer is one moment of the database. It is grouped by key, user and day there, and put
-together here: distinct users have to be known by name (for their quotas), distinct days over all of them.
+One statement reads the window, so the answer is a consistent state of the database. The database groups the rows by key, user and day.
+The rest is done here, because the names of the distinct users are needed for their quotas, and the distinct days over all users.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlalchemy import and_, func, select
 
 from state.columns.requested_keys import RequestedKey
 from streaming.keylog.records import day_of, decode_members, encode_members
-from streaming.keylog.schema import asked, keys
+from streaming.keylog.schema import key_table, request_table
 
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ ROWS_AT_ONCE: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One row of the log as people look at it."""
+    """One row of the log, for display."""
 
     raw_table: str
     key: KeyPath
@@ -43,7 +43,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which rows of the log are looked at; None leaves a field open."""
+    """A filter for rows of the log; None does not restrict a field."""
 
     raw_table: str | None = None
     user: str | None = None
@@ -53,7 +53,7 @@ class LogFilter:
 
 
 @dataclass(slots=True)
-class _Folded:
+class _Total:
     users: set[str] = field(default_factory=set)
     days: set[int] = field(default_factory=set)
     count: int = 0
@@ -62,55 +62,49 @@ class _Folded:
 
 
 def read_requested_keys(log: KeyLog, raw_table: str, days: int) -> list[RequestedKey]:
-    """Return each key of ``raw_table`` asked for in the last ``days`` days (today and the ``days - 1`` before, UTC).
+    """Return the keys of ``raw_table`` that were requested in the last ``days`` days (UTC, including today), in order.
 
-    ``first_s`` and ``last_s`` are those of the window. In the order of the keys.
+    ``first_s`` and ``last_s`` refer to this window.
     """
-    folded: dict[bytes, _Folded] = {}
+    totals: dict[bytes, _Total] = {}
     with log.database.read() as connection:
         rows = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(
-            _grouped(raw_table, _since(log, days))
+            _window_query(raw_table, _since(log, days))
         )
         for digest, user, day, count, first_s, last_s in rows:
-            each = folded.get(digest)
+            each = totals.get(digest)
             if each is None:
-                each = folded[digest] = _Folded()
+                each = totals[digest] = _Total()
             each.users.add(user)
             each.days.add(day)
             each.count += int(count)
             each.first_s, each.last_s = min(each.first_s, first_s), max(each.last_s, last_s)
-        # Last: a key is stored before, or together with, the questions for it.
-        named = select(keys.c.digest, keys.c.members).where(keys.c.raw_table == raw_table)
+        # Keys are read last: a key is stored before, or together with, the requests for it.
+        named = select(key_table.c.digest, key_table.c.members).where(key_table.c.raw_table == raw_table)
         members = {
-            digest: decode_members(text) for digest, text in connection.execute(named) if digest in folded
+            digest: decode_members(text) for digest, text in connection.execute(named) if digest in totals
         }
     found = (
         RequestedKey(
             members[digest], frozenset(each.users), len(each.days), each.count, each.first_s, each.last_s
         )
-        for digest, each in folded.items()
+        for digest, each in totals.items()
         if digest in members
     )
     return sorted(found, key=lambda each: each.key)
 
 
 def read_last_request_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
-    """Return the last day (counted from 1970, UTC) on which each key was asked for, within the window or before it."""
+    """Return the last day on which each key was requested (days since 1970, UTC), within the window or before it."""
     with log.database.read() as connection:
-        wanted = select(keys.c.members, keys.c.last_day).where(keys.c.raw_table == raw_table)
-        return {decode_members(members): day for members, day in connection.execute(wanted)}
+        query = select(key_table.c.members, key_table.c.last_day).where(key_table.c.raw_table == raw_table)
+        return {decode_members(members): day for members, day in connection.execute(query)}
 
 
-def raw_tables(log: KeyLog) -> list[str]:
-    """Return the raw tables that the log has keys of."""
+def read_entries(log: KeyLog, chosen: LogFilter, limit: int) -> list[LogEntry]:
+    """Return at most ``limit`` rows of the log, the newest first."""
     with log.database.read() as connection:
-        return sorted(connection.scalars(select(keys.c.raw_table).distinct()))
-
-
-def read_entries(log: KeyLog, wanted: LogFilter, limit: int) -> list[LogEntry]:
-    """Return rows of the log, the newest first, ``limit`` at most."""
-    with log.database.read() as connection:
-        rows = connection.execute(_listed(wanted, _since(log, wanted.days)).limit(limit))
+        rows = connection.execute(_entry_query(chosen, _since(log, chosen.days)).limit(limit))
         return [LogEntry(raw_table, decode_members(members), *rest) for raw_table, members, *rest in rows]
 
 
@@ -118,44 +112,49 @@ def _since(log: KeyLog, days: int) -> int:
     return day_of(int(log.clock())) - days + 1
 
 
-def _grouped(raw_table: str, since_day: int) -> Select[Any]:
-    of_table = select(keys.c.digest).where(keys.c.raw_table == raw_table)
+def _window_query(raw_table: str, since_day: int) -> Select[Any]:
+    of_table = select(key_table.c.digest).where(key_table.c.raw_table == raw_table)
     return (
         select(
-            asked.c.key_digest,
-            asked.c.user_name,
-            asked.c.day,
-            func.sum(asked.c.asked_count),
-            func.min(asked.c.first_at),
-            func.max(asked.c.last_at),
+            request_table.c.key_digest,
+            request_table.c.user_name,
+            request_table.c.day,
+            func.sum(request_table.c.asked_count),
+            func.min(request_table.c.first_at),
+            func.max(request_table.c.last_at),
         )
-        .where(and_(asked.c.day >= since_day, asked.c.key_digest.in_(of_table)))
-        .group_by(asked.c.key_digest, asked.c.user_name, asked.c.day)
+        .where(and_(request_table.c.day >= since_day, request_table.c.key_digest.in_(of_table)))
+        .group_by(request_table.c.key_digest, request_table.c.user_name, request_table.c.day)
     )
 
 
-def _listed(wanted: LogFilter, since_day: int) -> Select[Any]:
+def _entry_query(chosen: LogFilter, since_day: int) -> Select[Any]:
     statement = (
         select(
-            keys.c.raw_table,
-            keys.c.members,
-            asked.c.day,
-            asked.c.user_name,
-            asked.c.source,
-            asked.c.fingerprint,
-            asked.c.asked_count,
-            asked.c.first_at,
-            asked.c.last_at,
+            key_table.c.raw_table,
+            key_table.c.members,
+            request_table.c.day,
+            request_table.c.user_name,
+            request_table.c.source,
+            request_table.c.fingerprint,
+            request_table.c.asked_count,
+            request_table.c.first_at,
+            request_table.c.last_at,
         )
-        .join(keys, keys.c.digest == asked.c.key_digest)
-        .where(asked.c.day >= since_day)
-        .order_by(asked.c.day.desc(), asked.c.last_at.desc(), keys.c.path, asked.c.user_name)
+        .join(key_table, key_table.c.digest == request_table.c.key_digest)
+        .where(request_table.c.day >= since_day)
+        .order_by(
+            request_table.c.day.desc(),
+            request_table.c.last_at.desc(),
+            key_table.c.path,
+            request_table.c.user_name,
+        )
     )
     for column, value in (
-        (keys.c.raw_table, wanted.raw_table),
-        (asked.c.user_name, wanted.user),
-        (asked.c.source, wanted.source),
-        (keys.c.members, None if wanted.key is None else encode_members(wanted.key)),
+        (key_table.c.raw_table, chosen.raw_table),
+        (request_table.c.user_name, chosen.user),
+        (request_table.c.source, chosen.source),
+        (key_table.c.members, None if chosen.key is None else encode_members(chosen.key)),
     ):
         if value is not None:
             statement = statement.where(column == value)

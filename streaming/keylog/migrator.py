@@ -1,10 +1,14 @@
-"""Brings a database to the newest schema, once, however many processes open it at the same time.
+"""Migrates a database to the newest schema, exactly once, even if several processes open it at the same time.
 
-What is there is told by alembic's version table. A process that finds an older version (or none) takes the database's own lock
-(SQLite: the write transaction; MySQL and MariaDB: ``GET_LOCK``; PostgreSQL: an advisory lock), looks again, and runs the scripts
-that are missing. The lock is held by a connection of its own until the scripts are committed: released before that, the next
-process would still find the older version. SQLite and PostgreSQL take all of the scripts or none; MySQL commits every statement, so
-scripts can be run again.
+Alembic's version table holds the current version. A process that finds an older version, or none, proceeds as follows:
+
+1. it takes the database's own lock (SQLite: the write transaction; MySQL and MariaDB: ``GET_LOCK``; PostgreSQL: an advisory lock);
+2. it reads the version again, because another process may have migrated the database in the meantime;
+3. it runs the missing scripts and commits them;
+4. it releases the lock.
+
+A separate connection holds the lock until the scripts are committed. If it were released earlier, the next process would still find the
+older version. SQLite and PostgreSQL apply all of the scripts or none; MySQL commits every statement, so scripts can be run again.
 
 A newer schema is refused: an older program would not write what the newer one relies on.
 """
@@ -40,65 +44,65 @@ _LOCK_NUMBER: Final = 0x7469_6465_6C6F_67  # "tidelog"
 
 
 def newest_version() -> str:
-    """Return the version that the scripts lead to."""
+    """Return the version after the last script."""
     head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None, "there is at least one script"
+    assert head is not None, "at least one script must exist"
     return head
 
 
 def read_version(connection: Connection) -> str | None:
-    """Return the database's version; None where it has none."""
+    """Return the database's version; None if it has none."""
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     return context.get_current_revision()
 
 
 def migrate(database: Database, version: str | None = None) -> None:
-    """Bring ``database`` to ``version``, by default the newest.
+    """Migrate ``database`` to ``version``, by default the newest.
 
-    Raises StateCorrupt where its schema is newer than this program, or its version cannot be told.
+    Raises StateCorrupt if its schema is newer than this program, or its version cannot be determined.
     """
-    wanted = version or newest_version()
+    target = version or newest_version()
     try:
         with database.read() as connection:
             stored = read_version(connection)
-        if stored != wanted:
+        if stored != target:
             _refuse_newer(stored, database.address)
-            with _locked(database):
-                database.write(lambda connection: _upgrade(connection, wanted, database.address))
+            with _lock(database):  # step 1; step 4 is its end
+                database.write(lambda connection: _upgrade(connection, target, database.address))
     except CommandError as error:
         raise StateCorrupt(
-            "the key log's table of versions contradicts itself",
+            "the key log's version table is inconsistent",
             address=database.address,
             table=VERSION_TABLE,
             reason=str(error)[:300],
-            hint="It has one row; restore it, or use an empty database.",
+            hint="The table must have exactly one row. Restore it, or use an empty database.",
         ) from error
 
 
-def _upgrade(connection: Connection, wanted: str, where: str) -> None:
-    stored = read_version(connection)  # another process may have been faster
-    _refuse_newer(stored, where)
-    if stored is None or stored < wanted:
+def _upgrade(connection: Connection, target: str, address: str) -> None:
+    stored = read_version(connection)  # step 2
+    _refuse_newer(stored, address)
+    if stored is None or stored < target:
         config = _config()
         config.attributes["connection"] = connection
-        command.upgrade(config, wanted)
+        command.upgrade(config, target)  # step 3
 
 
-def _refuse_newer(stored: str | None, where: str) -> None:
+def _refuse_newer(stored: str | None, address: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if stored is not None and stored not in known:
         raise StateCorrupt(
             "the key log was written by a newer version of Tideline",
-            address=where,
+            address=address,
             stored=stored,
             newest_known=newest_version(),
-            hint="Use that version, or another database.",
+            hint="Run that version of Tideline, or use another database.",
         )
 
 
 @contextmanager
-def _locked(database: Database) -> Iterator[None]:
-    """Hold the database's lock; on SQLite the writing transaction is one."""
+def _lock(database: Database) -> Iterator[None]:
+    """Hold the database's lock. On SQLite the write transaction serves as the lock."""
     if database.dialect == "sqlite":
         yield
         return
@@ -112,11 +116,13 @@ def _locked(database: Database) -> Iterator[None]:
 
 
 @contextmanager
-def _named_lock(holder: Connection, where: str) -> Iterator[None]:
-    """Hold MySQL's or MariaDB's lock, which is the connection's, not the transaction's."""
+def _named_lock(holder: Connection, address: str) -> Iterator[None]:
+    """Hold MySQL's or MariaDB's lock, which belongs to the connection and not to the transaction."""
     name = {"name": f"{holder.engine.url.database}.{VERSION_TABLE}"[-64:], "wait": LOCK_WAIT_S}
     if holder.scalar(text("SELECT GET_LOCK(:name, :wait)"), name) != 1:
-        raise KeyLogUnavailable("another process migrates the key log and does not end", address=where)
+        raise KeyLogUnavailable(
+            "another process has been migrating the key log for too long", address=address
+        )
     try:
         yield
     finally:

@@ -1,13 +1,14 @@
-"""The tables of the key log, for SQLite, MySQL/MariaDB and PostgreSQL alike.
+"""The tables of the key log, for SQLite, MySQL/MariaDB and PostgreSQL.
 
-People look into this database with SQL, and it may be one that other programs use too: tables have a common prefix, texts are
-texts. What has to be unique is not: a key may be 1,024 characters long, and old InnoDB indexes 767 bytes. So identities are
+Operators may query this database with SQL, and other programs may share it. Tables therefore have a common prefix, and texts are stored
+as texts. Texts do not serve as identities, because a key may have 1,024 characters while old InnoDB indexes 767 bytes. Identities are
 16-byte digests (``digest``), and the longest primary key has 289 bytes.
 
-``asked`` is clustered by day: the window of the last k days is one range of the primary key, and so is what retention deletes.
-Texts compare byte by byte on every server; MySQL's default would take ``Foo`` for ``foo``.
+``request_table`` is clustered by day: the window of the last k days is one range of the primary key, and so are the rows that retention
+deletes. Texts compare byte by byte on every server; MySQL's default would treat ``Foo`` and ``foo`` as equal.
 
-These definitions are the newest version of the schema. How a database comes to it is told by ``migrations``.
+These definitions are the newest version of the schema; ``migrations`` holds the steps that lead to it. Column comments are part of
+the schema, so they keep their wording.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ USER_CHARS: Final = 128
 SOURCE_CHARS: Final = 128
 FINGERPRINT_CHARS: Final = 64
 PATH_CHARS: Final = 4_096
-"""A key of 1,024 characters, every one of them escaped, with its quotes."""
-MEMBERS_CHARS: Final = 16_384
-"""The same key as ASCII JSON: six characters where there was one, and twelve beyond the basic plane."""
+"""A key of 1,024 characters, each of them escaped, with its quotes."""
 FLAT_TABLE_CHARS: Final = 257
 REASON_CHARS: Final = 1_024
 
@@ -52,7 +51,7 @@ Document: Final = Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collatio
 
 metadata: Final = MetaData()
 
-keys: Final = Table(
+key_table: Final = Table(
     PREFIX + "key",
     metadata,
     Column("digest", Digest, primary_key=True, comment="of raw_table and members"),
@@ -63,7 +62,7 @@ keys: Final = Table(
     **TABLE_OPTIONS,
 )
 
-asked: Final = Table(
+request_table: Final = Table(
     PREFIX + "asked",
     metadata,
     Column("day", Integer, primary_key=True, autoincrement=False, comment="days since 1970 (UTC)"),
@@ -78,7 +77,7 @@ asked: Final = Table(
     **TABLE_OPTIONS,
 )
 
-mined: Final = Table(
+position_table: Final = Table(
     PREFIX + "mined",
     metadata,
     Column("source_digest", Digest, primary_key=True),
@@ -88,7 +87,7 @@ mined: Final = Table(
     **TABLE_OPTIONS,
 )
 
-rules: Final = Table(
+rule_table: Final = Table(
     PREFIX + "rule",
     metadata,
     Column("flat_table", AsciiName, primary_key=True),
@@ -102,7 +101,7 @@ rules: Final = Table(
     **TABLE_OPTIONS,
 )
 
-flat_tables: Final = Table(
+snapshot_table: Final = Table(
     PREFIX + "flat_table",
     metadata,
     Column("name", AsciiName, primary_key=True),
@@ -112,7 +111,7 @@ flat_tables: Final = Table(
     **TABLE_OPTIONS,
 )
 
-flat_changes: Final = Table(
+change_table: Final = Table(
     PREFIX + "flat_change",
     metadata,
     Column("flat_table", AsciiName, primary_key=True),
@@ -128,7 +127,7 @@ flat_changes: Final = Table(
 
 
 def digest(*parts: str) -> bytes:
-    """Return 16 bytes that stand for these texts in this order; no two different lists run together."""
+    """Return 16 bytes that identify these texts in this order. Lengths are included, so different lists differ."""
     hashed = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         text = part.encode("utf-8", "surrogatepass")

@@ -1,8 +1,8 @@
-"""Flat tables as their Spark drivers last saw them, and the history of their columns.
+"""Snapshots of flat tables, and the history of their columns.
 
-Written by the driver after each batch, read by the daemon's page and by the command line, which know neither Spark nor the
-metastore. Writing is idempotent: a replayed batch tells the same version and the same changes; a driver that was overtaken
-does not put an older version in place of a newer one.
+A table's Spark driver writes a snapshot after each batch. The status page and the command line, which access neither Spark nor the
+metastore, read it. Writing is idempotent: a replayed batch writes the same version and the same changes. A driver that was overtaken
+does not replace a newer version with an older one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy import select
 from state.errors import LimitExceeded, StateCorrupt
 from streaming.keylog.database import insert_new, upsert
 from streaming.keylog.records import make_storable
-from streaming.keylog.schema import PATH_CHARS, REASON_CHARS, flat_changes, flat_tables
+from streaming.keylog.schema import PATH_CHARS, REASON_CHARS, change_table, snapshot_table
 
 
 if TYPE_CHECKING:
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 DOCUMENT_BYTES_MAX: Final = 8 << 20
-"""1,500 columns with all their figures are below 1 MB; MySQL takes no packet above 16 MB by default."""
+"""1,500 columns with all their figures take less than 1 MB; MySQL accepts no packet above 16 MB by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """A flat table at one moment."""
+    """The state of a flat table at one moment."""
 
     name: str
     """``db.table``."""
     version: int
-    """Of its layout."""
+    """The version of its layout."""
     updated_at_s: int
     document: Mapping[str, Any]
-    """What the page shows: layout, fill rates, raw and flat bytes, candidates with reasons."""
+    """The contents of the status page: layout, fill rates, raw and flat bytes, candidates with reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +50,26 @@ class ColumnChange:
     """One change of a flat table's columns."""
 
     version: int
-    """Of the layout that it led to."""
+    """The version of the resulting layout."""
     n: int
-    """Its place among the changes of that version, from 0."""
+    """The index among the changes of that version, from 0."""
     at_s: int
     kind: str
     slot: int | None
     key: str
-    """The key's text; empty where none is concerned."""
+    """The text of the key; empty if the change concerns no key."""
     reason: str
 
 
 def save_snapshot(log: KeyLog, table: TableSnapshot, changes: Sequence[ColumnChange] = ()) -> None:
-    """Store the table and the changes that are new, both or neither.
+    """Store the snapshot and the new changes, both or neither.
 
-    An older version than the stored one changes nothing but the history. Raises LimitExceeded for a document above 8 MiB.
+    A version older than the stored one only adds to the history. Raises LimitExceeded for a document above 8 MiB.
     """
     document = json.dumps(table.document, separators=(",", ":"))
     if len(document) > DOCUMENT_BYTES_MAX:
         raise LimitExceeded(
-            "a flat table's snapshot is too large",
+            "the snapshot of a flat table is too large",
             table=table.name,
             bytes=len(document),
             limit=DOCUMENT_BYTES_MAX,
@@ -87,35 +87,31 @@ def save_snapshot(log: KeyLog, table: TableSnapshot, changes: Sequence[ColumnCha
     ]
 
     def work(connection: Connection) -> None:
-        insert_new(connection, flat_changes, rows)
-        stored = select(flat_tables.c.version).where(flat_tables.c.name == table.name)
+        insert_new(connection, change_table, rows)
+        stored = select(snapshot_table.c.version).where(snapshot_table.c.name == table.name)
         if (connection.scalar(stored.with_for_update()) or 0) <= table.version:
-            upsert(connection, flat_tables, [row], newest)
+            upsert(connection, snapshot_table, [row], newest)
 
     log.database.write(work)
 
 
 def read_snapshot(log: KeyLog, name: str) -> TableSnapshot | None:
-    """Return the table of that name as it was last seen; None where no driver has told of it."""
+    """Return the last snapshot of a table; None if no driver has written one."""
     with log.database.read() as connection:
-        row = connection.execute(select(flat_tables).where(flat_tables.c.name == name)).mappings().first()
+        row = (
+            connection.execute(select(snapshot_table).where(snapshot_table.c.name == name)).mappings().first()
+        )
     return None if row is None else _table(row)
-
-
-def flat_table_names(log: KeyLog) -> list[str]:
-    """Return the names of the tables that drivers have told of."""
-    with log.database.read() as connection:
-        return sorted(connection.scalars(select(flat_tables.c.name)))
 
 
 def read_changes(
     log: KeyLog, name: str, *, before_version: int | None = None, limit: int = 200
 ) -> list[ColumnChange]:
     """Return the newest ``limit`` changes of a table, below ``before_version`` where given, the newest first."""
-    wanted = select(flat_changes).where(flat_changes.c.flat_table == name)
+    query = select(change_table).where(change_table.c.flat_table == name)
     if before_version is not None:
-        wanted = wanted.where(flat_changes.c.version < before_version)
-    newest = wanted.order_by(flat_changes.c.version.desc(), flat_changes.c.n.desc()).limit(limit)
+        query = query.where(change_table.c.version < before_version)
+    newest = query.order_by(change_table.c.version.desc(), change_table.c.n.desc()).limit(limit)
     with log.database.read() as connection:
         return [_change(row) for row in connection.execute(newest).mappings()]
 
@@ -147,5 +143,5 @@ def _table(row: Mapping[Any, Any]) -> TableSnapshot:
     try:
         document = json.loads(row["document"])
     except ValueError:
-        raise StateCorrupt("a flat table's snapshot is no JSON", table=row["name"]) from None
+        raise StateCorrupt("the snapshot of a flat table is not valid JSON", table=row["name"]) from None
     return TableSnapshot(row["name"], row["version"], row["updated_at"], document)

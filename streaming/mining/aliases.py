@@ -91,7 +91,7 @@ class NamedValue:
 class Aliases:
     """The names of one text; ``find`` once."""
 
-    words: TokenList
+    tokens: TokenList
     tables: RawTables
     database: str
     raw: dict[str, tuple[RawTable, bool]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Aliases:
         self._find_tables()
         for at in places:
             self._find_names(at)
-        for at in range(len(self.words)):
+        for at in range(len(self.tokens)):
             self._find_renamed(at)
 
     def raw_of(self, column: str) -> list[tuple[RawTable, bool]]:
@@ -117,55 +117,60 @@ class Aliases:
         )
 
     def _find_tables(self) -> None:
-        for at in range(1, len(self.words)):
-            if self.words.word(at).kind not in NAME_KINDS or self.words.low(at - 1) not in _BEFORE_TABLE:
+        for at in range(1, len(self.tokens)):
+            if (
+                self.tokens.token(at).kind not in NAME_KINDS
+                or self.tokens.lower_name(at - 1) not in _BEFORE_TABLE
+            ):
                 continue
-            parts, end = self.words.dotted(at)
+            parts, end = self.tokens.read_dotted(at)
             name = [part.lower() for part in parts[-3:]]
             found = self.tables.raw("".join(name[:-2]), (["", *name])[-2] or self.database, name[-1])
             if found is None:
                 continue
-            end += self.words.low(end) == "as"
-            alias = self.words.low(end) if self.words.word(end).kind in NAME_KINDS else ""
+            end += self.tokens.lower_name(end) == "as"
+            alias = self.tokens.lower_name(end) if self.tokens.token(end).kind in NAME_KINDS else ""
             for known in {name[-1], *({alias} - _NO_ALIAS - {""})}:
                 self.raw[known] = found
 
     def _find_names(self, at: int) -> None:
         """Note the names given to what the call at ``at`` takes out: ``f(…) AS a``, ``f(…) a`` or ``VIEW f(…) t AS a, b``."""
-        end = self.words.postfix(self.words.closing(at + 1))
-        if self.words.low(at - 1) in {"view", "outer"}:
-            end += self.words.word(end).kind in NAME_KINDS and self.words.low(end) != "as"
-            end += self.words.low(end) == "as"
+        end = self.tokens.end_of_fields(self.tokens.end_of_bracket(at + 1))
+        if self.tokens.lower_name(at - 1) in {"view", "outer"}:
+            end += self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) != "as"
+            end += self.tokens.lower_name(end) == "as"
             self._note_list(end, at)
             return
-        has_as = self.words.low(end) == "as"
+        has_as = self.tokens.lower_name(end) == "as"
         end += has_as
-        if has_as and self.words.word(end).text == "(":
+        if has_as and self.tokens.token(end).text == "(":
             self._note_list(end + 1, at)
-        elif self.words.word(end).kind in NAME_KINDS and self.words.low(end) not in _NO_ALIAS:
-            self._note(self.words.low(end), NamedValue(at))
+        elif self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) not in _NO_ALIAS:
+            self._note(self.tokens.lower_name(end), NamedValue(at))
 
     def _note_list(self, end: int, at: int) -> None:
         which = 0
-        while self.words.word(end).kind in NAME_KINDS and self.words.low(end) not in _NO_ALIAS:
-            self._note(self.words.low(end), NamedValue(at, which))
+        while self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) not in _NO_ALIAS:
+            self._note(self.tokens.lower_name(end), NamedValue(at, which))
             which += 1
-            if self.words.word(end + 1).text != ",":
+            if self.tokens.token(end + 1).text != ",":
                 break
             end += 2
 
     def _find_renamed(self, at: int) -> None:
         """Note ``json AS j``."""
         if (
-            self.words.low(at) == "as"
-            and self.words.word(at + 1).kind in NAME_KINDS
-            and self.words.word(at - 1).kind in NAME_KINDS
+            self.tokens.lower_name(at) == "as"
+            and self.tokens.token(at + 1).kind in NAME_KINDS
+            and self.tokens.token(at - 1).kind in NAME_KINDS
         ):
             start = at - 1
-            while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAME_KINDS:
+            while (
+                self.tokens.token(start - 1).text == "." and self.tokens.token(start - 2).kind in NAME_KINDS
+            ):
                 start -= 2
-            if any(self.words.low(at - 1) == table.json_column for table, _ in self.raw.values()):
-                self._note(self.words.low(at + 1), NamedValue(start))
+            if any(self.tokens.lower_name(at - 1) == table.json_column for table, _ in self.raw.values()):
+                self._note(self.tokens.lower_name(at + 1), NamedValue(start))
 
     def _note(self, name: str, named: NamedValue) -> None:
         self.named.setdefault(name, []).append(named)

@@ -39,7 +39,7 @@ class Path:
     """A key as a call names it."""
 
     members: tuple[str, ...]
-    is_ended: bool = False
+    ends_in_array: bool = False
     """It went on into an array: whatever is taken out of the value lies within this key too."""
 
 
@@ -89,7 +89,7 @@ def parse_path(text: str, style: Style) -> Path | Unresolved:
         key = KeyPath.of_json_path(text) if style is Style.JSON_PATH else KeyPath.of_dotted(text)
     except BadInput:
         return Unresolved.BAD_PATH
-    return Path(key.members, is_ended=_is_ended(text))
+    return Path(key.members, ends_in_array=_is_ended(text))
 
 
 def _is_ended(text: str) -> bool:
@@ -107,32 +107,32 @@ def parse_schema(text: str) -> Schema | None:
     """Return the fields of a schema in Spark's DDL form; None where it is none, or no struct."""
     if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
         return None
-    words = list(tokenize(text))
-    if len(words) > 1 and words[1].text == "<":
-        return _type(words, 0, 0)[0]
-    return _fields(words, 0, 0)[0] or None
+    tokens = list(tokenize(text))
+    if len(tokens) > 1 and tokens[1].text == "<":
+        return _type(tokens, 0, 0)[0]
+    return _fields(tokens, 0, 0)[0] or None
 
 
-def _fields(words: list[Token], at: int, depth: int) -> tuple[Schema, int]:
+def _fields(tokens: list[Token], at: int, depth: int) -> tuple[Schema, int]:
     """Read ``name [:] type, …`` up to the end or the ``>`` that closes it."""
     found: Schema = {}
-    while at + 1 < len(words) and words[at].text != ">":
-        if words[at].kind not in {TokenKind.NAME, TokenKind.QUOTED} or depth > _DEPTH_MAX:
-            return {}, len(words)
-        name = name_value(words[at])
-        at += 2 if words[at + 1].text == ":" else 1
-        found[name], at = _type(words, at, depth)
-        at += at < len(words) and words[at].text == ","
+    while at + 1 < len(tokens) and tokens[at].text != ">":
+        if tokens[at].kind not in {TokenKind.NAME, TokenKind.QUOTED} or depth > _DEPTH_MAX:
+            return {}, len(tokens)
+        name = name_value(tokens[at])
+        at += 2 if tokens[at + 1].text == ":" else 1
+        found[name], at = _type(tokens, at, depth)
+        at += at < len(tokens) and tokens[at].text == ","
     return found, at + 1
 
 
-def _type(words: list[Token], at: int, depth: int) -> tuple[Schema | None, int]:
+def _type(tokens: list[Token], at: int, depth: int) -> tuple[Schema | None, int]:
     """Read a type with what follows it up to the next comma of this level."""
     fields: Schema | None = None
-    if at + 1 < len(words) and words[at].text.lower() == "struct" and words[at + 1].text == "<":
-        fields, at = _fields(words, at + 2, depth + 1)
+    if at + 1 < len(tokens) and tokens[at].text.lower() == "struct" and tokens[at + 1].text == "<":
+        fields, at = _fields(tokens, at + 2, depth + 1)
     level = 0
-    while at < len(words) and (level or words[at].text not in {",", ">"}):
-        level += (words[at].text in {"<", "("}) - (words[at].text in {">", ")"})
+    while at < len(tokens) and (level or tokens[at].text not in {",", ">"}):
+        level += (tokens[at].text in {"<", "("}) - (tokens[at].text in {">", ")"})
         at += 1
     return fields, at

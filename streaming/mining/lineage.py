@@ -34,7 +34,7 @@ class Origin:
     members: tuple[str, ...] = ()
     is_parsed: bool = False
     """It is a struct or a variant, whose fields are reached with a dot."""
-    is_ended: bool = False
+    ends_in_array: bool = False
     is_view: bool = False
     schema: Schema | None = None
     is_base: bool = False
@@ -81,7 +81,9 @@ class Lineage:
             base.is_base = True
         return tuple(
             self._kept(
-                Origin(each.table, each.members, True, each.is_ended, is_view=each.is_view, schema=schema)
+                Origin(
+                    each.table, each.members, True, each.ends_in_array, is_view=each.is_view, schema=schema
+                )
             )
             for each in document
         )
@@ -101,7 +103,11 @@ class Lineage:
         base.is_base = True
         return self._kept(
             Origin(
-                base.table, base.members, base.is_parsed, is_ended=bool(base.members), is_view=base.is_view
+                base.table,
+                base.members,
+                base.is_parsed,
+                ends_in_array=bool(base.members),
+                is_view=base.is_view,
             )
         )
 
@@ -122,14 +128,14 @@ class Lineage:
         return MinedKeys(keys, self.unresolved, parser)
 
     def _below(self, base: Origin, path: Path) -> Origin:
-        if base.is_ended:
-            return self._kept(Origin(base.table, base.members, is_parsed=True, is_ended=True))
+        if base.ends_in_array:
+            return self._kept(Origin(base.table, base.members, is_parsed=True, ends_in_array=True))
         members, schema = path.members, base.schema
         if schema is not None:
             # Spark resolves a struct's fields without regard to case; the event's own spelling stands in the schema.
             name = next((known for known in schema if known.lower() == members[0].lower()), members[0])
             members, schema = (name, *members[1:]), schema.get(name)
-        return self._kept(Origin(base.table, base.members + members, True, path.is_ended, schema=schema))
+        return self._kept(Origin(base.table, base.members + members, True, path.ends_in_array, schema=schema))
 
     def _kept(self, origin: Origin) -> Origin:
         self._origins.append(origin)
@@ -140,7 +146,7 @@ class Lineage:
             self.unresolved[Unresolved.VIEW] += 1
             return
         try:
-            if origin.schema and not origin.is_ended:
+            if origin.schema and not origin.ends_in_array:
                 yield from [KeyPath((*origin.members, name)) for name in origin.schema]
             elif origin.members:
                 yield KeyPath(origin.members)

@@ -63,18 +63,18 @@ class Miner:
 
     def __init__(self, rules: MiningRules) -> None:
         self.rules = rules
-        self._calls = functions_by_name(rules.functions)
-        self._tables = RawTables(rules, self._calls)
+        self._functions = functions_by_name(rules.functions)
+        self._tables = RawTables(rules, self._functions)
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
         """Return the text's fingerprint and what it asks for; "" as the fingerprint of a text that asks for nothing."""
         if len(query.text) > self.rules.text_chars:
-            is_ours = self._tables.may_ask(query.text[: self.rules.text_chars])
+            is_ours = self._tables.may_use(query.text[: self.rules.text_chars])
             return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if is_ours else NOTHING
-        if not self._tables.may_ask(query.text):
+        if not self._tables.may_use(query.text):
             return "", NOTHING
-        mark = fingerprint(query.text, query.form, self._calls)
+        mark = fingerprint(query.text, query.form, self._functions)
         known = self._known.get((mark, query.database))
         if known is None:
             known = self.read(query.text, query.form, query.database)
@@ -88,7 +88,7 @@ class Miner:
     def read(self, text: str, form: Form, database: str | None) -> MinedKeys:
         """Read one text, whatever was seen before."""
         if form is Form.PLAN:
-            return read_plan_keys(text, self._tables, self._calls)
+            return read_plan_keys(text, self._tables, self._functions)
         here = (database or self.rules.default_database).lower()
         found = self._parsed(text, form, here)
         return found if found is not None else self._scanned(text, form, here, _STRINGS_DEEP)
@@ -104,8 +104,8 @@ class Miner:
 
         for parser in _DIALECTS[form]:
             try:
-                return ScriptReader(self._tables, self._calls, database).run(
-                    parse_statements(text, parser.value, self._calls), parser
+                return ScriptReader(self._tables, self._functions, database).run(
+                    parse_statements(text, parser.value, self._functions), parser
                 )
             except (NotParsed, RecursionError):
                 continue
@@ -113,10 +113,10 @@ class Miner:
 
     def _scanned(self, text: str, form: Form, database: str, deep: int) -> MinedKeys:
         """Scan a text, then what its strings hold: SQL inside a program, or inside SQL that no parser takes."""
-        words = TokenList(text, self._calls, is_trino=form is Form.TRINO)
-        scan = Scanner(words, Aliases(words, self._tables, database), self._calls)
+        tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
+        scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)
         found = [scan.run(Parser.SCANNER)]
-        inside = [inner for inner in scan.strings() if self._tables.may_ask(inner)] if deep else []
+        inside = [inner for inner in scan.strings() if self._tables.may_use(inner)] if deep else []
         found.extend(
             self._parsed(inner, form, database) or self._scanned(inner, form, database, deep - 1)
             for inner in inside
@@ -143,16 +143,16 @@ def mine(
     """
     report = MiningReport()
     for batch in source.batches(sink.position(source.name)):
-        sink.record(_asks(batch.queries, miner, report), source=source.name, position=batch.position)
+        sink.record(_key_requests(batch.queries, miner, report), source=source.name, position=batch.position)
         report.dead.update(dead.code for dead in batch.dead)
         if is_stopped():
             break
     return report
 
 
-def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> list[KeyRequest]:
-    """Return who asked for what; equal questions of one batch are counted together."""
-    asks: dict[KeyRequest, int] = {}
+def _key_requests(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> list[KeyRequest]:
+    """Return the requests of a batch of queries; equal ones are counted together."""
+    counts: dict[KeyRequest, int] = {}
     for query in queries:
         mark, mined = miner.mine(query)
         report.queries += 1
@@ -160,7 +160,10 @@ def _asks(queries: Iterable[QueryText], miner: Miner, report: MiningReport) -> l
         report.parsers[mined.parser] += 1
         report.unresolved.update(mined.unresolved)
         for table, key in mined.keys:
-            ask = KeyRequest(table.name, key, query.user, query.at_s, mark)
-            asks[ask] = asks.get(ask, 0) + 1
-    report.key_requests += sum(asks.values())
-    return [KeyRequest(a.raw_table, a.key, a.user, a.at_s, a.fingerprint, count) for a, count in asks.items()]
+            request = KeyRequest(table.name, key, query.user, query.at_s, mark)
+            counts[request] = counts.get(request, 0) + 1
+    report.key_requests += sum(counts.values())
+    return [
+        KeyRequest(each.raw_table, each.key, each.user, each.at_s, each.fingerprint, count)
+        for each, count in counts.items()
+    ]

@@ -33,7 +33,7 @@ class RawTables:
         wanted = [*map(re.escape, sorted(functions)), *sorted(columns), _COLON]
         self._taken = re.compile("|".join(wanted), re.IGNORECASE)
 
-    def may_ask(self, text: str) -> bool:
+    def may_use(self, text: str) -> bool:
         """Whether the text may ask a raw table for something."""
         return self._named.search(text) is not None and self._taken.search(text) is not None
 

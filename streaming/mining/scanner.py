@@ -34,9 +34,9 @@ _CHAIN_MAX: Final = 32
 class Scanner:
     """One text's scan; ``run`` once."""
 
-    words: TokenList
+    tokens: TokenList
     naming: Aliases
-    calls: Mapping[str, JsonFunction]
+    functions: Mapping[str, JsonFunction]
     lineage: Lineage = field(default_factory=Lineage)
     _taken: dict[int, list[Value]] = field(default_factory=dict)
     """What the call at a place takes out."""
@@ -45,20 +45,20 @@ class Scanner:
 
     def run(self, parser: Parser) -> MinedKeys:
         """Return the keys of the text itself, without those of code in its strings."""
-        places = [at for at in range(len(self.words)) if self.words.is_call(at)]
+        places = [at for at in range(len(self.tokens)) if self.tokens.is_call(at)]
         self.naming.find(places)
         for at in places:
             self._at_call(at)
-        for at in range(len(self.words)):
+        for at in range(len(self.tokens)):
             self._at_colon(at)
         self._use_names()
         return self.lineage.result(parser)
 
     def strings(self) -> Iterator[str]:
         """Yield the text of every string."""
-        for word in self.words:
-            if word.kind in {TokenKind.STRING, TokenKind.OPEN}:
-                yield string_value(word)
+        for token in self.tokens:
+            if token.kind in {TokenKind.STRING, TokenKind.OPEN}:
+                yield string_value(token)
 
     # -- what is taken out
 
@@ -67,8 +67,8 @@ class Scanner:
         if at in self._taken:
             return self._taken[at]
         self._taken[at] = [None]  # a name that means itself
-        call = self.calls[self.words.low(at)]
-        arguments = self.words.arguments(at + 1)
+        call = self.functions[self.tokens.lower_name(at)]
+        arguments = self.tokens.arguments(at + 1)
         if len(arguments) <= call.document:
             self._taken[at] = [()]
             return self._taken[at]
@@ -79,17 +79,17 @@ class Scanner:
         else:
             wanted = rest if call.takes_many else rest[:1]
             values = [self.lineage.below(document, self._path(call, *each)) for each in wanted]
-        self._taken[at] = [self._fields(value, self.words.closing(at + 1)) for value in values]
+        self._taken[at] = [self._fields(value, self.tokens.end_of_bracket(at + 1)) for value in values]
         return self._taken[at]
 
     def _document(self, start: int, end: int) -> Value:
         """Return what an argument is: a name, a call, either with fields behind it, in parentheses or a cast."""
-        while self.words.word(start).text == "(" and self.words.closing(start) == end:
+        while self.tokens.token(start).text == "(" and self.tokens.end_of_bracket(start) == end:
             start, end = start + 1, end - 1
-        if self.words.low(start) in {"cast", "try_cast"} and self.words.word(start + 1).text == "(":
-            inside = next((at for at in range(end - 1, start, -1) if self.words.low(at) == "as"), end)
+        if self.tokens.lower_name(start) in {"cast", "try_cast"} and self.tokens.token(start + 1).text == "(":
+            inside = next((at for at in range(end - 1, start, -1) if self.tokens.lower_name(at) == "as"), end)
             return self._document(start + 2, inside)
-        if self._depth > _CHAIN_MAX or self.words.reach(start) != end:
+        if self._depth > _CHAIN_MAX or self.tokens.end_of_value(start) != end:
             return None
         self._depth += 1
         try:
@@ -98,11 +98,11 @@ class Scanner:
             self._depth -= 1
 
     def _primary(self, at: int) -> Value:
-        if self.words.is_call(at):
+        if self.tokens.is_call(at):
             values = self._at_call(at)
             return values[0] if len(values) == 1 else None
-        parts, end = self.words.dotted(at)
-        if self.words.is_call(end + 1) and self.words.word(end).text == ".":
+        parts, end = self.tokens.read_dotted(at)
+        if self.tokens.is_call(end + 1) and self.tokens.token(end).text == ".":
             return self._primary(end + 1)  # db.function(…)
         return self._fields(self._column(parts), end)
 
@@ -139,19 +139,19 @@ class Scanner:
         return (self.lineage.root(table, is_view=is_view),)
 
     def _defined(self, named: NamedValue) -> Value:
-        if not self.words.is_call(named.at):
-            return self._column(self.words.dotted(named.at)[0])
+        if not self.tokens.is_call(named.at):
+            return self._column(self.tokens.read_dotted(named.at)[0])
         values = self._at_call(named.at)
         return values[named.which] if named.which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> Value:
         """Follow ``.a``, ``:a.b`` and ``['a']`` behind a value."""
-        end = self.words.postfix(at)
+        end = self.tokens.end_of_fields(at)
         while at < end:
-            mark, following = self.words.word(at).text, self.words.word(at + 1)
+            mark, following = self.tokens.token(at).text, self.tokens.token(at + 1)
             if mark == "[" and following.kind is not TokenKind.STRING:
                 value = value and tuple(self.lineage.element(each) for each in value)
-                at = self.words.closing(at)
+                at = self.tokens.end_of_bracket(at)
                 continue
             name = string_value(following) if mark == "[" else name_value(following)
             value = (
@@ -165,46 +165,51 @@ class Scanner:
     def _at_colon(self, at: int) -> None:
         """``json:a.b`` on its own; as an argument it has been read already."""
         if (
-            self.words.word(at).text != ":"
-            or self.words.word(at - 1).kind not in NAME_KINDS
-            or self.words.word(at - 1).text == ":"
+            self.tokens.token(at).text != ":"
+            or self.tokens.token(at - 1).kind not in NAME_KINDS
+            or self.tokens.token(at - 1).text == ":"
         ):
             return
         start = at - 1
-        while self.words.word(start - 1).text == "." and self.words.word(start - 2).kind in NAME_KINDS:
+        while self.tokens.token(start - 1).text == "." and self.tokens.token(start - 2).kind in NAME_KINDS:
             start -= 2
-        if self.words.word(start - 1).text in {":", "."} or self.words.word(at + 1).kind not in NAME_KINDS:
+        if (
+            self.tokens.token(start - 1).text in {":", "."}
+            or self.tokens.token(at + 1).kind not in NAME_KINDS
+        ):
             return
         known = {table.json_column for table, _ in self.naming.raw.values()} | set(self.naming.named)
-        if self.words.low(at - 1) in known:
+        if self.tokens.lower_name(at - 1) in known:
             self._primary(start)
 
     # -- arguments
 
     def _path(self, call: JsonFunction, start: int, end: int) -> Path | Unresolved:
-        word = self.words.word(start)
+        token = self.tokens.token(start)
         # Behind the path there may be words (RETURNING INT), but no operator.
-        if word.kind is TokenKind.STRING and (
-            end == start + 1 or self.words.word(start + 1).kind is TokenKind.NAME
+        if token.kind is TokenKind.STRING and (
+            end == start + 1 or self.tokens.token(start + 1).kind is TokenKind.NAME
         ):
             assert call.style is not None
-            return parse_path(string_value(word), call.style)
-        return Unresolved.BAD_PATH if word.kind is TokenKind.OPEN else Unresolved.PATH
+            return parse_path(string_value(token), call.style)
+        return Unresolved.BAD_PATH if token.kind is TokenKind.OPEN else Unresolved.PATH
 
     def _schema(self, rest: list[tuple[int, int]]) -> dict[str, object] | None:
-        if not rest or self.words.word(rest[0][0]).kind is not TokenKind.STRING:
+        if not rest or self.tokens.token(rest[0][0]).kind is not TokenKind.STRING:
             return None
-        return parse_schema(string_value(self.words.word(rest[0][0])))
+        return parse_schema(string_value(self.tokens.token(rest[0][0])))
 
     def _use_names(self) -> None:
         """A named value is used for itself where its name stands more often than it is defined and taken apart."""
         seen = Counter(
-            self.words.low(at) for at in range(len(self.words)) if self.words.word(at).kind in NAME_KINDS
+            self.tokens.lower_name(at)
+            for at in range(len(self.tokens))
+            if self.tokens.token(at).kind in NAME_KINDS
         )
         for name, defined in self.naming.named.items():
             if (
                 len(defined) == 1
                 and seen[name] > 1 + self._as_base[name]
-                and self.words.is_call(defined[0].at)
+                and self.tokens.is_call(defined[0].at)
             ):
                 self.lineage.use(self._defined(defined[0]))

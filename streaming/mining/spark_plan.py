@@ -35,7 +35,7 @@ class PlanText:
     text: str
     _closings: dict[int, int] = field(default_factory=dict)
 
-    def closing(self, opening: int) -> int:
+    def end_of_bracket(self, opening: int) -> int:
         """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
         if not self._closings:
             self._find_brackets()
@@ -43,14 +43,14 @@ class PlanText:
 
     def call_end(self, at: int) -> int:
         """Return the place behind the call whose name begins at ``at``."""
-        return self.closing(self.text.index("(", at))
+        return self.end_of_bracket(self.text.index("(", at))
 
     def arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
         """Return where each argument begins and ends; they are separated by ``", "``."""
         found, start, at, inner = [], opening + 1, opening + 1, end - 1
         while at < inner:
             if self.text[at] in "([":
-                at = self.closing(at)
+                at = self.end_of_bracket(at)
             elif self.text.startswith(", ", at):
                 found.append((start, at))
                 start = at = at + 2
@@ -134,10 +134,10 @@ _STRUCT_FIELD: Final = re.compile(r"StructField\(([^,()]+),")
 _DEPTH_MAX: Final = 64
 
 
-def read_plan_keys(text: str, tables: RawTables, calls: Mapping[str, JsonFunction]) -> MinedKeys:
+def read_plan_keys(text: str, tables: RawTables, functions: Mapping[str, JsonFunction]) -> MinedKeys:
     """Return the keys that a plan takes out of raw columns."""
     raw = find_raw_attributes(text, tables)
-    return _Plan(text, raw, calls).run() if raw else MinedKeys(parser=Parser.PLAN)
+    return _Plan(text, raw, functions).run() if raw else MinedKeys(parser=Parser.PLAN)
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class _Plan:
     text: str
     raw: Mapping[str, RawTable]
     """Ids of raw columns."""
-    calls: Mapping[str, JsonFunction]
+    functions: Mapping[str, JsonFunction]
     lineage: Lineage = field(default_factory=Lineage)
     _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each id that a call defines: where the call begins, and which of its keys it is."""
@@ -158,7 +158,7 @@ class _Plan:
 
     def run(self) -> MinedKeys:
         """Read what is defined, then what is used."""
-        names = sorted((*map(re.escape, self.calls), _PARSE_JSON.pattern), key=len, reverse=True)
+        names = sorted((*map(re.escape, self.functions), _PARSE_JSON.pattern), key=len, reverse=True)
         word = re.compile(rf"\b(?:{'|'.join(names)})(?:\(|(?<=\())", re.IGNORECASE)
         places = [found.start() for found in word.finditer(self.text)]
         outermost = self._outermost(places)
@@ -202,15 +202,17 @@ class _Plan:
         if at in self._taken:
             return self._taken[at]
         opening = self.text.index("(", at)
-        end = self._brackets.closing(opening)
+        end = self._brackets.end_of_bracket(opening)
         self._taken[at] = ([()], end)
         if _PARSE_JSON.match(self.text, at):
             inner = self.text.index("parseJson(", at) + len("parseJson")
-            document = self._argument(*self._brackets.arguments(inner, self._brackets.closing(inner))[0])
+            document = self._argument(
+                *self._brackets.arguments(inner, self._brackets.end_of_bracket(inner))[0]
+            )
             values = [self.lineage.parsed(document, None)]
         else:
             values = self._of_call(
-                self.calls[self.text[at:opening].lower()], self._brackets.arguments(opening, end)
+                self.functions[self.text[at:opening].lower()], self._brackets.arguments(opening, end)
             )
         values = [self._fields(value, end)[0] for value in values]
         self._taken[at] = (values, self._brackets.fields(end)[1])
@@ -254,7 +256,7 @@ class _Plan:
             value, reached = self._fields(self._attribute(attribute[2]), attribute.end())
             return value if reached == end else None
         name = self.text[start:end].partition("(")[0].lower()
-        if name in self.calls or _PARSE_JSON.match(self.text, start):
+        if name in self.functions or _PARSE_JSON.match(self.text, start):
             values, reached = self._at_call(start)
             return values[0] if reached == end and len(values) == 1 else None
         # What broadcast and exchange arguments call input[0, …] stands in the plan once more, with its attribute.

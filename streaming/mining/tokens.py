@@ -72,16 +72,16 @@ def tokenize(text: str) -> Iterator[Token]:
 def measure_nesting(text: str) -> int:
     """Return how deeply brackets and CASEs are nested at most, or how long the longest run of prefix operators is."""
     deepest = depth = run = 0
-    for kind, word in tokenize(text):
-        if kind is TokenKind.MARK and word in "([<":
+    for kind, symbol in tokenize(text):
+        if kind is TokenKind.MARK and symbol in "([<":
             depth += 1
-        elif kind is TokenKind.MARK and word in ")]>":
+        elif kind is TokenKind.MARK and symbol in ")]>":
             depth = max(0, depth - 1)
-        elif kind is TokenKind.NAME and word.lower() == "case":
+        elif kind is TokenKind.NAME and symbol.lower() == "case":
             depth += 1
-        elif kind is TokenKind.NAME and word.lower() == "end":
+        elif kind is TokenKind.NAME and symbol.lower() == "end":
             depth = max(0, depth - 1)
-        run = run + 1 if word in "-+~!" or word.lower() == "not" else 0
+        run = run + 1 if symbol in "-+~!" or symbol.lower() == "not" else 0
         deepest = max(deepest, depth, run)
     return deepest
 
@@ -104,89 +104,93 @@ _END: Final = Token(TokenKind.MARK, "")
 
 
 class TokenList:
-    """The tokens of one text. ``calls`` are the functions that are looked for, in lower case."""
+    """The tokens of one text. ``functions`` are the functions that are looked for, in lower case."""
 
-    def __init__(self, text: str, calls: Container[str], *, is_trino: bool) -> None:
+    def __init__(self, text: str, functions: Container[str], *, is_trino: bool) -> None:
         """Read ``text``; double quotes make names for Trino and strings for everybody else."""
-        self._calls = calls
-        self._words = list(tokenize(text))
+        self._functions = functions
+        self._tokens = list(tokenize(text))
         if is_trino:
-            self._words = [
+            self._tokens = [
                 Token(TokenKind.QUOTED, each.text)
                 if each.kind is TokenKind.STRING and each.text[0] == '"'
                 else each
-                for each in self._words
+                for each in self._tokens
             ]
         self._closings: dict[int, int] = {}
         self._find_brackets()
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._tokens)
 
     def __iter__(self) -> Iterator[Token]:
-        return iter(self._words)
+        return iter(self._tokens)
 
-    def word(self, at: int) -> Token:
+    def token(self, at: int) -> Token:
         """Return the token at a place."""
-        return self._words[at] if 0 <= at < len(self._words) else _END
+        return self._tokens[at] if 0 <= at < len(self._tokens) else _END
 
-    def low(self, at: int) -> str:
+    def lower_name(self, at: int) -> str:
         """Return a name in lower case and without quotes, any other token as it is."""
-        word = self.word(at)
-        return name_value(word).lower() if word.kind in NAME_KINDS else word.text
+        token = self.token(at)
+        return name_value(token).lower() if token.kind in NAME_KINDS else token.text
 
     def is_call(self, at: int) -> bool:
         """Whether one of the functions is called there."""
         return (
-            self.word(at).kind is TokenKind.NAME
-            and self.word(at + 1).text == "("
-            and self.low(at) in self._calls
+            self.token(at).kind is TokenKind.NAME
+            and self.token(at + 1).text == "("
+            and self.lower_name(at) in self._functions
         )
 
-    def dotted(self, at: int) -> tuple[list[str], int]:
+    def read_dotted(self, at: int) -> tuple[list[str], int]:
         """Read ``a.b.c`` and return its parts and the place after it."""
-        parts = [name_value(self.word(at))]
+        parts = [name_value(self.token(at))]
         at += 1
-        while self.word(at).text == "." and self.word(at + 1).kind in NAME_KINDS and not self.is_call(at + 1):
-            parts.append(name_value(self.word(at + 1)))
+        while (
+            self.token(at).text == "." and self.token(at + 1).kind in NAME_KINDS and not self.is_call(at + 1)
+        ):
+            parts.append(name_value(self.token(at + 1)))
             at += 2
         return parts, at
 
-    def reach(self, at: int) -> int:
+    def end_of_value(self, at: int) -> int:
         """Return where the name or call at ``at`` ends, fields included."""
         if self.is_call(at):
-            return self.postfix(self.closing(at + 1))
-        if self.word(at).kind not in NAME_KINDS:
+            return self.end_of_fields(self.end_of_bracket(at + 1))
+        if self.token(at).kind not in NAME_KINDS:
             return at
-        end = self.dotted(at)[1]
+        end = self.read_dotted(at)[1]
         return (
-            self.reach(end + 1) if self.is_call(end + 1) and self.word(end).text == "." else self.postfix(end)
+            self.end_of_value(end + 1)
+            if self.is_call(end + 1) and self.token(end).text == "."
+            else self.end_of_fields(end)
         )
 
-    def postfix(self, at: int) -> int:
+    def end_of_fields(self, at: int) -> int:
         """Return where the fields behind a value end: ``.a``, ``:a.b``, ``['a']``, ``[0]``."""
         while True:
-            if self.word(at).text in {".", ":"} and self.word(at + 1).kind in NAME_KINDS:
+            if self.token(at).text in {".", ":"} and self.token(at + 1).kind in NAME_KINDS:
                 at += 2
-            elif self.word(at).text == "[" and self.word(at + 2).text == "]":
+            elif self.token(at).text == "[" and self.token(at + 2).text == "]":
                 at += 3
             else:
                 return at
 
-    def closing(self, opening: int) -> int:
+    def end_of_bracket(self, opening: int) -> int:
         """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
-        return self._closings.get(opening, len(self._words))
+        return self._closings.get(opening, len(self._tokens))
 
     def arguments(self, opening: int) -> list[tuple[int, int]]:
         """Return where each argument begins and ends."""
-        end = self.closing(opening)
-        inner = end - 1 if self.word(end - 1).text == ")" else end
+        end = self.end_of_bracket(opening)
+        inner = end - 1 if self.token(end - 1).text == ")" else end
         found, start, at = [], opening + 1, opening + 1
         while at < inner:
-            if self.word(at).text in {"(", "["} and self.word(at).kind is TokenKind.MARK:
-                at = self.closing(at)
+            if self.token(at).text in {"(", "["} and self.token(at).kind is TokenKind.MARK:
+                at = self.end_of_bracket(at)
                 continue
-            if self.word(at).text == ",":
+            if self.token(at).text == ",":
                 found.append((start, at))
                 start = at + 1
             at += 1
@@ -194,8 +198,8 @@ class TokenList:
 
     def _find_brackets(self) -> None:
         opened: list[int] = []
-        for at, word in enumerate(self._words):
-            if word.kind is TokenKind.MARK and word.text in "([":
+        for at, token in enumerate(self._tokens):
+            if token.kind is TokenKind.MARK and token.text in "([":
                 opened.append(at)
-            elif word.kind is TokenKind.MARK and word.text in ")]" and opened:
+            elif token.kind is TokenKind.MARK and token.text in ")]" and opened:
                 self._closings[opened.pop()] = at + 1

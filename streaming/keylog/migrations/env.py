@@ -1,4 +1,4 @@
-"""What alembic runs around the scripts: on the connection, and inside the transaction, that ``streaming.keylog.migrator`` holds."""
+"""Alembic's environment for the scripts: they run on the connection and in the transaction of ``streaming.keylog.migrator``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     version_table=f"{PREFIX}keylog_version",
-    transactional_ddl=False,  # the transaction is the caller's
+    transactional_ddl=False,  # the caller manages the transaction
 )
 context.run_migrations()

@@ -105,24 +105,24 @@ class Directory:
             found.append(each)
         return found
 
-    def modified_s(self, place: Location) -> int:
+    def modified_s(self, location: Location) -> int:
         """Return when a file was last written; 0 where the file system does not know."""
-        return (self.file_systems.of(place).stat(place).mtime_ns or 0) // 1_000_000_000
+        return (self.file_systems.of(location).stat(location).mtime_ns or 0) // 1_000_000_000
 
-    def read(self, place: Location, size_bytes_max: int) -> bytes:
+    def read(self, location: Location, size_bytes_max: int) -> bytes:
         """Return a file's content; raise LimitExceeded where it is longer, NotFound where it has vanished."""
         parts, size = [], 0
-        for chunk in self.chunks(place):
+        for chunk in self.chunks(location):
             size += len(chunk)
             if size > size_bytes_max:
-                raise LimitExceeded("a file is too large", path=str(place), limit_bytes=size_bytes_max)
+                raise LimitExceeded("a file is too large", path=str(location), limit_bytes=size_bytes_max)
             parts.append(chunk)
         return b"".join(parts)
 
-    def chunks(self, place: Location) -> Iterator[bytes]:
+    def chunks(self, location: Location) -> Iterator[bytes]:
         """Yield a file's content piece by piece."""
         buffer = memoryview(bytearray(_CHUNK_BYTES))
-        with self.file_systems.of(place).open(place) as stream:
+        with self.file_systems.of(location).open(location) as stream:
             while count := stream.readinto(buffer):
                 yield bytes(buffer[:count])
 
@@ -132,12 +132,12 @@ class Directory:
         for entry in self.file_systems.of(directory).list(directory):
             if entry.name.startswith((".", "_")):
                 continue
-            place = directory.child(entry.name)
+            location = directory.child(entry.name)
             if not entry.is_directory:
-                yield prefix + entry.name, place, entry.size_bytes
+                yield prefix + entry.name, location, entry.size_bytes
                 continue
             try:
-                yield from self._walk(place, f"{prefix}{entry.name}/", depth - 1)
+                yield from self._walk(location, f"{prefix}{entry.name}/", depth - 1)
             except NotFound:  # cleaned up meanwhile
                 continue
 

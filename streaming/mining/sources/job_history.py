@@ -59,37 +59,39 @@ class JobHistorySource:
     """Configuration files below a directory, such as the history server's ``done``."""
 
     name: str
-    tree: Directory
+    directory: Directory
     file_bytes: int = 16 * 1024 * 1024
     """A longer file is dead."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield the queries of files that are new, FILES_PER_BATCH at a time."""
-        trail = DirectoryPosition.of(position, self.name)
-        files = [each for each in self.tree.files() if _CONF.fullmatch(each[0])]
-        trail.forget_all_but({name for name, _, _ in files})
+        files_read = DirectoryPosition.of(position, self.name)
+        files = [each for each in self.directory.files() if _CONF.fullmatch(each[0])]
+        files_read.forget_all_but({name for name, _, _ in files})
         known: OrderedDict[str, None] = OrderedDict()
-        new = [each for each in files if trail.entry(each[0]).size_bytes != each[2]]
+        new = [each for each in files if files_read.entry(each[0]).size_bytes != each[2]]
         for start in range(0, len(new), FILES_PER_BATCH):
             queries: list[QueryText] = []
             dead: list[DeadInput] = []
-            for name, place, size in new[start : start + FILES_PER_BATCH]:
+            for name, location, size in new[start : start + FILES_PER_BATCH]:
                 try:
-                    queries.extend(self._queries_of(name, place, known))
+                    queries.extend(self._queries_of(name, location, known))
                 except NotFound:  # the history server has cleaned up
                     continue
                 except UNREADABLE_ERRORS as error:
                     dead.append(DeadInput.of(name, error))
-                trail.entry(name).size_bytes = size
-            yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
+                files_read.entry(name).size_bytes = size
+            yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
 
-    def _queries_of(self, name: str, place: Location, known: OrderedDict[str, None]) -> Iterator[QueryText]:
-        found = parse_properties(self.tree.read(place, self.file_bytes))
+    def _queries_of(
+        self, name: str, location: Location, known: OrderedDict[str, None]
+    ) -> Iterator[QueryText]:
+        found = parse_properties(self.directory.read(location, self.file_bytes))
         text = found.get(_QUERY, "")
         if not text or _is_known(found.get(_QUERY_ID, ""), known):
             return
         user = next((found[each] for each in _USERS if found.get(each)), "")
-        at_s = self.tree.modified_s(place)
+        at_s = self.directory.modified_s(location)
         yield QueryText(
             decode_query(text), user, at_s, self.name, name, database=found.get(_DATABASE) or None
         )

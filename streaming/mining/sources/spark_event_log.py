@@ -49,61 +49,61 @@ class SparkEventLogSource:
     """Event logs below ``spark.eventLog.dir``."""
 
     name: str
-    tree: Directory
+    directory: Directory
     line_bytes: int = 32 * 1024 * 1024
     """A longer event is dead: the plan of an enormous query."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield the queries of lines that are new."""
-        trail = DirectoryPosition.of(position, self.name)
+        files_read = DirectoryPosition.of(position, self.name)
         files = {
-            _stable(name): (place, size)
-            for name, place, size in self.tree.files()
+            _stable(name): (location, size)
+            for name, location, size in self.directory.files()
             if not _NO_LOG.fullmatch(name)
         }
-        trail.forget_all_but(set(files))
-        for name, (place, size) in files.items():
-            entry = trail.entry(name)
+        files_read.forget_all_but(set(files))
+        for name, (location, size) in files.items():
+            entry = files_read.entry(name)
             if entry.size_bytes == size:
                 continue
             if not entry.note:
-                entry.note = _user_of_siblings(trail, name)
-            yield from self._of_file(name, place, entry, trail)
+                entry.note = _user_of_siblings(files_read, name)
+            yield from self._of_file(name, location, entry, files_read)
             entry.size_bytes = size
-        yield QueryBatch((), trail.position())
+        yield QueryBatch((), files_read.position())
 
     def _of_file(
-        self, name: str, place: Location, entry: FileEntry, trail: DirectoryPosition
+        self, name: str, location: Location, entry: FileEntry, files_read: DirectoryPosition
     ) -> Iterator[QueryBatch]:
         """Yield what is new in a file; the entry moves with it."""
         queries: list[QueryText] = []
         dead: list[DeadInput] = []
         chars = 0
         try:
-            for line, end in self._lines(name, place, entry.done_bytes):
+            for line, end in self._lines(name, location, entry.done_bytes):
                 if line is None:
                     dead.append(
                         DeadInput.of(name, LimitExceeded("an event is too long", limit_bytes=self.line_bytes))
                     )
                 elif _WANTED.search(line, 0, 200):
-                    found = self._of_event(line, name, place, entry)
+                    found = self._of_event(line, name, location, entry)
                     chars += sum(len(each.text) for each in found if isinstance(each, QueryText))
                     queries.extend(each for each in found if isinstance(each, QueryText))
                     dead.extend(each for each in found if isinstance(each, DeadInput))
                 entry.done_bytes = end
                 if chars >= BATCH_CHARS or len(queries) >= BATCH_QUERIES:
-                    yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
+                    yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
                     queries, dead, chars = [], [], 0
         except NotFound:  # finished meanwhile: it has another name then, and is read on the next time
             pass
         except (*UNREADABLE_ERRORS, Unsupported) as error:
             dead.append(DeadInput.of(name, error))
-        yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
+        yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
 
-    def _lines(self, name: str, place: Location, start: int) -> Iterator[tuple[bytes | None, int]]:
+    def _lines(self, name: str, location: Location, start: int) -> Iterator[tuple[bytes | None, int]]:
         """Yield whole lines behind ``start`` and where each ends; None for one that is too long."""
         held, reached, is_skipping = b"", 0, False
-        for chunk in self._text(name, place):
+        for chunk in self._text(name, location):
             reached += len(chunk)
             if reached <= start:
                 continue
@@ -117,9 +117,9 @@ class SparkEventLogSource:
             if len(held) > self.line_bytes:
                 held, is_skipping = b"", True
 
-    def _text(self, name: str, place: Location) -> Iterator[bytes]:
+    def _text(self, name: str, location: Location) -> Iterator[bytes]:
         """Yield the decompressed text; a stream that breaks off ends there, because somebody may still write it."""
-        chunks = self.tree.chunks(place)
+        chunks = self.directory.chunks(location)
         if name.endswith(_UNREAD):
             raise Unsupported(
                 "an event log's compression cannot be read: set spark.eventLog.compression.codec=zstd",
@@ -128,7 +128,7 @@ class SparkEventLogSource:
         return _decompressed(chunks) if name.endswith(_ZSTD) else chunks
 
     def _of_event(
-        self, line: bytes, name: str, place: Location, entry: FileEntry
+        self, line: bytes, name: str, location: Location, entry: FileEntry
     ) -> list[QueryText | DeadInput]:
         try:
             event: Any = orjson.loads(line)
@@ -136,12 +136,12 @@ class SparkEventLogSource:
             if kind == "SparkListenerApplicationStart":
                 entry.note = str(event.get("User", ""))
                 return []
-            return list(self._texts(kind, event, name, place, entry))
+            return list(self._texts(kind, event, name, location, entry))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return [DeadInput.of(name, BadInput("an event of the log cannot be read", reason=str(error)))]
 
     def _texts(
-        self, kind: str, event: dict[str, Any], name: str, place: Location, entry: FileEntry
+        self, kind: str, event: dict[str, Any], name: str, location: Location, entry: FileEntry
     ) -> Iterator[QueryText]:
         if kind == "SparkListenerThriftServerOperationStart":
             at_s = int(event["startTime"]) // 1000
@@ -151,7 +151,7 @@ class SparkEventLogSource:
         if kind == "SparkListenerSQLAdaptiveExecutionUpdate" and number <= entry.number:
             return
         entry.number = max(entry.number, number)
-        at_s = int(event["time"]) // 1000 if "time" in event else self.tree.modified_s(place)
+        at_s = int(event["time"]) // 1000 if "time" in event else self.directory.modified_s(location)
         origin = f"{name}#{number - 1}"
         yield QueryText(str(event["physicalPlanDescription"]), entry.note, at_s, self.name, origin, Form.PLAN)
         description = event.get("description")
@@ -169,13 +169,13 @@ def _stable(name: str) -> str:
     return name.removesuffix(_RUNNING)
 
 
-def _user_of_siblings(trail: DirectoryPosition, name: str) -> str:
+def _user_of_siblings(files_read: DirectoryPosition, name: str) -> str:
     """Return the application's user for a later file of a rolling log: only the first one tells."""
     directory, _, _ = name.rpartition("/")
     if "eventlog_v2_" not in directory:
         return ""
     siblings: Iterable[FileEntry] = (
-        e for known, e in trail.entries.items() if known.startswith(directory + "/")
+        e for known, e in files_read.entries.items() if known.startswith(directory + "/")
     )
     return next((each.note for each in siblings if each.note), "")
 

@@ -31,7 +31,7 @@ class SqlFilesSource:
     """SQL files below a directory; everything else there is passed over."""
 
     name: str
-    tree: Directory
+    directory: Directory
     user: str = ""
     """Who is taken to ask."""
     is_standing: bool = True
@@ -40,21 +40,21 @@ class SqlFilesSource:
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield the files that are new, changed or due again today."""
-        trail = DirectoryPosition.of(position, self.name)
-        files = [each for each in self.tree.files() if each[0].lower().endswith(SUFFIXES)]
-        trail.forget_all_but({name for name, _, _ in files})
+        files_read = DirectoryPosition.of(position, self.name)
+        files = [each for each in self.directory.files() if each[0].lower().endswith(SUFFIXES)]
+        files_read.forget_all_but({name for name, _, _ in files})
         for start in range(0, len(files), FILES_PER_BATCH):
             queries: list[QueryText] = []
             dead: list[DeadInput] = []
-            for name, place, size in files[start : start + FILES_PER_BATCH]:
+            for name, location, size in files[start : start + FILES_PER_BATCH]:
                 try:
-                    changed_s = self.tree.modified_s(place)
-                    entry, now_s = trail.entry(name), int(self.clock())
+                    changed_s = self.directory.modified_s(location)
+                    entry, now_s = files_read.entry(name), int(self.clock())
                     is_due = self.is_standing and entry.number < now_s // DAY_S
                     if not is_due and (entry.size_bytes, entry.done_bytes) == (size, changed_s):
                         continue
                     entry.size_bytes, entry.done_bytes, entry.number = size, changed_s, now_s // DAY_S
-                    text = self.tree.read(place, self.file_bytes).decode(errors="replace")
+                    text = self.directory.read(location, self.file_bytes).decode(errors="replace")
                     at_s = now_s if self.is_standing else changed_s
                     queries.append(QueryText(text, self.user, at_s, self.name, name))
                 except NotFound:  # removed meanwhile
@@ -62,4 +62,4 @@ class SqlFilesSource:
                 except UNREADABLE_ERRORS as error:
                     dead.append(DeadInput.of(name, error))
             if queries or dead:
-                yield QueryBatch(tuple(queries), trail.position(), tuple(dead))
+                yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))

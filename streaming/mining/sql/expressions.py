@@ -31,11 +31,11 @@ class ExpressionReader:
     def __init__(
         self,
         lineage: Lineage,
-        calls: Mapping[str, JsonFunction],
+        functions: Mapping[str, JsonFunction],
         visit_query: Callable[[exp.Expr, Scope], None],
     ) -> None:
         self._lineage = lineage
-        self._calls = calls
+        self._functions = functions
         self._visit_query = visit_query
 
     def visit(self, node: exp.Expr, scope: Scope) -> None:
@@ -69,7 +69,7 @@ class ExpressionReader:
             or not node.this.startswith(FUNCTION_PREFIX)
         ):
             return None
-        call = self._calls[node.this.removeprefix(FUNCTION_PREFIX)]
+        call = self._functions[node.this.removeprefix(FUNCTION_PREFIX)]
         arguments = node.expressions
         if len(arguments) <= call.document:
             return [()]
@@ -136,7 +136,7 @@ def _path_of(node: exp.Expr) -> Path | Unresolved:
         if isinstance(part, exp.JSONPathRoot):
             continue
         if not isinstance(part, exp.JSONPathKey) or not isinstance(part.this, str):
-            return Path(tuple(members), is_ended=True) if members else Unresolved.BAD_PATH
+            return Path(tuple(members), ends_in_array=True) if members else Unresolved.BAD_PATH
         members.append(part.this)
     return Path(tuple(members)) if members else Unresolved.BAD_PATH
 

@@ -31,18 +31,18 @@ class NotParsed(Exception):  # noqa: N818 - an outcome that the miner handles; i
     """This dialect does not take the text."""
 
 
-def parse_statements(text: str, dialect: str, calls: Container[str]) -> list[exp.Expr]:
+def parse_statements(text: str, dialect: str, functions: Container[str]) -> list[exp.Expr]:
     """Return the statements of ``text``; raise NotParsed where the dialect does not take all of it."""
     speaker = Dialect.get_or_raise(dialect)
     try:
-        words = speaker.tokenize(text)
-        for word, following in pairwise(words):
-            if following.token_type is TokenType.L_PAREN and word.text.lower() in calls:
+        tokens = speaker.tokenize(text)
+        for word, following in pairwise(tokens):
+            if following.token_type is TokenType.L_PAREN and word.text.lower() in functions:
                 word.text = FUNCTION_PREFIX + word.text.lower()
                 word.token_type = TokenType.VAR
             elif word.token_type is TokenType.JSON:
                 word.token_type = TokenType.VAR
-        found = speaker.parser(error_level=ErrorLevel.IMMEDIATE).parse(words, text)
+        found = speaker.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
     except (
         SqlglotError,
         RecursionError,

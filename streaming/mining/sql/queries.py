@@ -32,10 +32,10 @@ class QueryReader:
     """The queries of one script; ``database`` is that of table names without one, and USE changes it."""
 
     def __init__(
-        self, tables: RawTables, calls: Mapping[str, JsonFunction], lineage: Lineage, database: str
+        self, tables: RawTables, functions: Mapping[str, JsonFunction], lineage: Lineage, database: str
     ) -> None:
         self.database = database
-        self.expressions = ExpressionReader(lineage, calls, self.visit)
+        self.expressions = ExpressionReader(lineage, functions, self.visit)
         self._tables = tables
         self._lineage = lineage
 
@@ -192,9 +192,9 @@ def _renamed(source: Source, alias: exp.Expr | None) -> Source:
 class ScriptReader:
     """One script's walk; ``run`` once."""
 
-    def __init__(self, tables: RawTables, calls: Mapping[str, JsonFunction], database: str) -> None:
+    def __init__(self, tables: RawTables, functions: Mapping[str, JsonFunction], database: str) -> None:
         self._lineage = Lineage()
-        self._queries = QueryReader(tables, calls, self._lineage, database)
+        self._queries = QueryReader(tables, functions, self._lineage, database)
         self._views: dict[str, Source] = {}
 
     def run(self, statements: Iterable[exp.Expr], parser: Parser) -> MinedKeys:

@@ -1,4 +1,4 @@
-"""What a key log does on every database: tests that a subclass runs on its own.
+"""The contract of a key log on every database: tests that a subclass runs on its own database.
 
 Unit tests run them on SQLite, integration tests on MariaDB and PostgreSQL too.
 """
@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import MetaData, inspect, text
+from sqlalchemy import MetaData, inspect, select, text
 
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
@@ -26,7 +26,6 @@ from streaming.keylog.key_rules import KeyRule, RuleKind, read_rule_set, read_ru
 from streaming.keylog.log import RecordResult
 from streaming.keylog.log_reader import (
     LogFilter,
-    raw_tables,
     read_entries,
     read_last_request_days,
     read_requested_keys,
@@ -34,19 +33,20 @@ from streaming.keylog.log_reader import (
 from streaming.keylog.migrator import VERSION_TABLE, migrate, newest_version, read_version
 from streaming.keylog.records import DAY_S, KeyRequest, day_of
 from streaming.keylog.retention import ROWS_PER_TRANSACTION, count_old_rows, delete_old_rows
-from streaming.keylog.schema import metadata
+from streaming.keylog.schema import key_table, metadata, snapshot_table
 from streaming.keylog.table_snapshots import (
     ColumnChange,
     TableSnapshot,
-    flat_table_names,
     read_changes,
     read_snapshot,
     save_snapshot,
 )
-from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, ask, asked_naively, opened
+from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, count_naively, key_request, open_key_log
 
 
 if TYPE_CHECKING:
+    from sqlalchemy import Column
+
     from streaming.keylog.log import KeyLog
 
 
@@ -70,10 +70,10 @@ WRITER = """
 import sys
 from streaming.keylog.records import KeyRequest
 from state.columns.paths import KeyPath
-from tests.builders.keylog.key_logs import NOW_S, RAW, opened
+from tests.builders.keylog.key_logs import NOW_S, RAW, open_key_log
 
 me, batches = sys.argv[2], int(sys.argv[3])
-with opened(sys.argv[1]) as log:
+with open_key_log(sys.argv[1]) as log:
     for batch in range(batches):
         shared = [KeyRequest(RAW, KeyPath((f"k{n}",)), "everybody", NOW_S, "f") for n in range(40)]
         own = [KeyRequest(RAW, KeyPath((f"k{n}",)), me, NOW_S, "f") for n in reversed(range(40))]
@@ -83,22 +83,22 @@ with opened(sys.argv[1]) as log:
 
 MINER = """
 import sys
-from tests.builders.keylog.key_logs import ask, opened
+from tests.builders.keylog.key_logs import key_request, open_key_log
 
-with opened(sys.argv[1]) as log:
+with open_key_log(sys.argv[1]) as log:
     for number in range(int(log.position("s") or 0) + 1, int(sys.argv[2]) + 1):
-        log.record([ask(f"k{n}", fingerprint=str(number % 7)) for n in range(30)], source="s", position=str(number))
+        log.record([key_request(f"k{n}", fingerprint=str(number % 7)) for n in range(30)], source="s", position=str(number))
         print(number, flush=True)
 """
 
 
 def version_after_opening(address: str) -> str | None:
-    with opened(address) as log, log.database.read() as connection:
+    with open_key_log(address) as log, log.database.read() as connection:
         return read_version(connection)
 
 
 def make_empty(address: str) -> None:
-    """Take everything out of the database, as if nobody had opened it yet; of SQLite that is no file at all."""
+    """Empty the database, as before it was first opened; for SQLite, remove the file."""
     url = parse_address(address)
     if url.get_backend_name() == "sqlite":
         Path(url.database or "").unlink()
@@ -111,17 +111,23 @@ def make_empty(address: str) -> None:
     database.close()
 
 
-class KeyLogContract:
-    """Every test gets ``address``: the URL, with its password, of a database that is empty."""
+def names_of(log: KeyLog, column: Column[str]) -> list[str]:
+    """The distinct values of a column, sorted."""
+    with log.database.read() as connection:
+        return sorted(connection.scalars(select(column).distinct()))
 
-    def test_what_was_recorded_is_asked(self, address: str) -> None:
-        with opened(address) as log:
+
+class KeyLogContract:
+    """Every test gets ``address``: the URL of an empty database, with its password."""
+
+    def test_recorded_requests_are_read_back(self, address: str) -> None:
+        with open_key_log(address) as log:
             done = log.record(
                 [
-                    ask("a.b", user="ann", days_ago=1),
-                    ask("a.b", user="bob", days_ago=0, second=7, count=3),
-                    ask("c", user="ann", days_ago=40),
-                    ask("d", raw_table="other.raw"),
+                    key_request("a.b", user="ann", days_ago=1),
+                    key_request("a.b", user="bob", days_ago=0, second=7, count=3),
+                    key_request("c", user="ann", days_ago=40),
+                    key_request("d", raw_table="other.raw"),
                 ],
                 source="s",
                 position="p1",
@@ -132,68 +138,68 @@ class KeyLogContract:
             assert found.users == {"ann", "bob"}
             assert (found.days, found.count) == (2, 4)
             assert found.last_s == day_of(NOW_S) * DAY_S + 7
-            assert raw_tables(log) == ["other.raw", RAW]
+            assert names_of(log, key_table.c.raw_table) == ["other.raw", RAW]
             assert read_last_request_days(log, RAW)[KeyPath(("c",))] == day_of(NOW_S) - 40
 
-    def test_a_batch_that_comes_again_has_no_effect(self, address: str) -> None:
-        with opened(address) as log:
-            log.record([ask()], source="s", position="p1")
-            assert log.record([ask()], source="s", position="p1").is_repeated
-        with opened(address) as log:
+    def test_a_repeated_batch_has_no_effect(self, address: str) -> None:
+        with open_key_log(address) as log:
+            log.record([key_request()], source="s", position="p1")
+            assert log.record([key_request()], source="s", position="p1").is_repeated
+        with open_key_log(address) as log:
             assert log.position("s") == "p1"
-            assert log.record([ask()], source="s", position="p1").is_repeated
-            assert not log.record([ask()], source="s", position="p2").is_repeated
+            assert log.record([key_request()], source="s", position="p1").is_repeated
+            assert not log.record([key_request()], source="s", position="p2").is_repeated
             assert [each.count for each in read_requested_keys(log, RAW, 30)] == [2]
 
-    def test_two_miners_of_one_source_cannot_both_count(self, address: str) -> None:
-        with opened(address) as one, opened(address) as other:
+    def test_a_second_miner_of_the_same_source_is_refused(self, address: str) -> None:
+        with open_key_log(address) as one, open_key_log(address) as other:
             assert one.position("s") is other.position("s") is None
-            one.record([ask()], source="s", position="p1")
+            one.record([key_request()], source="s", position="p1")
             with pytest.raises(Conflict):
-                other.record([ask()], source="s", position="p1, read elsewhere")
+                other.record([key_request()], source="s", position="p1, read elsewhere")
             assert other.position("s") == "p1"
-            other.record([ask()], source="s", position="p2")
+            other.record([key_request()], source="s", position="p2")
             assert [each.count for each in read_requested_keys(one, RAW, 30)] == [2]
 
-    def test_without_a_position_counts_grow_and_ranks_do_not(self, address: str) -> None:
-        with opened(address) as log:
+    def test_a_repetition_without_a_position_increases_counts_but_not_ranks(self, address: str) -> None:
+        with open_key_log(address) as log:
             for _ in range(2):
-                log.record([ask(count=5)], source="stdin", position=None)
+                log.record([key_request(count=5)], source="stdin", position=None)
             (found,) = read_requested_keys(log, RAW, 30)
             assert found.users == {"ann"}
             assert (found.days, found.count) == (1, 10)
             assert log.position("stdin") is None
 
-    def test_a_time_that_cannot_be_is_left_out_and_counted(self, address: str) -> None:
-        with opened(address) as log:
+    def test_requests_with_an_impossible_time_are_left_out_and_counted(self, address: str) -> None:
+        with open_key_log(address) as log:
             key = KeyPath(("k",))
-            asks = [
+            requests = [
                 KeyRequest(RAW, key, "u", at_s, "f") for at_s in (-5, 0, NOW_S + 3 * DAY_S, 1 << 62, NOW_S)
             ]
-            assert log.record(asks, source="s", position="p") == RecordResult(rows=1, refused=4)
+            assert log.record(requests, source="s", position="p") == RecordResult(rows=1, refused=4)
 
-    def test_hostile_keys_and_names_stay_apart_and_come_back_as_they_were(self, address: str) -> None:
-        with opened(address) as log:
+    def test_hostile_keys_and_names_stay_distinct_and_come_back_unchanged(self, address: str) -> None:
+        with open_key_log(address) as log:
             users = ["Ann", "ann", "ann ", "änn", "nul\0", "\ud800", "u" * 300, ""]
-            asks = [KeyRequest(RAW, key, user, NOW_S, "f" * 99) for key in HOSTILE for user in users]
+            requests = [KeyRequest(RAW, key, user, NOW_S, "f" * 99) for key in HOSTILE for user in users]
             position = "".join(f"file-{n}\ud800\0" for n in range(99_999))
-            log.record(asks, source="source" * 99, position=position)
+            log.record(requests, source="source" * 99, position=position)
             found = read_requested_keys(log, RAW, 1)
             assert {each.key for each in found} == set(HOSTILE)
-            # Spaces around a name are no part of it; on MySQL they could not be.
+            # Spaces around a name are dropped, because MySQL ignores trailing ones.
             assert {(len(each.users), each.count) for each in found} == {(7, 8)}
             assert log.position("source" * 99) == position
 
-    # The test empties its database itself, and is of three classes on purpose.
+    # The test empties its database itself, and three classes inherit it on purpose.
     @settings(
         max_examples=20,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     @given(data=st.data())
-    def test_the_window_is_what_a_naive_count_says(self, address: str, data: st.DataObject) -> None:
+    def test_the_window_equals_a_naive_count(self, address: str, data: st.DataObject) -> None:
         each = st.builds(
-            ask,
+            key_request,
             st.sampled_from(["a", "a.b", "A.b", "b"]),
             user=st.sampled_from(["ann", "bob", "Bob"]),
             days_ago=st.integers(0, 5),
@@ -204,36 +210,36 @@ class KeyLogContract:
         )
         batches = data.draw(st.lists(st.lists(each, max_size=12), max_size=4))
         days = data.draw(st.integers(1, 7))
-        with opened(address) as log:
-            forget_everything(log)
+        with open_key_log(address) as log:
+            delete_everything(log)
             for number, batch in enumerate(batches):
                 log.record(batch, source=f"s{number % 2}", position=None)
-            naive = asked_naively([one for batch in batches for one in batch], RAW, days)
+            naive = count_naively([one for batch in batches for one in batch], RAW, days)
             assert read_requested_keys(log, RAW, days) == naive
 
-    def test_processes_that_write_at_once_lose_nothing(self, address: str) -> None:
+    def test_concurrent_writers_lose_nothing(self, address: str) -> None:
         def write(name: str) -> None:
             command = [sys.executable, "-W", "error", "-c", WRITER, address, name, str(BATCHES)]
             subprocess.run(command, check=True, timeout=120)
 
-        # They also open the empty database at once.
+        # They also open the empty database concurrently.
         with ThreadPoolExecutor(WRITERS) as pool:
             list(pool.map(write, [f"writer{n}" for n in range(WRITERS)]))
-        with opened(address) as log:
+        with open_key_log(address) as log:
             found = read_requested_keys(log, RAW, 30)
             assert len(found) == 40
             assert {each.count for each in found} == {2 * WRITERS * BATCHES}
             assert {len(each.users) for each in found} == {WRITERS + 1}
             assert [log.position(f"writer{n}") for n in range(WRITERS)] == [str(BATCHES - 1)] * WRITERS
 
-    def test_openers_of_an_empty_database_at_once_all_find_it_migrated(self, address: str) -> None:
+    def test_concurrent_openers_of_an_empty_database_all_find_it_migrated(self, address: str) -> None:
         for _ in range(EMPTYINGS):
             with ThreadPoolExecutor(OPENERS) as pool:
                 versions = list(pool.map(version_after_opening, [address] * OPENERS))
             assert versions == [newest_version()] * OPENERS
             make_empty(address)
 
-    def test_a_miner_that_is_killed_again_and_again_counts_everything_once(self, address: str) -> None:
+    def test_a_miner_that_is_killed_repeatedly_counts_everything_once(self, address: str) -> None:
         for kill_after in (1, 17, 40, None):
             command = [sys.executable, "-c", MINER, address, "60"]
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as miner:
@@ -241,12 +247,12 @@ class KeyLogContract:
                 for line in miner.stdout:
                     if kill_after is not None and int(line) >= kill_after:
                         miner.kill()
-        with opened(address) as log:
+        with open_key_log(address) as log:
             assert log.position("s") == "60"
             assert {(each.key.depth, each.count) for each in read_requested_keys(log, RAW, 30)} == {(1, 60)}
 
     def test_the_scripts_lead_to_the_schema_of_the_code(self, address: str) -> None:
-        with opened(address) as log, log.database.read() as connection:
+        with open_key_log(address) as log, log.database.read() as connection:
             options = {
                 "version_table": VERSION_TABLE,
                 "compare_type": True,
@@ -256,7 +262,7 @@ class KeyLogContract:
             assert compare_metadata(context, metadata) == []
             assert read_version(connection) == newest_version()
 
-    def test_an_older_schema_is_brought_up_and_keeps_its_rows(self, address: str) -> None:
+    def test_an_older_schema_is_migrated_and_keeps_its_rows(self, address: str) -> None:
         database = Database(address)
         migrate(database, "0001")
         with database.read() as connection:
@@ -269,11 +275,11 @@ class KeyLogContract:
             )
         )
         database.close()
-        with opened(address) as log:
+        with open_key_log(address) as log:
             assert read_rule_set(log, "d.t").skip == ("$.x",)
-            assert flat_table_names(log) == []
+            assert names_of(log, snapshot_table.c.name) == []
 
-    def test_a_script_that_was_stopped_half_way_is_run_again(self, address: str) -> None:
+    def test_an_interrupted_migration_is_completed(self, address: str) -> None:
         database = Database(address)
         migrate(database)
         database.write(lambda connection: connection.execute(text("DROP TABLE tideline_flat_change")))
@@ -281,7 +287,7 @@ class KeyLogContract:
             lambda connection: connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
         )
         database.close()
-        with opened(address) as log:
+        with open_key_log(address) as log:
             assert read_changes(log, FLAT) == []
 
     def test_a_newer_schema_is_refused(self, address: str) -> None:
@@ -292,21 +298,21 @@ class KeyLogContract:
         )
         database.close()
         with pytest.raises(StateCorrupt, match="newer version"):
-            opened(address)
+            open_key_log(address)
 
-    def test_a_version_that_cannot_be_told_is_refused(self, address: str) -> None:
+    def test_an_inconsistent_version_table_is_refused(self, address: str) -> None:
         database = Database(address)
         migrate(database)
         database.write(
             lambda connection: connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('0001')"))
         )
         database.close()
-        with pytest.raises(StateCorrupt, match="contradicts itself"):
-            opened(address)
+        with pytest.raises(StateCorrupt, match="version table is inconsistent"):
+            open_key_log(address)
 
-    def test_decisions_about_keys_are_kept_and_taken_back(self, address: str) -> None:
+    def test_key_rules_are_stored_and_removed(self, address: str) -> None:
         key = KeyPath(("a", "b.c"))
-        with opened(address) as log:
+        with open_key_log(address) as log:
             set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.INT, set_by="ann"))
             set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT, set_by="bob"))
             set_rule(log, KeyRule(FLAT, RuleKind.ALWAYS, key))
@@ -325,7 +331,7 @@ class KeyLogContract:
     def test_a_snapshot_is_replaced_by_the_same_or_a_newer_version_only(self, address: str) -> None:
         change = ColumnChange(4, 0, NOW_S, "append", 1, "$.a", "asked by 3 users")
         later = ColumnChange(5, 0, NOW_S, "widen", 1, "$.a", "y" * 5_000)
-        with opened(address) as log:
+        with open_key_log(address) as log:
             assert read_snapshot(log, FLAT) is None
             for _ in range(2):
                 save_snapshot(log, TableSnapshot(FLAT, 4, NOW_S, {"slots": ["é", 1]}), [change])
@@ -334,13 +340,17 @@ class KeyLogContract:
             save_snapshot(log, TableSnapshot(FLAT, 5, NOW_S, {"big": "x" * 200_000}), [later, change])
             assert [each.version for each in read_changes(log, FLAT)] == [5, 4]
             assert read_changes(log, FLAT, before_version=5) == [change]
-            assert flat_table_names(log) == [FLAT]
+            assert names_of(log, snapshot_table.c.name) == [FLAT]
 
-    def test_old_rows_are_forgotten_a_bounded_number_at_a_time(self, address: str) -> None:
+    def test_old_rows_are_deleted_a_bounded_number_at_a_time(self, address: str) -> None:
         many = ROWS_PER_TRANSACTION + 100
-        old = [ask(f"k{n % 50}", days_ago=20 + n % 3, fingerprint=f"f{n}") for n in range(many)]
-        with opened(address) as log:
-            log.record([*old, ask("k0", days_ago=2), ask("new", days_ago=9)], source="s", position="p")
+        old = [key_request(f"k{n % 50}", days_ago=20 + n % 3, fingerprint=f"f{n}") for n in range(many)]
+        with open_key_log(address) as log:
+            log.record(
+                [*old, key_request("k0", days_ago=2), key_request("new", days_ago=9)],
+                source="s",
+                position="p",
+            )
             assert (count_old_rows(log, 10).rows, count_old_rows(log, 10).keys) == (many, 49)
             first = delete_old_rows(log, 10, transactions_max=1)
             assert (first.rows, first.is_complete) == (ROWS_PER_TRANSACTION, False)
@@ -350,28 +360,32 @@ class KeyLogContract:
             assert delete_old_rows(log, 10).rows == 0
             assert log.position("s") == "p"
 
-    def test_old_changes_are_forgotten_and_the_table_is_not(self, address: str) -> None:
+    def test_old_changes_are_deleted_but_the_snapshot_is_kept(self, address: str) -> None:
         old = ColumnChange(1, 0, NOW_S - 20 * DAY_S, "append", 1, "$.a", "asked for")
         new = ColumnChange(2, 0, NOW_S - 9 * DAY_S, "append", 2, "$.b", "asked for")
-        with opened(address) as log:
+        with open_key_log(address) as log:
             save_snapshot(log, TableSnapshot(FLAT, 2, NOW_S - 9 * DAY_S, {}), [old, new])
             assert count_old_rows(log, 10).changes == delete_old_rows(log, 10).changes == 1
             assert read_changes(log, FLAT) == [new]
-            assert flat_table_names(log) == [FLAT]
+            assert names_of(log, snapshot_table.c.name) == [FLAT]
 
     def test_threads_share_one_log(self, address: str) -> None:
-        with opened(address) as log, ThreadPoolExecutor(4) as pool:
+        with open_key_log(address) as log, ThreadPoolExecutor(4) as pool:
             for _ in pool.map(
-                lambda n: log.record([ask(user=f"u{n % 4}")], source=f"s{n}", position="p"), range(24)
+                lambda n: log.record([key_request(user=f"u{n % 4}")], source=f"s{n}", position="p"), range(24)
             ):
                 pass
             (found,) = read_requested_keys(log, RAW, 30)
             assert (len(found.users), found.count) == (4, 24)
 
-    def test_the_log_itself_can_be_looked_at(self, address: str) -> None:
-        with opened(address) as log:
-            log.record([ask("a", user="ann"), ask("b", user="bob", days_ago=1)], source="s", position=None)
-            log.record([ask("a", user="ann", days_ago=3)], source="t", position=None)
+    def test_entries_of_the_log_can_be_filtered(self, address: str) -> None:
+        with open_key_log(address) as log:
+            log.record(
+                [key_request("a", user="ann"), key_request("b", user="bob", days_ago=1)],
+                source="s",
+                position=None,
+            )
+            log.record([key_request("a", user="ann", days_ago=3)], source="t", position=None)
             assert [each.key.text for each in read_entries(log, LogFilter(), 10)] == ["$.a", "$.b", "$.a"]
             assert [each.day for each in read_entries(log, LogFilter(user="bob"), 10)] == [day_of(NOW_S) - 1]
             assert len(read_entries(log, LogFilter(days=3), 10)) == 2
@@ -381,7 +395,7 @@ class KeyLogContract:
             assert (found.source, found.user, found.fingerprint, found.count) == ("t", "ann", "f1", 1)
 
 
-def forget_everything(log: KeyLog) -> None:
+def delete_everything(log: KeyLog) -> None:
     def work(connection: object) -> None:
         for table in metadata.sorted_tables:
             connection.execute(table.delete())  # type: ignore[attr-defined]

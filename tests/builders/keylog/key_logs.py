@@ -1,4 +1,4 @@
-"""Questions, key logs and their naive model."""
+"""Key requests, key logs and a naive count of requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RAW = "web.raw_events"
 FLAT = "web.events_flat"
 
 
-def opened(address: str, password: str | None = None, now_s: int = NOW_S) -> KeyLog:
+def open_key_log(address: str, password: str | None = None, now_s: int = NOW_S) -> KeyLog:
     return KeyLog.open(address, password=password, clock=lambda: now_s)
 
 
-def ask(
+def key_request(
     key: str = "action.name",
     *,
     user: str = "ann",
@@ -34,16 +34,16 @@ def ask(
     raw_table: str = RAW,
     second: int = 0,
 ) -> KeyRequest:
-    """Return a question at midnight of the day before so many days, and some seconds."""
+    """Return a request at midnight of the day so many days ago, plus some seconds."""
     at_s = (day_of(NOW_S) - days_ago) * DAY_S + second
     return KeyRequest(raw_table, KeyPath.of_dotted(key), user, at_s, fingerprint, count)
 
 
-def asked_naively(asks: Iterable[KeyRequest], raw_table: str, days: int) -> list[RequestedKey]:
-    """Return what ``asked_keys`` should, from the questions themselves."""
+def count_naively(requests: Iterable[KeyRequest], raw_table: str, days: int) -> list[RequestedKey]:
+    """Return what ``read_requested_keys`` must return, counted from the requests themselves."""
     since = day_of(NOW_S) - days + 1
     by_key: dict[KeyPath, list[KeyRequest]] = defaultdict(list)
-    for each in asks:
+    for each in requests:
         if each.raw_table == raw_table and day_of(each.at_s) >= since:
             by_key[each.key].append(each)
     return [

@@ -48,28 +48,28 @@ def reasons(found: MinedKeys) -> dict[str, int]:
 
 
 class MemorySink:
-    """A key log that keeps asks and positions in lists; ``failing`` makes the next record fail as a database would."""
+    """A key log that keeps requests and positions in lists; if ``failing`` is set, the next ``record`` raises it."""
 
     def __init__(self) -> None:
         self.positions: dict[str, str] = {}
-        self.asks: list[KeyRequest] = []
+        self.requests: list[KeyRequest] = []
         self.batches = 0
         self.failing: Exception | None = None
 
     def position(self, source: str) -> str | None:
         return self.positions.get(source)
 
-    def record(self, asks: Iterable[KeyRequest], *, source: str, position: str | None) -> None:
+    def record(self, requests: Iterable[KeyRequest], *, source: str, position: str | None) -> None:
         if self.failing is not None:
             error, self.failing = self.failing, None
             raise error
-        self.asks += asks
+        self.requests += requests
         self.batches += 1
         if position is not None:
             self.positions[source] = position
 
     def keys(self) -> list[str]:
-        return sorted({ask.key.text for ask in self.asks})
+        return sorted({each.key.text for each in self.requests})
 
 
 __all__ = ["CLICKS", "EVENTS", "RULES", "Form", "MemorySink", "Parser", "mined", "named", "query", "reasons"]

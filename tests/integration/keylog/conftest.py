@@ -1,4 +1,4 @@
-"""MariaDB and PostgreSQL, each started once per session when a test first asks; every test has a database of its own."""
+"""MariaDB and PostgreSQL, each started once per session when first used; every test has its own database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def postgresql() -> Iterator[DatabaseServer]:
 
 
 def _served(kind: type[MariaDB | PostgreSQL]) -> Iterator[DatabaseServer]:
-    # Not below pytest's directory, which is root's alone where root runs the tests.
+    # Outside pytest's directory, which only root can read if root runs the tests.
     with tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as directory:
         server = kind(Path(directory))
         with ExitStack() as running:

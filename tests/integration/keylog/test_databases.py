@@ -1,4 +1,4 @@
-"""The key log on MariaDB and PostgreSQL: the contract, and a server that goes away."""
+"""The key log on MariaDB and PostgreSQL: the contract, and a server that becomes unreachable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.keylog.log import KeyLog
 from streaming.keylog.log_reader import read_requested_keys
 from tests.builders.components.databases import new_database
 from tests.builders.keylog.contract import KeyLogContract
-from tests.builders.keylog.key_logs import RAW, ask, opened
+from tests.builders.keylog.key_logs import RAW, key_request, open_key_log
 
 
 if TYPE_CHECKING:
@@ -43,27 +43,27 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     return found
 
 
-def test_a_server_that_was_away_is_used_again_and_nothing_counts_twice(server: DatabaseServer) -> None:
-    with opened(new_database(server)) as log:
-        log.record([ask()], source="s", position="p1")
+def test_after_an_outage_of_the_server_nothing_counts_twice(server: DatabaseServer) -> None:
+    with open_key_log(new_database(server)) as log:
+        log.record([key_request()], source="s", position="p1")
         server.kill()
         with pytest.raises(KeyLogUnavailable) as raised:
-            log.record([ask()], source="s", position="p2")
+            log.record([key_request()], source="s", position="p2")
         server.start()
         assert PASSWORD not in str(raised.value)
-        log.record([ask()], source="s", position="p2")
-        log.record([ask()], source="s", position="p2")
+        log.record([key_request()], source="s", position="p2")
+        log.record([key_request()], source="s", position="p2")
         assert [each.count for each in read_requested_keys(log, RAW, 30)] == [2]
 
 
-def test_a_wrong_password_is_told_without_the_right_one(server: DatabaseServer) -> None:
+def test_a_wrong_password_is_reported_without_showing_it(server: DatabaseServer) -> None:
     with pytest.raises(KeyLogUnavailable) as raised:
         KeyLog.open(server.url, password="not-this-one")
     assert "not-this-one" not in str(raised.value)
     assert "password" in str(raised.value)
 
 
-def test_a_user_without_rights_is_told_what_is_wanted(server: DatabaseServer) -> None:
+def test_a_user_without_rights_gets_the_reason(server: DatabaseServer) -> None:
     address = new_database(server)
     engine = create_engine(parse_address(address))
     host = "" if server.name == "postgresql" else "@'127.0.0.1'"
@@ -78,5 +78,5 @@ def test_a_user_without_rights_is_told_what_is_wanted(server: DatabaseServer) ->
     engine.dispose()
     visitor = make_url(address).set(username="visitor", password="visitor")
     with pytest.raises((InvalidRequest, KeyLogUnavailable)) as raised:
-        opened(visitor.render_as_string(hide_password=False))
+        open_key_log(visitor.render_as_string(hide_password=False))
     assert "denied" in str(raised.value)

@@ -75,5 +75,5 @@ def test_the_plans_of_a_spark_session_tell_every_key(tmp_path: Path) -> None:
     assert set(sink.keys()) == KEYS
     assert (report.unresolved, report.dead) == ({}, {})
     assert set(report.parsers) <= {Parser.PLAN, Parser.NONE}
-    assert all(ask.user for ask in sink.asks)
+    assert all(each.user for each in sink.requests)
     assert run(tmp_path, sink).queries == 0

@@ -73,11 +73,11 @@ def test_every_record_is_mined_once_and_broken_ones_are_dead(stack: Endpoints, t
     report = run(stack, topic, sink)
     assert (report.queries, report.dead) == (2_501, {"bad-input": 1})
     assert len(sink.keys()) == 2_502
-    assert {ask.user for ask in sink.asks} == {"ann"}
+    assert {each.user for each in sink.requests} == {"ann"}
     assert run(stack, topic, sink).queries == 0
     send(stack, topic, event("later"))
     assert run(stack, topic, sink).queries == 1
-    assert len(sink.asks) == len(sink.keys())
+    assert len(sink.requests) == len(sink.keys())
 
 
 def test_a_topic_made_anew_is_read_from_its_start_and_the_gap_is_told(stack: Endpoints, topic: str) -> None:

@@ -23,7 +23,7 @@ from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_s
 from tests.builders.daemon.http_client import asked as asked_over_http
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
-from tests.builders.keylog.key_logs import FLAT, RAW, ask
+from tests.builders.keylog.key_logs import FLAT, RAW, key_request
 
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_the_page_shows_the_table_as_the_driver_last_told_and_escapes_every_text
     log: KeyLog, server: HttpServer
 ) -> None:
     told(log)
-    asked(log, ask("waits", user="<u>ann"))
+    asked(log, key_request("waits", user="<u>ann"))
     for name in ("events", quote(FLAT), FLAT.upper()):
         code, html = get(server, f"/flat/{name}")
         assert code == 200
@@ -208,7 +208,7 @@ def test_a_name_that_is_no_table_is_not_found_and_not_echoed_as_markup(server: H
 
 def test_the_same_is_there_as_json(log: KeyLog, server: HttpServer) -> None:
     told(log)
-    asked(log, ask("waits"), ask("gone", user="bob"))
+    asked(log, key_request("waits"), key_request("gone", user="bob"))
     answer = json.loads(get(server, "/api/v1/flat/events")[1])
     assert [each["index"] for each in answer["columns"]] == [0, 1, 2]
     assert answer["columns"][1]["key"] == HOSTILE.text

@@ -19,7 +19,7 @@ from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
 from streaming.keylog.table_snapshots import TableSnapshot, save_snapshot
-from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, ask, opened
+from tests.builders.keylog.key_logs import FLAT, NOW_S, RAW, key_request, open_key_log
 
 
 if TYPE_CHECKING:
@@ -47,13 +47,17 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[KeyLog]:
-    with opened(f"sqlite:///{tmp_path}/keylog.db") as opened_log:
+    with open_key_log(f"sqlite:///{tmp_path}/keylog.db") as opened_log:
         opened_log.record(
             [
-                *(ask("action.name", user=user, days_ago=day) for user in ("ann", "bob") for day in range(3)),
-                *(ask(f"action.exp.exp_{n}", user="ann") for n in range(12)),
-                ask("debug.trace", count=1_000),
-                ask("old.key", days_ago=100),
+                *(
+                    key_request("action.name", user=user, days_ago=day)
+                    for user in ("ann", "bob")
+                    for day in range(3)
+                ),
+                *(key_request(f"action.exp.exp_{n}", user="ann") for n in range(12)),
+                key_request("debug.trace", count=1_000),
+                key_request("old.key", days_ago=100),
             ],
             source="history",
             position="p",
@@ -131,8 +135,8 @@ def test_a_decision_that_cannot_be_is_not_stored(log: KeyLog) -> None:
 
 
 def test_keys_are_shown_without_control_characters_and_within_a_limit(log: KeyLog) -> None:
-    log.record([ask(user="eve\x1b[31m")], source="s", position=None)
-    log.record([replace(ask(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
+    log.record([key_request(user="eve\x1b[31m")], source="s", position=None)
+    log.record([replace(key_request(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
     text = keys_text(key_answer(log, flat()), why=True, limit=5)
     assert "\x1b" not in text
     assert "more keys: --limit, or --json" in text

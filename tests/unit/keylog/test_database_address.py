@@ -1,4 +1,4 @@
-"""Which addresses a key log has, and that none is shown with its password."""
+"""Addresses of key logs: supported databases, and no password in messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streaming.keylog.log import KeyLog
         ("postgresql://u@db:5433/keys", "postgresql+psycopg"),
     ],
 )
-def test_each_database_has_the_driver_that_is_tested(given: str, driver: str) -> None:
+def test_each_database_uses_the_tested_driver(given: str, driver: str) -> None:
     assert parse_address(given).drivername == driver
 
 
@@ -39,7 +39,7 @@ def test_other_addresses_are_refused_without_showing_a_password(given: str) -> N
     assert "secret" not in str(raised.value)
 
 
-def test_a_password_given_apart_is_used_and_never_shown() -> None:
+def test_a_separate_password_is_used_and_never_shown() -> None:
     url = parse_address("postgresql://u@db/keys?sslmode=require", "p@ss/word")
     assert url.password == "p@ss/word"
     assert url.query == {"sslmode": "require"}
@@ -47,7 +47,7 @@ def test_a_password_given_apart_is_used_and_never_shown() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mariadb", "postgresql"])
-def test_a_server_that_is_away_is_transient_and_the_password_stays_unseen(scheme: str) -> None:
+def test_an_unreachable_server_is_a_transient_error_without_the_password(scheme: str) -> None:
     with pytest.raises(KeyLogUnavailable) as raised:
         KeyLog.open(f"{scheme}://u@127.0.0.1:1/keys", password="hunter2-hunter2")
     assert "hunter2" not in str(raised.value)

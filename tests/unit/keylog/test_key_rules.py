@@ -1,4 +1,4 @@
-"""What people decide on the command line, on top of what the configuration says."""
+"""Key rules from the command line, combined with the configured rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.keylog.key_rules import KeyRuleSet
 A, B = KeyPath(("a",)), KeyPath(("b",))
 
 
-def test_decisions_are_added_to_the_configured_rules() -> None:
+def test_key_rules_are_added_to_the_configured_rules() -> None:
     configured = FlatRules(whitelist=frozenset([A]), skip=("$.x",), pins={A: ColumnType.INT})
     found = KeyRuleSet(frozenset([B]), ("$.y*",), {B: ColumnType.STRING}).apply_to(configured)
     assert found.whitelist == {A, B}
@@ -22,7 +22,7 @@ def test_decisions_are_added_to_the_configured_rules() -> None:
     assert found.pins == {A: ColumnType.INT, B: ColumnType.STRING}
 
 
-def test_a_decision_wins_over_the_configuration() -> None:
+def test_a_key_rule_overrides_the_configuration() -> None:
     configured = FlatRules(whitelist=frozenset([A]), pins={A: ColumnType.INT}, skip=("$.b",))
     found = KeyRuleSet(frozenset([B]), ("$.a",), {A: ColumnType.BIGINT}).apply_to(configured)
     assert found.skips(A)

@@ -24,8 +24,8 @@ CALLS = functions_by_name(FUNCTIONS)
 
 
 def scanned(text: str) -> MinedKeys:
-    words = TokenList(text, CALLS, is_trino=False)
-    return Scanner(words, Aliases(words, RawTables(RULES, CALLS), "default"), CALLS).run(Parser.SCANNER)
+    tokens = TokenList(text, CALLS, is_trino=False)
+    return Scanner(tokens, Aliases(tokens, RawTables(RULES, CALLS), "default"), CALLS).run(Parser.SCANNER)
 
 
 NO_PARSER_TAKES = [

@@ -60,8 +60,8 @@ def test_job_history_gives_query_user_and_time_of_each_job_once(tmp_path: Path) 
     (path.parent / "job_1_0001.jhist").write_text("Avro-Json")
     sink, source = MemorySink(), JobHistorySource("history", tree(tmp_path))
     assert run(source, sink).queries == 1
-    (ask,) = sink.asks
-    assert (ask.raw_table, ask.key.text, ask.user, ask.at_s) == (
+    (each,) = sink.requests
+    assert (each.raw_table, each.key.text, each.user, each.at_s) == (
         "default.raw_events",
         "$.a",
         "ann",
@@ -95,7 +95,7 @@ def test_the_current_database_of_a_job_is_heeded(tmp_path: Path) -> None:
     )
     sink = MemorySink()
     run(JobHistorySource("history", tree(tmp_path)), sink)
-    assert [ask.raw_table for ask in sink.asks] == ["web.clicks"]
+    assert [each.raw_table for each in sink.requests] == ["web.clicks"]
 
 
 LAUGHS = '<!DOCTYPE c [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><configuration>&b;</configuration>'
@@ -160,7 +160,7 @@ def test_a_growing_log_is_read_on_from_its_last_whole_line(tmp_path: Path) -> No
     log.write_text(log.read_text() + second[100:])
     log.rename(tmp_path / "app-1")
     assert run(source, sink).queries == 1
-    assert [(ask.key.text, ask.user, ask.at_s) for ask in sink.asks] == [
+    assert [(each.key.text, each.user, each.at_s) for each in sink.requests] == [
         ("$.a", "bob", 1_461_000_000),
         ("$.b", "bob", 1_461_000_000),
     ]
@@ -177,7 +177,7 @@ def test_every_prefix_of_a_log_leads_to_the_same_end(tmp_path: Path) -> None:
         run(source, sink)
         (tmp_path / "app").write_text(text)
         run(source, sink)
-        assert [ask.key.text for ask in sink.asks] == ["$.a", "$.b", "$.c"]
+        assert [each.key.text for each in sink.requests] == ["$.a", "$.b", "$.c"]
 
 
 def test_a_rolling_log_is_one_application_and_zstd_is_read(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_rolling_log_is_one_application_and_zstd_is_read(tmp_path: Path) -> No
         (directory / f"events_{number}_app-1.zstd").write_bytes(compressed)
     sink = MemorySink()
     run(SparkEventLogSource("spark", tree(tmp_path)), sink)
-    assert [(ask.key.text, ask.user) for ask in sink.asks] == [("$.a", "bob")]
+    assert [(each.key.text, each.user) for each in sink.requests] == [("$.a", "bob")]
 
 
 def test_a_statement_in_the_description_is_mined_too(tmp_path: Path) -> None:
@@ -236,8 +236,8 @@ def test_a_file_that_lies_there_counts_once_a_day(tmp_path: Path) -> None:
     assert [run(source, sink).queries for _ in range(2)] == [1, 0]
     now[0] += DAY_S
     assert run(source, sink).queries == 1
-    assert {(ask.user, ask.key.text) for ask in sink.asks} == {("reports", "$.a")}
-    assert [ask.at_s for ask in sink.asks] == [1_461_000_000, 1_461_000_000 + DAY_S]
+    assert {(each.user, each.key.text) for each in sink.requests} == {("reports", "$.a")}
+    assert [each.at_s for each in sink.requests] == [1_461_000_000, 1_461_000_000 + DAY_S]
 
 
 def test_files_that_do_not_stand_count_when_they_change(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_files_that_do_not_stand_count_when_they_change(tmp_path: Path) -> None:
     assert [run(source, sink).queries for _ in range(2)] == [1, 0]
     os.utime(file, (1_461_000_009, 1_461_000_009))
     run(source, sink)
-    assert [ask.at_s for ask in sink.asks] == [1_461_000_000, 1_461_000_009]
+    assert [each.at_s for each in sink.requests] == [1_461_000_000, 1_461_000_009]
 
 
 # -- standard input
@@ -263,7 +263,10 @@ def asked(text: str) -> tuple[list[QueryBatch], MemorySink, MiningReport]:
 def test_statements_of_standard_input_end_with_a_semicolon_at_the_end_of_a_line() -> None:
     _, sink, report = asked(QUERY.format("a") + ";\n\n" + QUERY.format("b").replace(" from", "\nfrom"))
     assert report.queries == 2
-    assert [(ask.key.text, ask.user, ask.at_s) for ask in sink.asks] == [("$.a", "me", 5), ("$.b", "me", 5)]
+    assert [(each.key.text, each.user, each.at_s) for each in sink.requests] == [
+        ("$.a", "me", 5),
+        ("$.b", "me", 5),
+    ]
     assert sink.positions == {}
 
 
@@ -274,7 +277,7 @@ def test_json_lines_of_standard_input_bring_user_time_and_form() -> None:
         {"query": "select get_json_object(doc, '$.d') from clicks", "database": "web"},
     ]
     _, sink, _ = asked(lines(*given))
-    assert [(ask.key.text, ask.user, ask.at_s) for ask in sink.asks] == [
+    assert [(each.key.text, each.user, each.at_s) for each in sink.requests] == [
         ("$.a", "ann", 77),
         ("$.p", "me", 5),
         ("$.d", "me", 5),
@@ -313,7 +316,7 @@ def test_what_could_not_be_recorded_is_mined_again(tmp_path: Path) -> None:
 
 def test_equal_questions_of_a_batch_are_one_with_a_count(tmp_path: Path) -> None:
     _, sink, report = asked((QUERY.format("a") + ";\n") * 3)
-    assert [(ask.key.text, ask.count) for ask in sink.asks] == [("$.a", 3)]
+    assert [(each.key.text, each.count) for each in sink.requests] == [("$.a", 3)]
     assert (report.queries, report.queries_with_keys, report.key_requests) == (3, 3, 3)
 
 

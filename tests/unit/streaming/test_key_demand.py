@@ -18,7 +18,7 @@ from streaming.keylog.key_rules import KeyRule, RuleKind, set_rule
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import read_changes, read_snapshot
 from streaming.settings import DirectorySource, EventTime, FlatSettings
-from tests.builders.keylog.key_logs import RAW, ask
+from tests.builders.keylog.key_logs import RAW, key_request
 
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def log(settings: FlatSettings) -> Iterator[KeyLog]:
 def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: KeyLog) -> None:
     key, other = KeyPath(("a",)), KeyPath(("b",))
     now_s = int(time.time())
-    asked = [replace(ask("a"), at_s=now_s), replace(ask("b", raw_table="another.raw"), at_s=now_s)]
+    asked = [
+        replace(key_request("a"), at_s=now_s),
+        replace(key_request("b", raw_table="another.raw"), at_s=now_s),
+    ]
     log.record(asked, source="s", position="p")
     set_rule(log, KeyRule(FLAT, RuleKind.PIN, key, ColumnType.BIGINT))
     set_rule(log, KeyRule(FLAT, RuleKind.ALWAYS, other))

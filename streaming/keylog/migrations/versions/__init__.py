@@ -1,1 +1,1 @@
-"""The versions, in the order of their numbers. A script that was released never changes."""
+"""The versions, in the order of their numbers. The statements of a released script never change."""

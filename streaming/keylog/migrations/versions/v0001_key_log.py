@@ -1,7 +1,6 @@
-"""The key log: keys, who asked for them, how far the sources were read, and what people decided about keys.
+"""The key log: keys, the requests for them, the positions of the sources, and the rules for keys.
 
-Every table is made only where it is missing: MySQL commits each statement, and a process that was killed half-way is followed
-by one that goes on.
+Each table is created only if it is missing. MySQL commits each statement, so the next process continues after one that was killed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ down_revision: Final = None
 
 
 def upgrade() -> None:
-    """Make the four tables."""
+    """Create the four tables."""
     _keys()
     _asked()
     _mined()

@@ -1,4 +1,4 @@
-"""Flat tables as their Spark drivers last saw them, and the history of their columns: read by the daemon's page."""
+"""Snapshots of flat tables, written by their Spark drivers, and the history of their columns, both for display."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ down_revision: Final = "0001"
 
 
 def upgrade() -> None:
-    """Make the two tables."""
+    """Create the two tables."""
     op.create_table(
         "tideline_flat_table",
         Column("name", AsciiName, primary_key=True),
