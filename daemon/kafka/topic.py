@@ -27,6 +27,7 @@ from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
 
@@ -75,15 +76,16 @@ class Topic:
         self._admin = AdminClient(broker.librdkafka(), logger=LIBRARY_LOG)
 
     def ensure(self) -> bool:
-        """Create the topic unless it is there, and verify it; tell whether it was created.
+        """Create the topic unless it exists, and verify it; return whether it was created.
 
-        Raises ConfigError for a topic that cannot be used, KafkaUnavailable.
+        The topic may have been created a moment ago, here or by another process, or may still be in deletion: brokers learn of
+        it one after another. Raises ConfigError for a topic that cannot be used, KafkaUnavailable if the brokers still
+        contradict each other after the timeout.
         """
         created = self._create()
-        if created:
-            self._await_visible()
-        else:
-            self.verify()
+        self._await_visible()
+        if not created:
+            self._retry_unknown(self.verify)
         return created
 
     def verify_order(self) -> None:
@@ -145,16 +147,25 @@ class Topic:
         return True
 
     def _await_visible(self) -> None:
-        """Wait until the broker knows what its controller has just made, or the next question would be answered "unknown"."""
+        """Wait until the brokers know the topic and its partition has a leader."""
+        self._retry_unknown(self._describe)
+        self._retry_unknown(lambda: self._offset(_LATEST))
+
+    def _retry_unknown(self, request: Callable[[], object]) -> None:
+        """Repeat ``request`` until the broker that answers knows the topic; raise KafkaUnavailable after the timeout."""
         deadline = time.monotonic() + self._broker.timeout_s
         while True:
             try:
-                self._describe()
-                self._offset(_LATEST)
-            except (NotFound, KafkaUnavailable):
-                if time.monotonic() > deadline:
+                request()
+            except (NotFound, KafkaUnavailable) as error:
+                if time.monotonic() < deadline:
+                    time.sleep(_VISIBLE_POLL_S)
+                elif isinstance(error, KafkaUnavailable):
                     raise
-                time.sleep(_VISIBLE_POLL_S)
+                else:
+                    raise KafkaUnavailable(
+                        "the topic exists, but not every broker knows it", topic=self.name
+                    ) from error
             else:
                 return
 

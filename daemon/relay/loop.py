@@ -13,7 +13,7 @@ from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.tailing import Tail
 from daemon.sources.outbox import Outbox
 from handlers.failpoints import failpoint
-from state.errors import GapDetected, TidelineError, Transient
+from state.errors import GapDetected, KafkaUnavailable, NotFound, TidelineError, Transient
 
 
 if TYPE_CHECKING:
@@ -68,8 +68,13 @@ class Relay:
             tail.follow(lifeline)
 
     def _start(self) -> Start:
-        with Probe(self._broker, self._topic.name) as probe:
-            return resume(probe, self._outbox, self._stored, self._settings.start)
+        try:
+            with Probe(self._broker, self._topic.name) as probe:
+                return resume(probe, self._outbox, self._stored, self._settings.start)
+        except (
+            NotFound
+        ) as error:  # ensured a moment ago: this broker does not know it yet, or it was deleted since
+            raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
     def _tell(self, status: RelayStatus) -> None:
         self.status = status
