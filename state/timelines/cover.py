@@ -30,7 +30,7 @@ from state.timelines.tiling import (
     build_levels,
     count_partitions,
     join_segments,
-    tile_largest_first,
+    tile_longest_first,
     tile_with_fewest,
 )
 from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange
@@ -172,10 +172,10 @@ def _tile(
 ) -> tuple[list[Segment], list[Stretch]]:
     # 1. Longest periods first, which is best where periods nest.
     if are_nested(levels):
-        return tile_largest_first(levels, span.start_s, span.end_s)
+        return tile_longest_first(levels, span.start_s, span.end_s)
     if min_count:
         return tile_with_fewest(levels, span.start_s, span.end_s)
-    found, rest = tile_largest_first(levels, span.start_s, span.end_s)
+    found, rest = tile_longest_first(levels, span.start_s, span.end_s)
     if not rest:
         return found, rest
     # 2. Periods do not nest: another tiling may cover what longest-first leaves open.

@@ -47,7 +47,7 @@ class UpdatePeriod(Enum):
         """Return the ordinal of the partition that contains a moment (seconds since the epoch, UTC)."""
         self.start_s: Callable[[int], int] = unit.pieces.start_s
         """Return the first moment of a partition; it ends where its successor starts."""
-        self._text = unit
+        self._unit = unit
 
     # Members are singletons, so identity is enough. Enum's own hash is the slowest part of a look-up by period.
     __hash__ = object.__hash__
@@ -82,7 +82,7 @@ class UpdatePeriod(Enum):
     def parse(self, text: str) -> int:
         """Return the ordinal of a partition value; raise BadPartitionValue unless it is written exactly in this period's form."""
         try:
-            return self._text.read(text)
+            return self._unit.read(text)
         except (ValueError, KeyError):
             raise BadPartitionValue(
                 "not a value of this update period", value=text, period=self.lens_name
@@ -93,13 +93,13 @@ class UpdatePeriod(Enum):
         if len(text) != self.text_length:
             return None
         try:
-            return self._text.read(text)
+            return self._unit.read(text)
         except (ValueError, KeyError):
             return None
 
     def format(self, ordinal: int) -> str:
         """Write a partition value; ``parse`` is its inverse."""
-        return self._text.write(ordinal)
+        return self._unit.write(ordinal)
 
     def count_within(self, start_s: int, end_s: int) -> tuple[int, bool]:
         """Return how many whole partitions are within [start, end), and whether they fill it exactly."""
@@ -116,7 +116,7 @@ def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
     return sorted(dict.fromkeys(periods), key=_weight, reverse=True)
 
 
-def find_largest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
+def find_longest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
     """Return the longest period with at least one whole, aligned partition within [start, end).
 
     Length alone does not decide: a range of 36 days may contain no whole month (reference: timelines §2.2).

@@ -144,7 +144,7 @@ def build_levels(
     return [Level(period, held[period], kinds) for period in sort_longest_first(chosen)]
 
 
-def tile_largest_first(
+def tile_longest_first(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
     """Return what the levels cover of [start, end), longest periods first, and what stays open; both in time order."""
@@ -269,7 +269,7 @@ def _find_steps(
             there_s = level.period.start_s(ordinal + 1)
             kind = level.kinds.number(level.period, holders)
             yield there_s, _Path((0, 1), here_s, ((here_s, there_s, kind),), ())
-    found, open_ = tile_largest_first(short, here_s, next_s)
+    found, open_ = tile_longest_first(short, here_s, next_s)
     kinds = short[0].kinds.to_list() if short else []
     count = sum(count_partitions(kinds[kind].period, start_s, end_s) for start_s, end_s, kind in found)
     yield next_s, _Path((sum(high_s - low_s for low_s, high_s in open_), count), here_s, found, open_)

@@ -99,9 +99,9 @@ class ValidWriteIds:
     def may_be_cut(self) -> bool:
         """Whether ids above the high-water mark may have been allocated already.
 
-        If all writes of a table that are not compacted are invalid, Hive 4 returns the lowest invalid id as high-water mark,
-        and as the only exception (TxnHandler.getValidWriteIdsForTable). Ids above stay invisible, so readers are right, but the
-        mark is not the last id. Read the highest allocated id separately if it matters.
+        If a table has only invalid writes that are not compacted, Hive 4 returns the lowest invalid id as the high-water mark
+        and as the only invalid id (TxnHandler.getValidWriteIdsForTable). Ids above stay invisible, so readers are right, but
+        the mark is not the last id. Read the highest allocated id separately if it matters.
         """
         return self.open + self.aborted == (self.high_water_mark,)
 

@@ -89,7 +89,7 @@ class TableSettings:
 
 
 def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the time columns that the table's own properties name, without those that it does not have."""
+    """Return the time columns that the table's own properties declare and that are partition columns of the table."""
     known = {name.lower() for name in partition_columns}
     return tuple(name for name in read_time_columns(properties) if name.lower() in known)
 
@@ -103,7 +103,7 @@ def detect_time_columns(
     not count, because four digits are too often a plain number.
     """
     skipped = set(ignored)
-    forms = [
+    candidates = [
         period
         for period in TableSettings(("x",), ("x",)).candidate_periods()
         if period is not UpdatePeriod.YEARLY
@@ -113,5 +113,5 @@ def detect_time_columns(
         column
         for column in partition_columns
         if any(column in spec for spec in values)
-        and all(detect_period(spec[column], forms) for spec in values if column in spec)
+        and all(detect_period(spec[column], candidates) for spec in values if column in spec)
     ]

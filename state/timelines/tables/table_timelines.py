@@ -96,8 +96,8 @@ class TableTimelines:
 
     def check(self, reader: Reader, stored: TableTimelines) -> None:
         """Assert that memory equals the store, and that counts and runs agree with the recorded partitions."""
-        mine = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
-        assert mine == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
+        held = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
+        assert held == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
         assert self.to_record() == stored.to_record(), self.number
         for timeline in self.timelines.values():
             timeline.check()
@@ -105,7 +105,7 @@ class TableTimelines:
             expected = Counter(records.read_all_entries(reader, self.number))
             counts = dict(records.read_counts(reader, self.number))
             assert counts == {entry: count for entry, count in expected.items() if count > 1}, self.number
-            members = {(key, ordinal) for key, runs in mine.items() for ordinal in runs}
+            members = {(key, ordinal) for key, runs in held.items() for ordinal in runs}
             assert members == {(entry.timeline, entry.ordinal) for entry in expected}, self.number
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from state.errors import BadInput, BadPartitionValue, PeriodMismatch
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
-from state.timelines.periods import UpdatePeriod, detect_period, find_largest_within, sort_longest_first
+from state.timelines.periods import UpdatePeriod, detect_period, find_longest_within, sort_longest_first
 from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange, format_moment
 
 
@@ -204,11 +204,11 @@ def test_whole_partitions_within_a_range(
     ],
 )
 def test_the_longest_period_that_fits(start: str, end: str, expected: UpdatePeriod) -> None:
-    assert find_largest_within(LENS_ORDER, at(start), at(end)) is expected
+    assert find_longest_within(LENS_ORDER, at(start), at(end)) is expected
 
 
 def test_no_period_fits_if_none_is_allowed() -> None:
-    assert find_largest_within([], at("2013-01-01"), at("2013-02-01")) is None
+    assert find_longest_within([], at("2013-01-01"), at("2013-02-01")) is None
 
 
 def test_a_value_is_detected_by_its_length_and_form_among_the_allowed_periods() -> None:
