@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Final
 from bench.events.environment import say, unique
 from bench.events.recorded_log import RecordedLog
 from bench.report import Row, row
-from daemon.consumer import ConsumerSettings, TopicReader
+from daemon.consumer.reading import TopicReader
+from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
-from daemon.relay import Relay, RelaySettings, outbox_of
-from dev.fixtures.writing_client import WritingMetastore
-from handlers.decoding.decoder import decode
+from daemon.relay.loop import Relay
+from daemon.relay.settings import RelaySettings
+from daemon.sources.outbox import outbox_of
+from handlers.decoding import decode
+from handlers.metastore import Metastore
 from state.positions import Position
 from state.store.memory import MemoryStore
 
@@ -29,7 +32,7 @@ from state.store.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.relay import Connect
+    from daemon.sources.commits import Connect
     from dev.stack.endpoints import Endpoints
 
 

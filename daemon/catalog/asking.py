@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.terminal.application import application, load_config
 from daemon.terminal.options import config_option, echo, json_option
 
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.catalog.access import Access
+    from daemon.catalog.branch import CatalogBranch
 
 
 CHECK_ATTEMPTS: Final = 10
@@ -42,12 +44,13 @@ class Asking:
     url: str | None = None
     as_json: bool = False
 
-    def access(self) -> AbstractContextManager[Access]:
-        """Open the way to the answers; raise what ``catalog_access`` raises."""
+    def access(self, branch: CatalogBranch) -> AbstractContextManager[Access[Any]]:
+        """Open the way to the answers of ``branch``; raise what ``catalog_access`` raises."""
         from daemon.catalog.access import catalog_access
-        from daemon.config import find_file, load_config
+        from daemon.catalog.capability import Catalog
 
-        return catalog_access(load_config(find_file(self.config_path)), self.url)
+        catalog = application().capability(Catalog)
+        return catalog_access(catalog.tools(load_config(self.config_path)), branch, self.url)
 
     def echo(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
         """Print an answer, as JSON or in words."""
@@ -84,7 +87,7 @@ def _gathered(command: Callable[..., None]) -> Callable[..., None]:
     return gathered
 
 
-def checked(access: Access, source: str | None, request: dict[str, Any]) -> dict[str, Any]:
+def checked(access: Access[Any], source: str | None, request: dict[str, Any]) -> dict[str, Any]:
     """Have one table checked; again, while it differs and the daemon is behind or the source moves."""
     for attempt in range(CHECK_ATTEMPTS):
         found = access.do(source, request)

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.opening import open_catalog, projection_name, requests_directory
-from daemon.catalog.rules import facts_of
-from daemon.consumer import follow
+from daemon.consumer.following import follow
 from daemon.consumer.projection import ProjectionStatus
-from daemon.partitions.answers import PartitionView
 from daemon.process.inbox import Inbox
 from daemon.process.lazy_loop import Late
 from daemon.process.supervisor import Job
-from daemon.service.metrics import CatalogMeasures
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
-from daemon.timelines.answers import TimelineView
-from state.timelines.tables.projection import count_runs, iterate_timelines
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from daemon.catalog.branch import CatalogTools
     from daemon.catalog.opening import OpenCatalog
-    from daemon.config import Config
-    from daemon.consumer import ReaderStatus
-    from daemon.partitions.answers import KnownPartitions
+    from daemon.consumer.settings import ReaderStatus
     from daemon.process.heartbeat import Lifeline
-    from daemon.service.metrics import Metrics
-    from daemon.timelines.answers import Known
     from handlers.events import Event
     from state.positions import Position
 
@@ -44,20 +36,20 @@ MEASURE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogParts:
-    """The loop of a source's catalog, what it tells, and the views that answer from it."""
+class CatalogPart:
+    """The loop of a source's catalog, and what it reports."""
 
+    source: str
     job: Job
     part: ProjectionPart
-    timelines: TimelineView
-    partitions: PartitionView | None
-    """None where no table is to be indexed."""
+    known: Callable[[str], Any]
+    """Returns what a branch's answers are made from, by the branch's name; None before the state is read. For any thread."""
 
 
-def build_catalog(config: Config, source: str, metrics: Metrics) -> CatalogParts:
+def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
     """Return the parts of a source's catalog; opens nothing yet."""
     projection = projection_name(source)
-    late = Late(lambda: _Catalog(config, source, metrics))
+    late = Late(lambda: _Catalog(tools, source))
     idle = ProjectionStatus(projection, source, "starting", None, None)
     part = ProjectionPart(
         projection,
@@ -66,14 +58,10 @@ def build_catalog(config: Config, source: str, metrics: Metrics) -> CatalogParts
         counts=lambda: late.built.counts() if late.built is not None else None,
         loading=lambda: late.built.loading() if late.built is not None else (),
     )
-    timelines = TimelineView(
-        source, facts_of(config, source), lambda: late.built.known() if late.built is not None else None
+    job = Job(projection, late.run)
+    return CatalogPart(
+        source, job, part, lambda branch: late.built.known(branch) if late.built is not None else None
     )
-    partitions = PartitionView(
-        source, lambda: late.built.known_partitions() if late.built is not None else None
-    )
-    indexes = config.catalog[source].partitions is not None
-    return CatalogParts(Job(projection, late.run), part, timelines, partitions if indexes else None)
 
 
 class _Served:
@@ -115,16 +103,15 @@ class _Served:
 class _Catalog:
     """One source's catalog projection with its reader, kept over restarts of the loop."""
 
-    def __init__(self, config: Config, source: str, metrics: Metrics) -> None:
+    def __init__(self, tools: CatalogTools, source: str) -> None:
         name = projection_name(source)
-        self._measures = CatalogMeasures(metrics, name)
-        self._visible_s = metrics.visible_s.labels(name)
+        self._projections = tools.metrics.projections
         self._reader = topic_reader(
-            config, source, projection=projection_name(source), group=f"tideline.catalog.{source}"
+            tools.config, source, projection=name, group=f"tideline.catalog.{source}"
         )  # before the state is opened: nothing is held where it fails
-        self._opened = open_catalog(config, source, self._measures, metrics)
-        self._served = _Served(self._opened, Inbox(requests_directory(config, source)))
-        self._counted_s = 0.0
+        self._opened = open_catalog(tools, source)
+        self._served = _Served(self._opened, Inbox(requests_directory(tools.config, source)))
+        self._measured_s = 0.0
         self.status = ProjectionStatus(name, source, "starting", None, None)
 
     def run(self, lifeline: Lifeline) -> None:
@@ -135,36 +122,23 @@ class _Catalog:
             if lifeline.stopping.is_set():
                 self._served.close()
 
-    def known(self) -> Known | None:
-        """What answers are made from, None before the state is read; for any thread."""
-        return None if self.status.position is None else self._opened.known()
-
-    def known_partitions(self) -> KnownPartitions | None:
-        """What answers about partitions are made from, None before the state is read; for any thread."""
-        return None if self.status.position is None else self._opened.partitions.known()
+    def known(self, branch: str) -> Any:
+        """Return what a branch's answers are made from, None before the state is read; for any thread."""
+        return None if self.status.position is None else self._opened.branches[branch].known()
 
     def loading(self) -> list[str]:
-        """Which tables are being loaded in pieces, and how far they are; for any thread."""
-        return self._opened.partitions.loading()
+        """Return the tables that are being loaded in pieces, with how far they are; for any thread."""
+        return self._opened.loading()
 
     def counts(self) -> ReaderStatus:
-        """What the reader has met."""
+        """Return the counts of the reader."""
         return self._reader.status
 
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
         if moved and status.applied_time_s is not None:
-            self._visible_s.observe(max(0.0, time.time() - status.applied_time_s))
-        if time.monotonic() - self._counted_s >= MEASURE_S:
-            self._count()
-
-    def _count(self) -> None:
-        known = self._opened.known()
-        self._measures.counted(
-            sum(1 for _ in iterate_timelines(known.timelines)),
-            count_runs(known.timelines),
-            len(known.waiting),
-        )
-        self._opened.partitions.count()
-        self._counted_s = time.monotonic()
+            self._projections.observe_visible(status.name, status.applied_time_s)
+        if time.monotonic() - self._measured_s >= MEASURE_S:
+            self._opened.measure()
+            self._measured_s = time.monotonic()

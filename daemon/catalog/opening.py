@@ -1,7 +1,7 @@
-"""A source's catalog with its state open: from the settings to the projection that keeps timelines and the partition index.
+"""A source's catalog with its state open: from the settings to the projection that drives its branches.
 
-The daemon's loop follows with it; the command line opens one, under the lock of the state directory, where no daemon runs. One of
-both at a time: a state file belongs to one process.
+The daemon's loop follows with it. The command line opens one, under the lock of the state directory, where no daemon runs. Only
+one process at a time may have it open.
 """
 
 from __future__ import annotations
@@ -9,26 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.catalog.rules import rules_of
-from daemon.partitions.actions import REQUESTS, PartitionDesk, expression_jvm, partition_follower
-from daemon.partitions.metrics import PartitionMeasures
-from daemon.relay.assembly import STORE_VERSION, state_file
-from daemon.service.metrics import CatalogMeasures
+from daemon.catalog.branch import Ground
+from daemon.catalog.metrics import CatalogObserver
+from daemon.process.state_file import open_state
 from daemon.sources.metastore import measured_metastore
-from daemon.timelines.actions import Desk
-from daemon.timelines.answers import Known
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.publisher import Publisher
-from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from state.store.sqlite import SqliteStore
+from state.errors import BadInput
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from daemon.config import Config
-    from daemon.service.metrics import Metrics
-    from handlers.metastore.client import Metastore
+    from daemon.catalog.branch import CatalogTools, OpenBranch
+    from daemon.config.model import Config
+    from handlers.metastore import Metastore
 
 
 def projection_name(source: str) -> str:
@@ -36,13 +31,8 @@ def projection_name(source: str) -> str:
     return f"catalog:{source}"
 
 
-def catalog_file(config: Config, source: str) -> Path:
-    """Return the state file of a source's catalog."""
-    return state_file(config.state.dir, "catalog", source)
-
-
 def requests_directory(config: Config, source: str) -> Path:
-    """Return where a source's catalog is asked to do something."""
+    """Return the directory of requests to a source's catalog."""
     return config.state.dir / "requests" / f"catalog-{source}"
 
 
@@ -50,70 +40,52 @@ def requests_directory(config: Config, source: str) -> Path:
 class OpenCatalog:
     """A source's catalog with its state open."""
 
-    store: SqliteStore
-    source: Metastore
-    follower: TimelineFollower
+    metastore: Metastore
     projection: CatalogProjection
-    desk: Desk
-    partitions: PartitionDesk
+    observer: CatalogObserver
+    branches: Mapping[str, OpenBranch]
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what is asked of timelines or partitions; raises BadInput where it is neither, and what it raises."""
-        return (self.partitions if request.get("do") in REQUESTS else self.desk).do(request)
+        """Have one request served by its branch; raise BadInput for an unknown one, and the errors of serving it."""
+        for branch in self.branches.values():
+            if request.get("do") in branch.requests:
+                return branch.do(request)
+        raise BadInput("unknown request", request=str(request)[:200])
+
+    def loading(self) -> list[str]:
+        """Return the tables that are being loaded, with how far they are; for any thread."""
+        return [row for branch in self.branches.values() for row in branch.loading()]
+
+    def measure(self) -> None:
+        """Set the gauges of what is kept."""
+        self.observer.set_waiting(len(self.projection.watch.waiting()))
+        for branch in self.branches.values():
+            branch.measure()
 
     def close(self) -> None:
-        """Release the state, the connections and what reads expressions."""
+        """Release the state, the connections and what the branches opened."""
         self.projection.close()
-        self.partitions.close()
-
-    def known(self) -> Known:
-        """Return what answers are made from; for any thread."""
-        states = self.projection.states
-        event_id = self.projection.position.applied_event_id
-        return Known(self.follower.timelines, event_id, states.waiting(), states.quarantined())
+        for branch in self.branches.values():
+            branch.close()
 
 
-def open_catalog(config: Config, source: str, measures: CatalogMeasures, metrics: Metrics) -> OpenCatalog:
-    """Open a source's catalog; raises StateLocked, StateCorrupt, ConfigError."""
-    settings = config.catalog[source]
-    follower = TimelineFollower(rules_of(settings), measures, publishes=settings.publish.enabled)
-    metastore = measured_metastore(metrics, source)(config.sources[source].metastore)
-    publisher = _publisher(config, source, metastore, follower, metrics)
-    indexed = partition_follower(settings)
-    store = SqliteStore(catalog_file(config, source), schema_version=STORE_VERSION)
+def open_catalog(tools: CatalogTools, source: str) -> OpenCatalog:
+    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError."""
+    name = projection_name(source)
+    observer = CatalogObserver(tools.metrics, name)
+    metastore = measured_metastore(tools.calls, source)(tools.config.sources[source].metastore)
+    store = open_state(tools.config.state.dir, "catalog", source)
+    ground = Ground(source, metastore, store, observer, tools)
+    branches = {branch: opener(ground) for branch, opener in tools.openers.items()}
+    publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]
     projection = CatalogProjection(
         source_name=source,
         source=metastore,
         store=store,
-        followers=[follower, indexed],
-        observer=measures,
-        publisher=publisher,
+        followers=[branch.follower for branch in branches.values()],
+        observer=observer,
+        publisher=publishers[0] if publishers else None,
     )
-    written = metastore if publisher is None else publisher.metastore
-    desk = Desk(store, metastore, written, projection, follower, publisher, measures.drifted)
-    told = PartitionMeasures(metrics.partitions, projection.name)
-    partitions = PartitionDesk(metastore, projection, indexed, told, expression_jvm(settings))
-    return OpenCatalog(store, metastore, follower, projection, desk, partitions)
-
-
-def _publisher(
-    config: Config, source: str, metastore: Metastore, follower: TimelineFollower, metrics: Metrics
-) -> Publisher | None:
-    settings = config.catalog[source].publish
-    if not settings.enabled:
-        return None
-    measures = CatalogMeasures(metrics, projection_name(source))
-    if settings.target is None:
-        return Publisher(metastore=metastore, follower=follower, delay_s=settings.delay_s, observer=measures)
-    names = {
-        policy.database: policy.replica_database
-        for policy in config.policies.values()
-        if policy.source == source and policy.target == settings.target
-    }
-    return Publisher(
-        metastore=measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore),
-        follower=follower,
-        delay_s=settings.delay_s,
-        observer=measures,
-        database=lambda db: names.get(db, db),
-    )
+    for branch in branches.values():
+        branch.attach(projection)
+    return OpenCatalog(metastore, projection, observer, branches)

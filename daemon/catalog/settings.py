@@ -1,4 +1,4 @@
-"""The settings of catalogs: which tables of a source have timelines or are indexed, writing back, and which tables make a fact."""
+"""Settings of the catalog: which tables of a source have timelines or are indexed, and publishing (section ``catalog``)."""
 
 from __future__ import annotations
 
@@ -7,30 +7,14 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.fields import Name, as_list
-from daemon.config.section import Section, refused
+from daemon.config.fields import Name, QualifiedPatterns, as_list
+from daemon.config.section import ConfigSection, Section, refused
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
-from state.timelines.storage_forms import find_form
-from state.timelines.time_ranges import TimeRange
 
 
-_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}")
-_TABLE: Final = re.compile(r"[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}")
 _HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _COLUMN: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
-
-
-def _check_pattern(text: str) -> str:
-    if not _PATTERN.fullmatch(text):
-        raise refused("is no pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
-    return text
-
-
-def _check_table(text: str) -> str:
-    if not _TABLE.fullmatch(text):
-        raise refused("is no table: db.table in lower case is wanted")
-    return text
 
 
 def _check_hbase_table(text: str) -> str:
@@ -59,30 +43,19 @@ def _check_form(text: str) -> str:
         raise refused(f"is no storage form: one of {error.context['known']} is wanted") from None
 
 
-def _check_moment(text: str) -> str:
-    try:
-        TimeRange.parse(text, text)
-    except BadInput:
-        raise refused(
-            "is no moment: a partition value such as 2015-01 or an ISO 8601 moment is wanted"
-        ) from None
-    return text
-
-
-Patterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(as_list)]
 Columns = Annotated[list[Annotated[str, AfterValidator(_check_column)]], BeforeValidator(as_list)]
 Periods = Annotated[list[Annotated[str, AfterValidator(_check_period)]], BeforeValidator(as_list)]
 FormName = Annotated[str, AfterValidator(_check_form)]
-TableName = Annotated[str, AfterValidator(_check_table)]
 HBaseTable = Annotated[str, AfterValidator(_check_hbase_table)]
-Moment = Annotated[str, AfterValidator(_check_moment)]
 
 
 class TimelineRule(Section):
     """How the tables that fit are followed; the first rule that fits a table counts."""
 
-    tables: Patterns = Field(
-        min_length=1, max_length=1000, description="Patterns of tables, db.table with '*', '?' or '[...]'."
+    tables: QualifiedPatterns = Field(
+        min_length=1,
+        max_length=1000,
+        description="QualifiedPatterns of tables, db.table with '*', '?' or '[...]'.",
     )
     columns: Columns = Field(
         default=[],
@@ -143,14 +116,14 @@ class HBaseConfig(Section):
 class PartitionsConfig(Section):
     """Which tables are in the partition index; none where the section is missing."""
 
-    tables: Patterns = Field(
+    tables: QualifiedPatterns = Field(
         default=["*.*"],
         min_length=1,
         max_length=1000,
-        description="Patterns of tables, db.table with '*', '?' or '[...]'; those without partition columns are left out.",
+        description="QualifiedPatterns of tables, db.table with '*', '?' or '[...]'; those without partition columns are left out.",
     )
-    exclude: Patterns = Field(
-        default=[], max_length=1000, description="Patterns of tables that are not indexed after all."
+    exclude: QualifiedPatterns = Field(
+        default=[], max_length=1000, description="QualifiedPatterns of tables that are not indexed after all."
     )
     store: Literal["sqlite", "hbase"] = Field(
         default="sqlite", description="Where the index lives: the catalog's own file, or HBase."
@@ -177,8 +150,8 @@ class CatalogConfig(Section):
         description="Whether tables that name their time columns (cube.storagetable.time.partcols) are followed without a rule.",
     )
     rules: dict[Name, TimelineRule] = Field(default={}, max_length=1000, description="Further tables.")
-    exclude: Patterns = Field(
-        default=[], max_length=1000, description="Patterns of tables that are never followed."
+    exclude: QualifiedPatterns = Field(
+        default=[], max_length=1000, description="QualifiedPatterns of tables that are never followed."
     )
     publish: PublishConfig = Field(
         default=PublishConfig(), description="Writing timelines back into table properties."
@@ -188,21 +161,8 @@ class CatalogConfig(Section):
     )
 
 
-class FactTable(Section):
-    """A storage table of a fact."""
-
-    start: Moment | None = Field(
-        default=None, description="First moment for which the table may answer (UTC)."
-    )
-    end: Moment | None = Field(
-        default=None, description="Moment from which on it may not answer any more (UTC)."
-    )
-
-
-class FactConfig(Section):
-    """Tables that hold the same data and are covered together."""
-
-    source: Name = Field(description="Source of the tables.")
-    tables: dict[TableName, FactTable] = Field(
-        min_length=1, max_length=64, description="The storage tables, as db.table, with their windows."
-    )
+CATALOG: Final[ConfigSection[dict[str, CatalogConfig]]] = ConfigSection(
+    "catalog",
+    dict[Name, CatalogConfig],
+    Field(default={}, max_length=64, description="Timelines and partition indexes, by source."),
+)

@@ -1,6 +1,6 @@
-"""The settings of replication: clusters that are followed, clusters that hold replicas, and what is replicated where.
+"""Settings of the systems that the daemon connects to: source clusters, target clusters and the Kafka broker.
 
-A source stands on its own: its log may be relayed, and its timelines followed, without any policy that replicates it.
+Several capabilities use them, so they belong to none: a source may be relayed, replicated and cataloged, each without the others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from daemon.config.fields import Location, Locations, Name, ObjectName, TablePatterns, ThriftUris, Topic
+from daemon.config.fields import Bootstrap, Locations, Options, Secret, ThriftUris, Topic
 from daemon.config.section import Section
 
 
@@ -83,49 +83,18 @@ class TargetConfig(Section):
     )
 
 
-class TablesConfig(Section):
-    """Which tables of a database a policy covers."""
+class KafkaConfig(Section):
+    """The broker that holds the sources' topics."""
 
-    include: TablePatterns = Field(
-        default=["*"],
-        min_length=1,
-        max_length=1000,
-        description="Patterns of table names ('*', '?', '[...]').",
+    bootstrap: Bootstrap = Field(description="Addresses of brokers, host:port, separated by commas.")
+    options: Options = Field(
+        default={},
+        description="Further settings of librdkafka by their own names, such as security.protocol.",
     )
-    exclude: TablePatterns = Field(
-        default=[],
-        max_length=1000,
-        description="Patterns of tables that are left out; they win over 'include'.",
+    secrets: dict[str, Secret] = Field(
+        default={},
+        description="Settings of librdkafka that are secret, such as sasl.password: {file: PATH} or {env: NAME}.",
     )
-
-
-class PolicyConfig(Section):
-    """What is replicated where, under which name."""
-
-    source: Name = Field(description="Name of the source.")
-    target: Name = Field(description="Name of the target.")
-    database: ObjectName = Field(description="Database of the source.")
-    target_database: ObjectName | None = Field(
-        default=None, description="Its name on the target; the same where not given."
+    dead_letter_topic: Topic = Field(
+        default="tideline.dead-letters", description="Topic of records that could not be used."
     )
-    tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables.")
-    external_base: Location | None = Field(
-        default=None,
-        description="URI below which external tables are put on the target (base and path at the source); not given: the "
-        "target's own default.",
-    )
-    bootstrap: Literal["manual", "auto"] = Field(
-        default="manual",
-        description="Who makes the replica when it is new: 'manual' wants 'tideline bootstrap POLICY' once; with 'auto' the "
-        "daemon does it when it first opens the policy (where a command beside the daemon is in the way: containers).",
-    )
-    on_failure: Literal["quarantine", "fail", "skip"] = Field(
-        default="quarantine",
-        description="What a permanent failure of one table does: 'quarantine' stops following that table, 'fail' stops the "
-        "policy, 'skip' leaves out the event and goes on (the replica then differs).",
-    )
-
-    @property
-    def replica_database(self) -> str:
-        """The database's name on the target."""
-        return self.target_database or self.database

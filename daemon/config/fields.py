@@ -17,6 +17,8 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import refused
 from daemon.process.redaction import names_secret
+from state.columns.paths import KeyPath
+from state.errors import BadInput
 
 
 SECRET_BYTES_MAX: Final = 64 * 1024
@@ -25,6 +27,8 @@ METASTORE_PORT: Final = 9083
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 _OBJECT_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,256}")
+_QUALIFIED_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,128}\.[a-z0-9_*?\[\]!-]{1,128}")
+_TABLE: Final = re.compile(r"[a-z0-9_]{1,128}\.[a-z0-9_]{1,128}")
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
 
@@ -50,6 +54,18 @@ def _check_pattern(text: str) -> str:
         raise refused(
             "is no table pattern: a lower-case table name with '*', '?' or '[...]', 256 characters at most"
         )
+    return text
+
+
+def _check_qualified_pattern(text: str) -> str:
+    if not _QUALIFIED_PATTERN.fullmatch(text):
+        raise refused("is no pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
+    return text
+
+
+def _check_table(text: str) -> str:
+    if not _TABLE.fullmatch(text):
+        raise refused("is no table: db.table in lower case is wanted")
     return text
 
 
@@ -182,6 +198,14 @@ ObjectName = Annotated[str, AfterValidator(_check_object_name)]
 
 TablePatterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(as_list)]
 
+TableName = Annotated[str, AfterValidator(_check_table)]
+"""A table, as db.table."""
+
+QualifiedPatterns = Annotated[
+    list[Annotated[str, AfterValidator(_check_qualified_pattern)]], BeforeValidator(as_list)
+]
+"""Patterns of tables, as db.table."""
+
 ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], BeforeValidator(as_list)]
 """Metastores of one cluster, asked in this order."""
 
@@ -199,3 +223,19 @@ Options = Annotated[
     dict[str, str | int | float | bool], BeforeValidator(_as_flow), AfterValidator(_check_options)
 ]
 """Settings that are passed on to a library under its own names."""
+
+
+def key_named(text: str) -> KeyPath:
+    """Read a key as people write it: ``$.a.b`` or ``a.b``; raise BadInput where it is none."""
+    return KeyPath.of_json_path(text) if text.startswith("$") else KeyPath.of_dotted(text)
+
+
+def _check_key(text: str) -> str:
+    try:
+        return key_named(text).text
+    except BadInput as error:
+        raise refused(f"is no key: {error.message}; $.a.b or a.b is wanted") from None
+
+
+KeyText = Annotated[str, AfterValidator(_check_key)]
+Keys = Annotated[list[KeyText], BeforeValidator(as_list)]

@@ -11,16 +11,17 @@ from pydantic import ValidationError
 
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
-from daemon.config.model import Config
 from daemon.config.problem import Problem
 from daemon.process.redaction import Redactor, names_secret
 from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
+
+    from daemon.config.model import Config
 
 
 DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml"))
@@ -42,38 +43,45 @@ def find_file(path: Path | None) -> Path | None:
     return path or next((default for default in DEFAULT_PATHS if default.is_file()), None)
 
 
-def read_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
-    """Read and check everything that can be checked without a network."""
-    document = read_document(path, os.environ if environment is None else environment)
-    config, problems = _validate(document)
-    found = sorted({*document.problems, *problems, *cross_problems(document)}, key=Problem.order)
-    return Loaded(None if found else config, tuple(found))
+@dataclass(frozen=True, slots=True)
+class ConfigReader:
+    """Reads configurations of one class, which holds the sections of all capabilities, and checks them."""
 
+    model: type[Config]
+    cross_checks: Sequence[Callable[[Document], Iterable[Problem]]] = (cross_problems,)
+    """Rules between settings: those of the shared sections and of each capability."""
 
-def load_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
-    """Return the settings; raise ConfigError with the first problem and the number of the others."""
-    loaded = read_config(path, environment)
-    if loaded.config is not None:
-        return loaded.config
-    first, others = loaded.problems[0], len(loaded.problems) - 1
-    more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""
-    hint = "Run 'tideline config check' to see every problem at once."
-    raise ConfigError(
-        f"the configuration is wrong{more}",
-        hint=f"{first.hint[0].upper()}{first.hint[1:]}. {hint}" if first.hint else hint,
-        place=first.place,
-        key=first.key,
-        value=first.value,
-        reason=first.reason,
-    )
+    def read(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
+        """Read and check everything that can be checked without a network."""
+        document = read_document(path, os.environ if environment is None else environment)
+        config, problems = self._validate(document)
+        crossed = (problem for check in self.cross_checks for problem in check(document))
+        found = sorted({*document.problems, *problems, *crossed}, key=Problem.order)
+        return Loaded(None if found else config, tuple(found))
 
+    def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
+        """Return the settings; raise ConfigError with the first problem and the number of the others."""
+        loaded = self.read(path, environment)
+        if loaded.config is not None:
+            return loaded.config
+        first, others = loaded.problems[0], len(loaded.problems) - 1
+        more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""
+        hint = "Run 'tideline config check' to see every problem at once."
+        raise ConfigError(
+            f"the configuration is wrong{more}",
+            hint=f"{first.hint[0].upper()}{first.hint[1:]}. {hint}" if first.hint else hint,
+            place=first.place,
+            key=first.key,
+            value=first.value,
+            reason=first.reason,
+        )
 
-def _validate(document: Document) -> tuple[Config | None, list[Problem]]:
-    try:
-        return Config.model_validate(document.values), []
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        return None, [_problem(document, detail) for detail in details]
+    def _validate(self, document: Document) -> tuple[Config | None, list[Problem]]:
+        try:
+            return self.model.model_validate(document.values), []
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            return None, [_problem(document, detail) for detail in details]
 
 
 def _problem(document: Document, detail: ErrorDetails) -> Problem:

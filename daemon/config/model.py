@@ -1,68 +1,42 @@
-"""The settings as a whole, one class per section: what each means, its unit (in its name), its default and its limits.
+"""The configuration as a whole: the sections that several capabilities share, and the composition with those of each capability.
 
-Sections stand with what they are about: ``replication``, ``catalog``, ``flat``, ``keylog``, ``mining`` and ``process``; here is what
-puts them together. Unknown keys are refused, so that a misspelt setting never means "the default". What concerns two sections at
-once is checked in ``crosscheck``, so that one wrong field does not hide it. docs/CONFIG.md is written from these classes.
+Unknown keys are refused, so that a misspelled setting never means "the default". Rules between two sections are checked in the
+capabilities' ``crosscheck`` modules, so that one wrong field does not hide them. docs/CONFIG.md is generated from these classes.
 """
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
-from daemon.catalog.settings import CatalogConfig, FactConfig
-from daemon.config.clusters import PolicyConfig, SourceConfig, TargetConfig
-from daemon.config.fields import Bootstrap, Name, Options, Secret, Topic
+from pydantic import Field, SecretStr, create_model
+
+from daemon.config.clusters import KafkaConfig, SourceConfig, TargetConfig
+from daemon.config.fields import Name
+from daemon.config.policies import PolicyConfig
 from daemon.config.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 from daemon.config.section import Section
-from daemon.flat.settings import FlatConfig
-from daemon.keys.mining_settings import MiningConfig
-from daemon.keys.settings import KeylogConfig
 
 
-class KafkaConfig(Section):
-    """The broker that holds the sources' topics."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
-    bootstrap: Bootstrap = Field(description="Addresses of brokers, host:port, separated by commas.")
-    options: Options = Field(
-        default={},
-        description="Further settings of librdkafka by their own names, such as security.protocol.",
-    )
-    secrets: dict[str, Secret] = Field(
-        default={},
-        description="Settings of librdkafka that are secret, such as sasl.password: {file: PATH} or {env: NAME}.",
-    )
-    dead_letter_topic: Topic = Field(
-        default="tideline.dead-letters", description="Topic of records that could not be used."
-    )
+    from daemon.config.section import ConfigSection
 
 
 class Config(Section):
-    """Everything."""
+    """The shared sections. The class that files are read into, ``compose``, has those of all capabilities as well."""
 
     sources: dict[Name, SourceConfig] = Field(
         default={}, max_length=64, description="Clusters whose changes are followed, by name."
     )
     targets: dict[Name, TargetConfig] = Field(
-        default={}, max_length=64, description="Clusters that replicas are kept on, by name."
+        default={}, max_length=64, description="Clusters that hold replicas, by name."
     )
     policies: dict[Name, PolicyConfig] = Field(
         default={}, max_length=256, description="What is replicated where, by name."
     )
-    catalog: dict[Name, CatalogConfig] = Field(
-        default={}, max_length=64, description="Timelines and partition indexes, by source."
-    )
-    facts: dict[Name, FactConfig] = Field(
-        default={}, max_length=10_000, description="Tables that are covered together, by name."
-    )
-    flat: dict[Name, FlatConfig] = Field(default={}, max_length=64, description="Flat event tables, by name.")
-    keylog: KeylogConfig = Field(
-        default=KeylogConfig(), description="Where it is recorded who asked for which key."
-    )
-    mining: MiningConfig = Field(
-        default=MiningConfig(), description="How keys are found in the queries that people run."
-    )
     kafka: KafkaConfig | None = Field(
-        default=None, description="The broker; wanted as soon as there is a source."
+        default=None, description="The broker; required as soon as there is a source."
     )
     state: StateConfig = Field(default=StateConfig(), description="What the daemon remembers.")
     http: HttpConfig = Field(default=HttpConfig(), description="Probes, metrics and the status page.")
@@ -74,9 +48,25 @@ class Config(Section):
 
     def secrets(self) -> tuple[str, ...]:
         """Return every secret's text, for the logs to leave out."""
-        found = [*self.kafka.secrets.values()] if self.kafka else []
-        found += [self.keylog.password] if self.keylog.password else []
-        found += [secret for scheme in self.files.secrets.values() for secret in scheme.values()]
-        streams = [flat.source for flat in self.flat.values() if flat.source is not None]
-        found += [secret for stream in streams for secret in stream.secrets.values()]
-        return tuple(secret.get_secret_value() for secret in found)
+        return tuple(_secrets(self))
+
+
+def compose(sections: Iterable[ConfigSection[Any]]) -> type[Config]:
+    """Return the class of the configuration with ``sections`` beside the shared ones."""
+    fields: dict[str, Any] = {section.key: (section.annotation, section.field) for section in sections}
+    return create_model("Config", __base__=Config, __doc__="Everything.", **fields)
+
+
+def _secrets(value: object) -> Iterator[str]:
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case Section():
+            for name in type(value).model_fields:
+                yield from _secrets(getattr(value, name))
+        case dict():
+            for inner in value.values():
+                yield from _secrets(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from _secrets(inner)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from daemon.config.model import Config
-
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
+
+    from daemon.config.model import Config
 
 
 _UNITS: Final = {"_s": "seconds", "_bytes": "bytes", "_bytes_max": "bytes", "_events": "events"}
@@ -79,14 +79,9 @@ state:
 """
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of the configuration file."""
-    return Config.model_json_schema()
-
-
-def markdown() -> str:
-    """Return the text of docs/CONFIG.md."""
-    sections = [_INTRODUCTION.rstrip(), *(_section(name, model) for name, model in _sections(Config, ""))]
+def markdown(config: type[Config]) -> str:
+    """Return the text of docs/CONFIG.md for the class of the configuration."""
+    sections = [_INTRODUCTION.rstrip(), *(_section(name, model) for name, model in _sections(config, ""))]
     return "\n\n".join(sections) + "\n"
 
 

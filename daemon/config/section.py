@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
+
+
+T = TypeVar("T")
 
 
 class Section(BaseModel):
@@ -18,3 +24,23 @@ def refused(message: str) -> PydanticCustomError:
     The message is data: braces in it are not for formatting.
     """
     return PydanticCustomError("setting", "{message}", {"message": message})
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSection(Generic[T]):
+    """A top-level section that a capability adds to the configuration.
+
+    The configuration's class is composed from these at start, so a type checker cannot see the attribute; ``of`` gives the
+    section's value with its type.
+    """
+
+    key: str
+    annotation: Any
+    """Type of the section as pydantic reads it; its values have type ``T``."""
+    field: Any
+    """pydantic's ``Field``: default, bounds and description."""
+
+    def of(self, config: BaseModel) -> T:
+        """Return the section of ``config``."""
+        found: T = getattr(config, self.key)
+        return found

@@ -3,21 +3,3 @@
 ``fetching`` talks to Kafka in a thread of its own, ``seeking`` finds where a position lies, ``intake`` decodes, ``reading``
 proves that nothing is missing and fills in what the topic lost, ``following`` is the loop that drives a projection.
 """
-
-from __future__ import annotations
-
-from daemon.consumer.following import follow
-from daemon.consumer.reading import Batch, TopicReader
-from daemon.consumer.settings import ConsumerSettings, Fetched, Filler, Letters, ReaderStatus
-
-
-__all__ = [
-    "Batch",
-    "ConsumerSettings",
-    "Fetched",
-    "Filler",
-    "Letters",
-    "ReaderStatus",
-    "TopicReader",
-    "follow",
-]

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from daemon.consumer.settings import ConsumerSettings, Fetched
-from daemon.kafka.broker import BrokerSettings, kafka_failure
+from daemon.kafka.broker import BrokerSettings, Fetched, kafka_failure
 from daemon.kafka.topic import PARTITION
 from state.errors import KafkaUnavailable
 
 
 if TYPE_CHECKING:
+    from daemon.consumer.settings import ConsumerSettings
     from state.errors import TidelineError
 
 

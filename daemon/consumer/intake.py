@@ -11,7 +11,8 @@ from state.errors import BadInput, MalformedEvent
 
 
 if TYPE_CHECKING:
-    from daemon.consumer.settings import ConsumerSettings, Fetched, Letters
+    from daemon.consumer.settings import ConsumerSettings, Letters
+    from daemon.kafka.broker import Fetched
 
 
 class Intake:

@@ -26,7 +26,8 @@ import structlog
 from daemon.consumer.fetching import Fetcher
 from daemon.consumer.intake import Intake
 from daemon.consumer.seeking import Seeker
-from daemon.consumer.settings import ConsumerSettings, Fetched, Filler, Letters, ReaderStatus
+from daemon.consumer.settings import ConsumerSettings, Filler, Letters, ReaderStatus
+from daemon.kafka.broker import Fetched
 from state.errors import GapDetected, KafkaUnavailable
 from state.positions import Position, Step
 

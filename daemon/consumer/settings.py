@@ -11,8 +11,8 @@ from handlers.decoding.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.decoding.decoder import Format
-    from handlers.decoding.encoder import Record
+    from daemon.kafka.broker import Fetched
+    from handlers.decoding import Record
     from state.errors import BadInput
     from state.positions import Position
 
@@ -54,22 +54,6 @@ class ReaderStatus:
     dead_letters: int = 0
     unknown: int = 0
     """Events of types that this version does not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """One record as it came from Kafka; ``offset`` is None for one that was read from the notification log instead."""
-
-    offset: int | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    key: bytes | None = None
-    time_s: int = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """What it takes in the queue."""
-        return len(self.value or b"")
 
 
 class Filler(Protocol):

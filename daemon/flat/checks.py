@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.problem import Problem
 from daemon.flat.driver_settings import metastores_of
-from handlers.metastore.client import Metastore
-from handlers.metastore.hive_version import HiveVersion
+from daemon.flat.settings import FLAT
+from handlers.metastore import Generation, Metastore
 from state.errors import NotFound, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from daemon.config import Config
+    from daemon.config.model import Config
 
 
 TIMEOUT_S: Final = 10.0
@@ -42,7 +42,7 @@ def flat_problems(config: Config, connect: Callable[[Sequence[str]], Asked] | No
     """Ask for the database of every flat table that is written; never raises, every failure is a problem."""
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     found: list[Problem] = []
-    for name, flat in config.flat.items():
+    for name, flat in FLAT.of(config).items():
         uris = metastores_of(config, flat)
         if flat.is_written and uris:
             with closing(open_one(uris)) as metastore:

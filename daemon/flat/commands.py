@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from daemon.config import Config
+    from daemon.config.model import Config
     from daemon.flat.driver_program import Order
     from streaming.settings import FlatSettings
 
@@ -140,8 +140,8 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
 @json_option
 def view(table: str, name: str | None, config_path: Path | None, as_json: bool) -> None:
     """Write the view that keeps former column names of the flat TABLE; needs no Spark."""
+    from daemon.flat.settings import flat_config
     from daemon.flat.view import view_name, write_view
-    from daemon.keys.key_log import flat_config
 
     config = _config(config_path)
     done = write_view(_settings(config_path, table), name or view_name(flat_config(config, table)))
@@ -153,9 +153,9 @@ def view(table: str, name: str | None, config_path: Path | None, as_json: bool) 
 
 
 def _config(config_path: Path | None) -> Config:
-    from daemon.config import find_file, load_config
+    from daemon.terminal.application import load_config
 
-    return load_config(find_file(config_path))
+    return load_config(config_path)
 
 
 def _settings(config_path: Path | None, table: str) -> FlatSettings:
@@ -167,7 +167,7 @@ def _settings(config_path: Path | None, table: str) -> FlatSettings:
 def _order(config_path: Path | None, table: str) -> Order:
     from daemon.flat.driver_program import Order
     from daemon.flat.driver_settings import flat_settings
-    from daemon.keys.key_log import flat_config
+    from daemon.flat.settings import flat_config
 
     config = _config(config_path)
     return Order(flat_settings(config, table), flat_config(config, table).view)

@@ -11,15 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.flat.cluster import reachable
-from daemon.flat.settings import Around
-from daemon.keys.key_log import flat_config, key_log_address
+from daemon.flat.settings import Around, flat_config
+from daemon.keylog.opening import key_log_address
+from daemon.keylog.settings import MINING
 from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.config import Config, KafkaConfig
+    from daemon.config.clusters import KafkaConfig
+    from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
     from streaming.settings import FlatSettings
 
@@ -101,5 +103,5 @@ def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
 
 
 def _raw_column(config: Config, flat: FlatConfig) -> str:
-    raw = config.mining.raw_tables.get(flat.raw_table)
+    raw = MINING.of(config).raw_tables.get(flat.raw_table)
     return "value" if raw is None else raw.json_column

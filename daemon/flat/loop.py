@@ -8,27 +8,29 @@ wrong setting or a replaced topic stops this table alone. A restarted driver goe
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from daemon.flat.metrics import FlatMeasures
-from daemon.flat.progress import DriverNews
+from daemon.flat.progress import ASKED_TO, DriverNews
+from daemon.flat.settings import FLAT
+from daemon.flat.status import FlatStatus
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.process.redaction import Redactor
 from daemon.process.supervisor import Job
-from daemon.status.collector import FlatPart
 from state.errors import DriverEnded, MalformedEvent, StateLocked, TidelineError
 from streaming.driver.progress import STOP_REQUESTED
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
-    from daemon.config import Config
+    from daemon.capability import Runtime
+    from daemon.flat.metrics import FlatMetrics
     from daemon.process.heartbeat import Lifeline
-    from daemon.service.metrics import Metrics
+    from daemon.status.collector import Moment
 
 
 log = structlog.get_logger(__name__)
@@ -42,18 +44,48 @@ def loop_name(name: str) -> str:
     return f"flat:{name}"
 
 
-def build_flat(config: Config, name: str, metrics: Metrics, config_file: Path | None) -> tuple[Job, FlatPart]:
-    """Return the loop of the flat table ``name`` and what it tells; starts nothing yet."""
-    flat = config.flat[name]
+@dataclass(frozen=True, slots=True)
+class FlatPart:
+    """The loop of one flat table, and what it reports."""
+
+    job: Job
+    status: Callable[[Moment], FlatStatus]
+
+
+def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
+    """Return the loop of the flat table ``name`` and what it reports; starts nothing yet."""
+    flat, job = FLAT.of(runtime.config)[name], loop_name(name)
     loop = DriverLoop(
-        command_of("split", "run", name, config_file=config_file),
-        FlatMeasures(metrics.flat, name),
+        command_of("split", "run", name, config_file=runtime.config_file),
+        FlatMeasures(metrics, name),
         stuck_s=flat.stuck_s,
-        drain_s=config.supervisor.drain_s * DRAIN_SHARE,
-        clean=Redactor(config.secrets()).text,
+        drain_s=runtime.config.supervisor.drain_s * DRAIN_SHARE,
+        clean=Redactor(runtime.config.secrets()).text,
     )
-    part = FlatPart(name, loop_name(name), flat.table, news=lambda: loop.news, pid=lambda: loop.pid)
-    return Job(loop_name(name), loop.run), part
+
+    def status(moment: Moment) -> FlatStatus:
+        news, state = loop.news, moment.loops[job]
+        return FlatStatus(
+            name=name,
+            table=flat.table,
+            state=state.state.value,
+            pid=loop.pid,
+            batch=news.batch,
+            rows=news.counts.rows,
+            misfits=news.counts.misfits,
+            dead_letters=sum(news.letters.values()),
+            lag_records=news.lag_records,
+            lag_s=moment.lag_s(job, news.lag_records, news.watermark_s),
+            columns=news.columns.get("live"),
+            seal_backlog=news.seal_backlog,
+            watermark_s=news.watermark_s,
+            told_s=news.told_s,
+            problem=state.problem,
+            code=state.code,
+            restarts=state.restarts,
+        )
+
+    return FlatPart(Job(job, loop.run), status)
 
 
 class DriverLoop:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from daemon.http.markup import bar, page, percent_text, table, text
-from daemon.status.text import bytes_text, duration_text, number_text
+from daemon.terminal.layout import bytes_text, duration_text, number_text
 
 
 if TYPE_CHECKING:

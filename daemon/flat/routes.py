@@ -11,12 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.flat.page import flat_page, flats_page, refusal_page
-from daemon.http.answering import in_a_thread, status_of
+from daemon.http.answering import HEADERS, in_a_thread, status_of
 from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from starlette.requests import Request
 
@@ -27,15 +27,15 @@ PATH: Final = "/api/v1/flat"
 PAGE: Final = "/flat"
 
 
-def flat_routes(answers: FlatAnswers, headers: Mapping[str, str]) -> list[Route]:
-    """Return the routes; ``headers`` go with every answer."""
+def flat_routes(answers: FlatAnswers) -> list[Route]:
+    """Return the routes."""
 
     def route(path: str, answer: Callable[[str], dict[str, Any]]) -> Route:
-        endpoint = in_a_thread((), (), lambda name, _: answer(name), headers)
+        endpoint = in_a_thread((), (), lambda name, _: answer(name))
         return Route(path, endpoint, methods=["GET"])
 
     def page(path: str, text: Callable[[str], str]) -> Route:
-        return Route(path, _page(text, headers), methods=["GET"])
+        return Route(path, _page(text), methods=["GET"])
 
     return [
         route(PATH, lambda _: answers.listing()),
@@ -45,12 +45,12 @@ def flat_routes(answers: FlatAnswers, headers: Mapping[str, str]) -> list[Route]
     ]
 
 
-def _page(text: Callable[[str], str], headers: Mapping[str, str]) -> Callable[[Request], Response]:
+def _page(text: Callable[[str], str]) -> Callable[[Request], Response]:
     def endpoint(request: Request) -> Response:
         try:
             body, code = text(request.path_params.get("name", "").lower()), 200
         except TidelineError as error:
             body, code = refusal_page(error), status_of(error)
-        return Response(body.encode(), code, {**headers, "content-type": "text/html; charset=utf-8"})
+        return Response(body.encode(), code, {**HEADERS, "content-type": "text/html; charset=utf-8"})
 
     return endpoint

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from daemon.config.fields import as_list
-from daemon.config.keyed import Keys, KeyText, key_named
+from daemon.config.fields import Keys, KeyText, as_list, key_named
 from daemon.config.section import Section, refused
 from state.columns.rules import FlatRules, IntWidth
 from state.columns.types import ColumnType

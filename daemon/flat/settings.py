@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from daemon.catalog.settings import TableName
-from daemon.config.fields import Name, ObjectName, Place, ThriftUris
-from daemon.config.section import Section, refused
+from daemon.config.fields import Name, ObjectName, Place, TableName, ThriftUris
+from daemon.config.section import ConfigSection, Section, refused
 from daemon.flat.rule_settings import FlatRulesConfig
 from daemon.flat.stream_settings import (
     EventTimeConfig,
@@ -18,6 +17,7 @@ from daemon.flat.stream_settings import (
     SealingConfig,
     SparkConfig,
 )
+from daemon.keylog.tables import KeyedTable
 from state.columns.paths import KeyPath
 from state.errors import ConfigError
 from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing
@@ -25,6 +25,8 @@ from streaming.settings import DirectorySource, EventTime, FlatSettings, Partiti
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from daemon.config.model import Config
 
 
 __all__ = ["Around", "FlatConfig", "FlatRulesConfig"]
@@ -153,6 +155,10 @@ class FlatConfig(Section):
             raise refused("has a view of the table's own name")
         return self
 
+    def keyed(self) -> KeyedTable:
+        """Return what decides about the table's keys."""
+        return KeyedTable(self.table, self.raw_table, self.rules.values())
+
     @property
     def is_written(self) -> bool:
         """Whether it has a stream; otherwise only its keys are told about."""
@@ -192,3 +198,23 @@ class FlatConfig(Section):
             limits=self.limits.value(),
             rules=self.rules.values(),
         )
+
+
+FLAT: Final[ConfigSection[dict[str, FlatConfig]]] = ConfigSection(
+    "flat",
+    dict[Name, FlatConfig],
+    Field(default={}, max_length=64, description="Flat event tables, by name."),
+)
+
+
+def flat_config(config: Config, name: str) -> FlatConfig:
+    """Return the flat table of that name, or with that ``db.table``; raise ConfigError where there is none."""
+    for entry, flat in FLAT.of(config).items():
+        if name in {entry, flat.table}:
+            return flat
+    raise ConfigError(
+        "there is no such flat table",
+        name=name,
+        known=sorted(flat.table for flat in FLAT.of(config).values()) or None,
+        hint="Flat tables are listed under 'flat' in the configuration.",
+    )

@@ -7,8 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from daemon.config.fields import Bootstrap, Options, Place, Secret, Topic
-from daemon.config.keyed import KeyText, key_named
+from daemon.config.fields import Bootstrap, KeyText, Options, Place, Secret, Topic, key_named
 from daemon.config.section import Section, refused
 from state.columns.paths import KeyPath
 from streaming.settings import (

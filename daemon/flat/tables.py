@@ -12,16 +12,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.keys.key_log import flat_config, open_key_log
+from daemon.flat.settings import FLAT, flat_config
+from daemon.keylog.opening import open_key_log
 from state.errors import ConfigError, NotFound
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from daemon.config import Config
+    from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
-    from daemon.status.model import FlatStatus
+    from daemon.flat.status import FlatStatus
     from streaming.keylog.log import KeyLog
     from streaming.keylog.table_snapshots import TableSnapshot
 
@@ -46,8 +47,8 @@ class FlatAnswers:
 
         log = self._opened()
         rows = []
-        for name, flat in self._config.flat.items():
-            snapshot = read_snapshot(log, flat.table)
+        for name, flat in FLAT.of(self._config).items():
+            snapshot = flat_table(log, flat.table)
             rows.append(
                 {
                     "name": name,
@@ -63,12 +64,12 @@ class FlatAnswers:
 
     def show(self, name: str) -> Answer:
         """Return all that is known of one table; NotFound where none has the name."""
-        from daemon.keys.answers import key_answer
-        from streaming.keylog.table_snapshots import read_changes, read_snapshot
+        from daemon.keylog.answers import key_answer
+        from streaming.keylog.snapshots import changes_of, flat_table
 
         entry, flat = self._named(name)
         log = self._opened()
-        snapshot, keys = read_snapshot(log, flat.table), key_answer(log, flat)
+        snapshot, keys = flat_table(log, flat.table), key_answer(log, flat.keyed())
         document: Mapping[str, Any] = {} if snapshot is None else snapshot.document
         asked = {each["key"]: each for each in keys["keys"]}
         columns = [_column(each, asked) for each in document.get("columns", ())]
@@ -102,7 +103,7 @@ class FlatAnswers:
             flat = flat_config(self._config, name)
         except ConfigError as error:
             raise NotFound("there is no such flat table", name=name[:200], hint=error.hint) from None
-        return next(entry for entry, each in self._config.flat.items() if each is flat), flat
+        return next(entry for entry, each in FLAT.of(self._config).items() if each is flat), flat
 
     def _opened(self) -> KeyLog:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.status.text import bytes_text, number_text
+from daemon.terminal.layout import bytes_text, number_text
 from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict
 

@@ -16,7 +16,7 @@ from state.errors import BadInput, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping
+    from collections.abc import Awaitable, Iterable
 
     from starlette.requests import Request
 
@@ -24,25 +24,30 @@ if TYPE_CHECKING:
 PARAMETER_CHARACTERS_MAX: Final = 512
 LONG_PARAMETER_CHARACTERS_MAX: Final = 8_000
 """For parameters that are longer by nature; a request's head has 16 KiB."""
+HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "x-content-type-options": "nosniff",
+}
+"""Of every answer."""
+
 Parameters = dict[str, str]
 AnswerTo = Callable[[str, Parameters], dict[str, Any]]
 """The answer to a question about a name, with parameters."""
 
 
-def at_once(
-    allowed: Iterable[str], answer: AnswerTo, headers: Mapping[str, str]
-) -> Callable[[Request], Awaitable[Response]]:
+def at_once(allowed: Iterable[str], answer: AnswerTo) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint for answers from memory, which never wait: no thread is taken for them."""
     known = frozenset(allowed)
 
     async def endpoint(request: Request) -> Response:  # noqa: RUF029 - answered from memory, so it never waits
-        return _response(request, known, frozenset(), answer, headers)
+        return _response(request, known, frozenset(), answer)
 
     return endpoint
 
 
 def in_a_thread(
-    allowed: Iterable[str], long: Iterable[str], answer: AnswerTo, headers: Mapping[str, str]
+    allowed: Iterable[str], long: Iterable[str], answer: AnswerTo
 ) -> Callable[[Request], Response]:
     """Return an endpoint for answers that read a store: a thread of the server's pool waits for them, nobody else does.
 
@@ -51,7 +56,7 @@ def in_a_thread(
     known, roomy = frozenset(allowed).union(long), frozenset(long)
 
     def endpoint(request: Request) -> Response:
-        return _response(request, known, roomy, answer, headers)
+        return _response(request, known, roomy, answer)
 
     return endpoint
 
@@ -79,7 +84,6 @@ def _response(
     known: frozenset[str],
     roomy: frozenset[str],
     answer: AnswerTo,
-    headers: Mapping[str, str],
 ) -> Response:
     try:
         given = _parameters(request, known, roomy)
@@ -87,7 +91,7 @@ def _response(
     except TidelineError as error:
         body, code = failure(error), status_of(error)
     content = orjson.dumps(body, default=str)
-    return Response(content, code, {**headers, "content-type": "application/json"})
+    return Response(content, code, {**HEADERS, "content-type": "application/json"})
 
 
 def _parameters(request: Request, known: frozenset[str], roomy: frozenset[str]) -> Parameters:

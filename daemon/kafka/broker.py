@@ -21,6 +21,8 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from daemon.config.clusters import KafkaConfig
+
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
 """librdkafka's own words; quiet by default, because what matters of them comes back as an error of the call."""
@@ -74,6 +76,33 @@ class BrokerSettings:
             "logger": LIBRARY_LOG,
         }
         return own | named | dict(self.client)
+
+
+def broker_settings(kafka: KafkaConfig) -> BrokerSettings:
+    """Return how to reach the broker, secrets included."""
+    given = {key: _librdkafka(value) for key, value in kafka.options.items()}
+    secrets = {key: secret.get_secret_value() for key, secret in kafka.secrets.items()}
+    return BrokerSettings(kafka.bootstrap, client=given | secrets)
+
+
+def _librdkafka(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One record as it came from Kafka; ``offset`` is None for one that was read from the notification log instead."""
+
+    offset: int | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    key: bytes | None = None
+    time_s: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in the queue."""
+        return len(self.value or b"")
 
 
 @contextmanager

@@ -80,12 +80,12 @@ def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: b
 
 
 def _letter_box(config_path: Path | None) -> AbstractContextManager[LetterBox]:
-    from daemon.config import find_file, load_config
+    from daemon.kafka.broker import broker_settings
     from daemon.kafka.dead_letter_reader import LetterBox
-    from daemon.relay.assembly import broker_settings
+    from daemon.terminal.application import load_config
     from state.errors import ConfigError
 
-    config = load_config(find_file(config_path))
+    config = load_config(config_path)
     if config.kafka is None:
         raise ConfigError("no broker is configured", hint="Give kafka.bootstrap.", key="kafka.bootstrap")
     return LetterBox(broker_settings(config.kafka), config.kafka.dead_letter_topic)

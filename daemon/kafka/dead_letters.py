@@ -17,7 +17,7 @@ from state.errors import KafkaUnavailable
 
 
 if TYPE_CHECKING:
-    from daemon.consumer.settings import Fetched
+    from daemon.kafka.broker import Fetched
     from state.errors import BadInput
 
 

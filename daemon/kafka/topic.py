@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     OffsetSpec,
 )
 
-from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, translated
+from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translated
 from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
 
 
@@ -30,8 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from daemon.config.clusters import SourceConfig
+    from daemon.config.model import Config
+
 
 PARTITION: Final = 0
+MESSAGE_BYTES_MIN: Final = 8 * 1024 * 1024
+"""Least max.message.bytes of a topic: an event that cannot be cut may be larger than relay.record_bytes_max."""
 _RETENTION_S: Final = 7 * 24 * 3600
 _VISIBLE_POLL_S: Final = 0.02
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library's gap
@@ -193,3 +198,15 @@ class Topic:
         with translated(doing, topic=self.name):
             (answer,) = asked.values()
             return answer.result(timeout=self._broker.timeout_s + 5)
+
+
+def source_topic(config: Config, source: SourceConfig) -> Topic:
+    """Return the source's topic; raise ConfigError for settings that librdkafka does not take."""
+    assert config.kafka is not None, "checked with the configuration"
+    settings = TopicSettings(
+        source.topic,
+        retention_s=source.relay.topic_retention_s,
+        message_bytes_max=max(MESSAGE_BYTES_MIN, 2 * source.relay.record_bytes_max),
+    )
+    with translated("use the settings of 'kafka'"):
+        return Topic(broker_settings(config.kafka), settings)

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from daemon.keylog.settings import KEYLOG
+from daemon.terminal.application import application, load_config
 from daemon.terminal.options import config_option, echo, json_option
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from daemon.config import Config
+    from daemon.config.model import Config
+    from daemon.keylog.tables import KeyedTable
 
 
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
@@ -38,12 +41,12 @@ def keys() -> None:
 @json_option
 def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_json: bool) -> None:
     """Show the keys of the flat TABLE (its db.table, or its name in the configuration) by rank."""
-    from daemon.keys.key_log import flat_config, open_key_log
+    from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
-    flat = flat_config(config, table)
+    flat = _table(config, table)
     with closing(open_key_log(config)) as log:
-        from daemon.keys.answers import key_answer
+        from daemon.keylog.answers import key_answer
         from daemon.keys.text import keys_text
 
         answer = key_answer(log, flat)
@@ -72,11 +75,11 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     as_json: bool,
 ) -> None:
     """Show who asked for which key: one row per key, person, query and day."""
-    from daemon.config.keyed import key_named
-    from daemon.keys.key_log import open_key_log
+    from daemon.config.fields import key_named
+    from daemon.keylog.opening import open_key_log
 
     with closing(open_key_log(_config(config_path))) as log:
-        from daemon.keys.answers import log_answer
+        from daemon.keylog.answers import log_answer
         from daemon.keys.text import log_text
         from streaming.keylog.log_reader import LogFilter
 
@@ -114,7 +117,7 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     if progress_fd is not None:
         _mine_as_child(config_path, progress_fd, every_s, chooses=bool(sources or from_stdin))
         return
-    from daemon.keys.key_log import open_key_log
+    from daemon.keylog.opening import open_key_log
     from daemon.process.signals import stop_signals
 
     config = _config(config_path)
@@ -151,12 +154,12 @@ def _mine_as_child(
 @json_option
 def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
     """Show what is decided about keys of the flat TABLE, by the configuration and by people."""
-    from daemon.keys.key_log import flat_config, open_key_log
+    from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
-    flat = flat_config(config, table)
+    flat = _table(config, table)
     with closing(open_key_log(config)) as log:
-        from daemon.keys.answers import rule_answer
+        from daemon.keylog.answers import rule_answer
         from daemon.keys.text import rules_text
 
         answer = rule_answer(log, flat)
@@ -213,14 +216,14 @@ def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None
 @json_option
 def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: bool) -> None:
     """Delete questions that are older than anybody counts."""
-    from daemon.keys.key_log import open_key_log
+    from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
     with closing(open_key_log(config)) as log:
         from streaming.keylog import retention
 
-        keep = days or config.keylog.retention_days
-        done = retention.count_old_rows(log, keep) if dry_run else retention.delete_old_rows(log, keep)
+        keep = days or KEYLOG.of(config).retention_days
+        done = retention.old_rows(log, keep) if dry_run else retention.forget(log, keep)
     answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(done)}
     echo(answer, as_json, _forgotten_text)
 
@@ -236,23 +239,27 @@ def _decide(  # noqa: PLR0913 - what the four commands have in common
     type_name: str | None = None,
 ) -> None:
     """Store a decision, or take it back; the driver sees it before its next batch."""
-    from daemon.config.keyed import key_named
-    from daemon.keys.key_log import flat_config, open_key_log
+    from daemon.config.fields import key_named
+    from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
-    flat = flat_config(config, table)
+    flat = _table(config, table)
     named = subject if kind == "skip" else key_named(subject)
     with closing(open_key_log(config)) as log:
-        from daemon.keys.answers import decide
+        from daemon.keylog.answers import decide
 
         answer = decide(log, flat, kind, named, type_name, getpass.getuser(), remove=remove)
     echo(answer, as_json, _decided_text)
 
 
-def _config(config_path: Path | None) -> Config:
-    from daemon.config import find_file, load_config
+def _table(config: Config, name: str) -> KeyedTable:
+    from daemon.keys.capability import Keys
 
-    return load_config(find_file(config_path))
+    return application().capability(Keys).tables.keyed_table(config, name)
+
+
+def _config(config_path: Path | None) -> Config:
+    return load_config(config_path)
 
 
 def _forgotten_text(done: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.keylog.settings import KEYLOG, MINING
 from state.errors import ConfigError, TidelineError, Transient
 from streaming.keylog.retention import delete_old_rows
 from streaming.mining.miner import Miner, MiningReport, mine
@@ -16,8 +17,8 @@ from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from daemon.config import Config
-    from daemon.keys.mining_settings import MiningConfig, QuerySourceConfig
+    from daemon.config.model import Config
+    from daemon.keylog.settings import MiningConfig, QuerySourceConfig
     from streaming.keylog.log import KeyLog
     from streaming.mining.sources.source import QuerySource
 
@@ -45,7 +46,7 @@ def mining_rules(config: MiningConfig) -> MiningRules:
 
 def chosen_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
     """Return the sources of these names, or all; raise ConfigError for an unknown name."""
-    known = config.mining.sources
+    known = MINING.of(config).sources
     wanted = list(names) or list(known)
     for name in wanted:
         if name not in known:
@@ -67,7 +68,7 @@ def standard_input(user: str) -> QuerySource:
 
 def new_miner(config: Config) -> Miner:
     """Return what reads queries, for all passes of a process: it knows those again that it has read before."""
-    return Miner(mining_rules(config.mining))
+    return Miner(mining_rules(MINING.of(config)))
 
 
 def mine_all(
@@ -87,7 +88,7 @@ def mine_all(
             break
         told.append(_mined(source, miner, log, is_stopped))
     with suppress(Transient):  # the next pass deletes it
-        delete_old_rows(log, config.keylog.retention_days, FORGET_TRANSACTIONS)
+        forget(log, KEYLOG.of(config).retention_days, FORGET_TRANSACTIONS)
     return told
 
 
@@ -130,8 +131,8 @@ def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource
 
 
 def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
-    from daemon.relay.assembly import broker_settings
-    from streaming.mining.sources.trino_topic import TrinoTopicSource
+    from daemon.kafka.broker import broker_settings
+    from streaming.mining.trino_topic import TrinoTopicSource
 
     broker = None if config.kafka is None else broker_settings(config.kafka)
     bootstrap = source.bootstrap or (broker.bootstrap if broker else None)

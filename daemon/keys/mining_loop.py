@@ -13,23 +13,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from daemon.keylog.settings import MINING
 from daemon.keys.progress import MINED, SourcePass, after, passes_of
+from daemon.keys.status import MinedSource, MiningStatus
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.process.redaction import Redactor
-from daemon.process.supervisor import Job, LoopStatus
-from daemon.status.collector import MiningPart
-from daemon.status.model import MinedSource, MiningStatus
 from state.errors import MalformedEvent, MinerEnded, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
-    from daemon.config import Config
+    from daemon.capability import Runtime
     from daemon.keys.metrics import MiningMetrics
     from daemon.process.heartbeat import Lifeline
-    from daemon.service.metrics import Metrics
+    from daemon.process.supervisor import LoopStatus
 
 
 log = structlog.get_logger(__name__)
@@ -37,15 +35,15 @@ log = structlog.get_logger(__name__)
 LOOP: Final = "mining"
 
 
-def build_mining(config: Config, metrics: Metrics, config_file: Path | None) -> tuple[Job, MiningPart]:
-    """Return the miner's loop and what it tells; starts nothing yet."""
-    loop = MinerLoop(
-        command_of("keys", "mine", "--every", str(config.mining.every_s), config_file=config_file),
-        metrics.mining,
-        config.mining.sources,
-        Redactor(config.secrets()).text,
+def build_mining(runtime: Runtime, metrics: MiningMetrics) -> MinerLoop:
+    """Return the miner's loop; starts nothing yet."""
+    mining = MINING.of(runtime.config)
+    return MinerLoop(
+        command_of("keys", "mine", "--every", str(mining.every_s), config_file=runtime.config_file),
+        metrics,
+        mining.sources,
+        Redactor(runtime.config.secrets()).text,
     )
-    return Job(LOOP, loop.run), MiningPart(LOOP, loop.status)
 
 
 class MinerLoop:

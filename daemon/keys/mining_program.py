@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from daemon.keys.key_log import open_key_log
+from daemon.keylog.opening import open_key_log
 from daemon.keys.progress import MINED
 from daemon.process.signals import stop_signals
 from state.errors import TidelineError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
-    from daemon.config import Config
+    from daemon.config.model import Config
 
     Tell = Callable[[Mapping[str, Any]], None]
 

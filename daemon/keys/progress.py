@@ -15,7 +15,7 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.status.model import MinedSource
+    from daemon.keys.status import MinedSource
 
 
 MINED: Final = "mined"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.keys.answers import COLUMN_VERDICTS
+from daemon.keylog.answers import COLUMN_VERDICTS
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from daemon.keys.answers import Answer
+    from daemon.keylog.answers import Answer
 
 
 KEY_CHARS: Final = 80

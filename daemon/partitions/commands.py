@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.catalog.asking import PAUSE_S, acts, acts_in_words, asks, checked
+from daemon.partitions.capability import Partitions
 from daemon.terminal.options import echo_json
 
 
@@ -59,8 +60,8 @@ def list_tables(asking: Asking) -> None:
     """List the tables of the index."""
     from daemon.partitions.text import listing_text
 
-    with asking.access() as access:
-        asking.echo(access.partitions.listing(source=asking.source), listing_text)
+    with asking.access(Partitions()) as access:
+        asking.echo(access.answers.listing(source=asking.source), listing_text)
 
 
 @partitions.command("filter")
@@ -71,8 +72,8 @@ def filter_table(question: FilterQuestion, asking: Asking) -> None:
     """Show the partitions of TABLE (db.table) that FILTER matches, such as "ds >= '2024-05-01' and hr = 5"."""
     from daemon.partitions.text import filter_text
 
-    with asking.access() as access:
-        asking.echo(access.partitions.filter(question), filter_text)
+    with asking.access(Partitions()) as access:
+        asking.echo(access.answers.filter(question), filter_text)
 
 
 @partitions.command()
@@ -81,8 +82,8 @@ def count(question: FilterQuestion, asking: Asking) -> None:
     """Count the partitions of TABLE that FILTER matches."""
     from daemon.partitions.text import count_text
 
-    with asking.access() as access:
-        asking.echo(access.partitions.count(question), count_text)
+    with asking.access(Partitions()) as access:
+        asking.echo(access.answers.count(question), count_text)
 
 
 @partitions.command()
@@ -91,8 +92,8 @@ def explain(question: FilterQuestion, asking: Asking) -> None:
     """Show how FILTER is answered: ranges, what is checked on every key, and what it cost."""
     from daemon.partitions.text import explain_text
 
-    with asking.access() as access:
-        asking.echo(access.partitions.explain(question), explain_text)
+    with asking.access(Partitions()) as access:
+        asking.echo(access.answers.explain(question), explain_text)
 
 
 @partitions.command()
@@ -104,8 +105,8 @@ def names(table: str, values: tuple[str, ...], most: int | None, asking: Asking)
     """Show the names of TABLE's partitions with VALUES, in the order of its columns; "" is any value."""
     from daemon.partitions.text import filter_text
 
-    with asking.access() as access:
-        answer = access.partitions.names_ps(table.lower(), values, most, source=asking.source)
+    with asking.access(Partitions()) as access:
+        answer = access.answers.names_ps(table.lower(), values, most, source=asking.source)
         asking.echo(answer, filter_text)
 
 
@@ -118,7 +119,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, asking: Ask
     """Compare TABLES (or all) with the source's metastore, every field; exit with 1 where anything differs."""
     from daemon.partitions.text import check_text
 
-    with asking.access() as access:
+    with asking.access(Partitions()) as access:
         named = [(table.lower(), asking.source) for table in tables] or _indexed(access, asking.source)
         found = [
             checked(access, source, {"do": "check-partitions", "table": table}) for table, source in named
@@ -143,17 +144,17 @@ def load(ctx: click.Context, table: str, asking: Asking) -> None:
 
     Answers from before stand until it has ended. It goes on in the daemon when this command is interrupted.
     """
-    with asking.access() as access:
+    with asking.access(Partitions()) as access:
         ctx.exit(0 if _loaded(access, asking.source, table.lower(), quiet=False) else 1)
 
 
-def _indexed(access: Access, source: str | None) -> list[tuple[str, str | None]]:
+def _indexed(access: Access[Any], source: str | None) -> list[tuple[str, str | None]]:
     """Return (table, source) of all that is indexed, and not loaded for the first time."""
-    rows = access.partitions.listing(source=source)["tables"]
+    rows = access.answers.listing(source=source)["tables"]
     return [(row["table"], row["source"]) for row in rows if row["partitions"] is not None]
 
 
-def _loaded(access: Access, source: str | None, table: str, *, quiet: bool) -> bool:
+def _loaded(access: Access[Any], source: str | None, table: str, *, quiet: bool) -> bool:
     """Have a table loaded and wait for the end; False where it ended in quarantine or the table is gone."""
     from daemon.partitions.text import progress_text
 
@@ -166,7 +167,7 @@ def _loaded(access: Access, source: str | None, table: str, *, quiet: bool) -> b
             access.do(source, {"do": "load-some"})
         found = [
             row
-            for row in access.partitions.listing(source=source, prefix=table)["tables"]
+            for row in access.answers.listing(source=source, prefix=table)["tables"]
             if row["table"] == table
         ]
         if not found or found[0]["state"] != "loading":

@@ -23,7 +23,7 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from daemon.http.answering import AnswerTo, Parameters
     from daemon.partitions.answers import PartitionAnswers
@@ -34,11 +34,11 @@ _FILTER: Final = frozenset({"source", "dialect"})
 _LONG: Final = frozenset({"filter", "values", "expr"})
 
 
-def partition_routes(answers: PartitionAnswers, headers: Mapping[str, str]) -> list[Route]:
-    """Return the routes; ``headers`` go with every answer."""
+def partition_routes(answers: PartitionAnswers) -> list[Route]:
+    """Return the routes."""
 
     def route(path: str, allowed: Iterable[str], long: str | None, answer: AnswerTo) -> Route:
-        endpoint = in_a_thread(allowed, _LONG.intersection({long}), answer, headers)
+        endpoint = in_a_thread(allowed, _LONG.intersection({long}), answer)
         return Route(path, endpoint, methods=["GET"])
 
     table = f"{PATH}/{{name}}"

@@ -9,23 +9,3 @@ It never skips: a hole in the log, a metastore that went back in time, an event 
 error that says so, and the supervisor decides. Whatever may pass (a restart of metastore or broker) ends it too; it is
 started again with growing pauses.
 """
-
-from __future__ import annotations
-
-from daemon.relay.loop import Relay, outbox_of
-from daemon.relay.settings import NotificationLog, RelaySettings, RelayStatus, StartAt
-from daemon.sources.commits import Connect
-from daemon.sources.outbox import Outbox, Outgoing
-
-
-__all__ = [
-    "Connect",
-    "NotificationLog",
-    "Outbox",
-    "Outgoing",
-    "Relay",
-    "RelaySettings",
-    "RelayStatus",
-    "StartAt",
-    "outbox_of",
-]

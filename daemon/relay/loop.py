@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from daemon.kafka.offset_search import Probe
 from daemon.relay.publisher import Publisher
 from daemon.relay.resuming import Start, StoredPosition, resume
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.tailing import Tail
-from daemon.sources.outbox import Outbox
+from daemon.sources.outbox import outbox_of
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, KafkaUnavailable, NotFound, TidelineError, Transient
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Lifeline
     from daemon.sources.commits import Connect
     from state.store import Store
-
-
-_OVERHEAD_BYTES: Final = 65_536
-"""Between the largest record and the topic's limit: headers, key, and what compression adds to what it cannot pack."""
 
 
 class Relay:
@@ -87,8 +83,3 @@ class Relay:
             gaps=self.status.gaps + isinstance(error, GapDetected),
             problem=str(error),
         )
-
-
-def outbox_of(connect: Connect, settings: RelaySettings, topic: Topic) -> Outbox:
-    """Return the outbox of a relay; a consumer that fills holes makes its own in the same way, for the same bytes."""
-    return Outbox(connect, settings, hard_bytes_max=topic.settings.message_bytes_max - _OVERHEAD_BYTES)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
+
+from daemon.sources.outbox import OutboxSettings
 
 
 if TYPE_CHECKING:
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
     from state.positions import Position
 
 
@@ -16,20 +17,10 @@ StartAt = Literal["current", "earliest"] | int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelaySettings:
+class RelaySettings(OutboxSettings):
     """One source's relay."""
 
-    source: str
-    """The source's name: key of every record."""
     start: StartAt = "current"
-    record_bytes_max: int = 512 * 1024
-    """Events above it are cut into several records where that is possible."""
-    batch_events: int = 1_000
-    """Events asked for at once. More brings no more speed, and an answer is held in memory as a whole."""
-    batch_bytes: int = 16 * 1024 * 1024
-    """Records of one batch above it make the next batches smaller."""
-    write_connections: int = 2
-    """Further connections to the metastore for the write events of commits; they are asked for side by side."""
     poll_min_s: float = 0.01
     poll_max_s: float = 0.2
     """The pause after an empty answer, doubling from one to the other: an idle relay asks five times a second."""
@@ -74,19 +65,3 @@ class RelayStatus:
         if self.relayed is None or self.source_event_id is None:
             return None
         return max(0, self.source_event_id - self.relayed.applied_event_id)
-
-
-class NotificationLog(Protocol):
-    """One connection to a metastore's notification log; used by one thread at a time."""
-
-    def current_event_id(self) -> int:
-        """Return the id of the newest event; 0 where there never was one."""
-
-    def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
-        """Return at most ``limit`` events with ids above ``after``, in order."""
-
-    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
-        """Return what the committed transaction wrote."""
-
-    def close(self) -> None:
-        """Close the connection."""

@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from daemon.consumer import follow
+from daemon.consumer.following import follow
 from daemon.consumer.projection import ProjectionStatus
 from daemon.process.lazy_loop import Late
+from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
-from daemon.relay.assembly import STORE_VERSION, state_file
-from daemon.service.metrics import ReplicationMeasures
+from daemon.replica.metrics import PolicyObserver
+from daemon.replica.status import CopyStatus
 from daemon.sources.metastore import measured_metastore
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
-from daemon.status.model import CopyStatus
-from handlers.files.copies import Copier
-from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
-from handlers.metastore.client import Metastore
-from handlers.replication.bootstrap import BootstrapResult, bootstrap
+from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
+from handlers.metastore import Metastore
+from handlers.replication.bootstrap import Bootstrapped, bootstrap
 from handlers.replication.context import Context
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.errors import ConfigError
-from state.store.sqlite import SqliteStore
 
 
 if TYPE_CHECKING:
-    from daemon.config import Config, PolicyConfig
-    from daemon.consumer import ReaderStatus
+    from collections.abc import Callable
+
+    from daemon.capability import Runtime
+    from daemon.config.model import Config
+    from daemon.config.policies import PolicyConfig
+    from daemon.consumer.settings import ReaderStatus
     from daemon.process.heartbeat import Lifeline
-    from daemon.service.metrics import Metrics
-    from handlers.replication.context import Observer
+    from daemon.replica.metrics import ReplicaMetrics
+    from daemon.sources.metastore import CallMetrics
+    from handlers.replication.observer import Observer
 
 
-def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job, ProjectionPart]:
-    """Return the loop of policy ``name`` and what it tells; opens nothing yet."""
-    policy = config.policies[name]
+STATE_KIND: Final = "replication"
+"""First part of the state files' names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPart:
+    """The loop of one policy, and what it reports."""
+
+    job: Job
+    part: ProjectionPart
+    copies: Callable[[], CopyStatus]
+
+
+def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
+    """Return the loop of policy ``name`` and what it reports; opens nothing yet."""
+    policy = runtime.config.policies[name]
     projection = projection_name(name)
-    late = Late(lambda: _Replica(config, name, metrics))
+    late = Late(lambda: _Replica(runtime.config, name, metrics, runtime.calls))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
@@ -49,9 +63,12 @@ def build_replication(config: Config, name: str, metrics: Metrics) -> tuple[Job,
         status=lambda: late.built.status if late.built is not None else idle,
         counts=lambda: late.built.counts() if late.built is not None else None,
         target=f"{policy.target}/{policy.replica_database}",
-        copies=lambda: late.built.copies() if late.built is not None else CopyStatus(name),
     )
-    return Job(projection, late.run), part
+    return ReplicaPart(
+        Job(projection, late.run),
+        part,
+        lambda: late.built.copies() if late.built is not None else CopyStatus(name),
+    )
 
 
 def bootstrap_policy(config: Config, name: str) -> BootstrapResult:
@@ -64,7 +81,7 @@ def bootstrap_policy(config: Config, name: str) -> BootstrapResult:
         Metastore(config.sources[policy.source].metastore),
         Metastore(config.targets[policy.target].metastore),
     )
-    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
+    store = open_state(config.state.dir, STATE_KIND, name)
     with closing(source), closing(target), closing(store):
         return bootstrap(source=source, target=target, policy=handler_policy(name, policy), store=store)
 
@@ -72,11 +89,6 @@ def bootstrap_policy(config: Config, name: str) -> BootstrapResult:
 def projection_name(policy: str) -> str:
     """Return the name of a policy's projection."""
     return f"replication:{policy}"
-
-
-def replica_file(config: Config, policy: str) -> str:
-    """Return the state file of a policy's projection."""
-    return str(state_file(config.state.dir, "replication", policy))
 
 
 def handler_policy(name: str, policy: PolicyConfig) -> Policy:
@@ -93,14 +105,14 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
 
 
 def build_projection(
-    config: Config, name: str, observer: Observer, metrics: Metrics
+    config: Config, name: str, observer: Observer, calls: CallMetrics
 ) -> tuple[ReplicationProjection, CopyPool]:
     """Open the policy's state and return its projection with its copy pool; raises StateCorrupt, StateLocked, ConfigError."""
     settings = config.policies[name]
     policy = handler_policy(name, settings)
-    store = SqliteStore(replica_file(config, name), schema_version=STORE_VERSION)
-    source = measured_metastore(metrics, settings.source)(config.sources[settings.source].metastore)
-    target = measured_metastore(metrics, settings.target)(config.targets[settings.target].metastore)
+    store = open_state(config.state.dir, STATE_KIND, name)
+    source = measured_metastore(calls, settings.source)(config.sources[settings.source].metastore)
+    target = measured_metastore(calls, settings.target)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(config.files.all_options())
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers)
@@ -117,14 +129,14 @@ def build_projection(
 class _Replica:
     """One policy's projection with its reader, kept over restarts of the loop."""
 
-    def __init__(self, config: Config, name: str, metrics: Metrics) -> None:
+    def __init__(self, config: Config, name: str, metrics: ReplicaMetrics, calls: CallMetrics) -> None:
         self._name = name
-        self._visible_s = metrics.visible_s.labels(projection_name(name))
-        observer = ReplicationMeasures(metrics, projection_name(name))
+        self._metrics = metrics.projections
+        observer = PolicyObserver(metrics, projection_name(name))
         self._reader = topic_reader(
             config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
         )  # before the state is opened: nothing is held where it fails
-        self._projection, self._copies = build_projection(config, name, observer, metrics)
+        self._projection, self._copies = build_projection(config, name, observer, calls)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, lifeline: Lifeline) -> None:
@@ -139,7 +151,7 @@ class _Replica:
         moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
         if moved and status.applied_time_s is not None:
-            self._visible_s.observe(max(0.0, time.time() - status.applied_time_s))
+            self._metrics.observe_visible(self._projection.name, status.applied_time_s)
 
     def counts(self) -> ReaderStatus:
         """What the reader has met."""

@@ -8,65 +8,60 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from daemon.service.capabilities import CAPABILITIES, all_commands
 from daemon.terminal.failures import failure_lines
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from daemon.config.load import ConfigReader
+    from daemon.status.model import StatusSection
 
-_COMMANDS: Final = {
-    "bootstrap": (
-        "daemon.service.commands",
-        "bootstrap",
-        "Make a policy's replica, once, before it is followed.",
-    ),
-    "config": ("daemon.service.config_commands", "config", "Check, show and describe the configuration."),
-    "dlq": ("daemon.kafka.commands", "dlq", "List, show and replay records that could not be used."),
-    "partitions": (
-        "daemon.partitions.commands",
-        "partitions",
-        "Ask the partition index, explain its answers, load and check it.",
-    ),
-    "keys": ("daemon.keys.commands", "keys", "Show which JSON keys people ask for, and decide about them."),
-    "executor": ("daemon.flat.commands", "executor", "Be a Spark executor: what Spark starts in its pods."),
-    "relay": (
-        "daemon.service.commands",
-        "relay",
-        "Publish the sources' notification logs, and do nothing else.",
-    ),
-    "run": ("daemon.service.commands", "run", "Run the daemon: relays, projections, flat tables."),
-    "split": ("daemon.flat.commands", "split", "Run, seal, backfill and plan flat tables."),
-    "status": ("daemon.status.commands", "status", "Show how far everything is, and what does not run."),
-    "timeline": (
-        "daemon.timelines.commands",
-        "timeline",
-        "Show which partitions exist and how they cover a range of time.",
-    ),
-    "version": ("daemon.status.commands", "version", "Print the version."),
-}
+
+C = TypeVar("C")
+
+
+class Assembly:
+    """The assembled program, as commands see it (``daemon.terminal.application.Application``)."""
+
+    def config_reader(self) -> ConfigReader:
+        """Return the reader of configurations with the sections of all capabilities."""
+        from daemon.service.configuration import config_reader
+
+        return config_reader()
+
+    def status_sections(self) -> Sequence[StatusSection[Any]]:
+        """Return the status sections of all capabilities."""
+        from daemon.service.assembly import all_sections
+
+        return all_sections()
+
+    def capability(self, kind: type[C]) -> C:
+        """Return the capability of a class."""
+        return next(capability for capability in CAPABILITIES if isinstance(capability, kind))
 
 
 class _LazyGroup(click.Group):
     """A group that knows its commands' names and first lines, and loads a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(_COMMANDS)
+        return list(all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in _COMMANDS:
+        found = all_commands().get(cmd_name)
+        if found is None:
             return None
-        module, name, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(found.module), found.name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+            formatter.write_dl([(command.name, command.help) for command in all_commands().values()])
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -92,7 +87,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
 @click.pass_context
 def tideline(ctx: click.Context, debug: bool) -> None:
     """Follow a Hive metastore's notification events and keep a replica, timelines, a partition index and flat tables true."""
-    ctx.obj = {"debug": debug}
+    ctx.obj = {"debug": debug, "application": Assembly()}
 
 
 def call(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""``tideline run``, ``relay`` and ``bootstrap``."""
+"""``tideline run`` and ``tideline relay``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from daemon.terminal.options import config_option, echo_json, json_option
+from daemon.terminal.application import load_config
+from daemon.terminal.options import config_option
 
 
 if TYPE_CHECKING:
@@ -34,34 +35,11 @@ def relay(ctx: click.Context, config_path: Path | None) -> None:
     ctx.exit(_run(config_path, projections=False))
 
 
-@click.command()
-@click.argument("policy")
-@config_option
-@json_option
-def bootstrap(policy: str, config_path: Path | None, as_json: bool) -> None:
-    """Make the replica of POLICY, once, before the daemon follows it. Doing it again changes nothing."""
-    from dataclasses import asdict
-
-    from daemon.config import find_file, load_config
-    from daemon.process.lock import state_lock
-    from daemon.replica.loop import bootstrap_policy
-
-    config = load_config(find_file(config_path))
-    with state_lock(config.state.dir):
-        done = bootstrap_policy(config, policy)
-    if as_json:
-        echo_json(asdict(done))
-    else:
-        before = "had been bootstrapped before; it" if done.repeated else "is bootstrapped and"
-        click.echo(f"policy {policy} {before} follows from event {done.event_id}")
-
-
 def _run(config_path: Path | None, *, projections: bool) -> int:
-    from daemon.config import find_file, load_config
+    from daemon.config.load import find_file
     from daemon.service.lifecycle import run_daemon
 
-    path = find_file(config_path)
-    code = run_daemon(load_config(path), projections=projections, config_file=path)
+    code = run_daemon(load_config(config_path), projections=projections, config_file=find_file(config_path))
     if code:
         _leave_behind(code)
     return code

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from daemon.service.capabilities import CAPABILITIES
+from daemon.terminal.application import application, load_config
 from daemon.terminal.options import config_option, echo_json, json_option
 
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from daemon.config import Problem
+    from daemon.config.problem import Problem
 
 
 @click.group()
@@ -28,16 +30,14 @@ def config() -> None:
 @click.pass_context
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
     """Print every problem at once; exit with 1 where the daemon could not run."""
-    from daemon.config import find_file, read_config
+    from daemon.config.load import find_file
 
     path = find_file(config_path)
-    loaded = read_config(path)
+    loaded = application().config_reader().read(path)
     problems = list(loaded.problems)
     if live and loaded.config is not None:
-        from daemon.flat.checks import flat_problems
-        from daemon.sources.checks import live_problems
-
-        problems += [*live_problems(loaded.config), *flat_problems(loaded.config)]
+        for capability in CAPABILITIES:
+            problems += capability.live_problems(loaded.config)
     fatal = [problem for problem in problems if not problem.warning]
     if as_json:
         echo_json({"file": path, "ok": not fatal, "problems": problems})
@@ -61,9 +61,7 @@ def _print(path: Path | None, problems: Sequence[Problem]) -> None:
 @json_option
 def show(config_path: Path | None, as_json: bool) -> None:
     """Print the settings in effect, defaults and environment included; secrets are masked."""
-    from daemon.config import find_file, load_config
-
-    values = load_config(find_file(config_path)).model_dump(mode="json")
+    values = load_config(config_path).model_dump(mode="json")
     if as_json:
         echo_json(values)
     else:
@@ -76,9 +74,10 @@ def show(config_path: Path | None, as_json: bool) -> None:
 @click.option("--format", "form", type=click.Choice(["json", "markdown"]), default="json", show_default=True)
 def schema(form: str) -> None:
     """Print the JSON schema of the configuration file, or its description as Markdown."""
-    from daemon.config.reference import json_schema, markdown
+    from daemon.config.reference import markdown
 
+    model = application().config_reader().model
     if form == "markdown":
-        click.echo(markdown(), nl=False)
+        click.echo(markdown(model), nl=False)
     else:
-        echo_json(json_schema())
+        echo_json(model.model_json_schema())

@@ -8,96 +8,40 @@ end in time is left behind, and the exit code says so: state is safe at any mome
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from starlette.applications import Starlette
 
-from daemon.catalog.loop import build_catalog
-from daemon.flat.loop import build_flat
-from daemon.flat.tables import FlatAnswers
-from daemon.http.app import Views, build_app
+from daemon.capability import Runtime
+from daemon.consumer.metrics import ProjectionMetrics
 from daemon.http.server import HttpServer, write_atomically
-from daemon.keys.mining_loop import build_mining
-from daemon.partitions.answers import PartitionAnswers
 from daemon.process.lock import state_lock
 from daemon.process.logs import LogSettings, configure_logs
+from daemon.process.metrics import LoopMetrics
 from daemon.process.retry_policy import Backoff
 from daemon.process.signals import stop_signals
-from daemon.process.supervisor import Job, Supervisor
-from daemon.relay.assembly import source_part
-from daemon.replica.loop import build_replication
-from daemon.service.metrics import Metrics
+from daemon.process.supervisor import Supervisor
+from daemon.service.assembly import all_sections, build_parts, process_registry
+from daemon.sources.metastore import CallMetrics
 from daemon.status.client import STATUS_FILE
-from daemon.status.collector import FlatPart, MiningPart, ProjectionPart, Reporter, SourcePart
-from daemon.timelines.answers import TimelineAnswers
+from daemon.status.collector import Reporter
+from daemon.status.routes import Views, status_routes
 
 
 if TYPE_CHECKING:
     import threading
     from pathlib import Path
 
-    from daemon.config import Config
-    from daemon.partitions.answers import PartitionView
+    from daemon.config.model import Config
     from daemon.status.model import DaemonStatus
-    from daemon.timelines.answers import TimelineView
 
 
 log = structlog.get_logger(__name__)
 
 STATUS_FILE_S: Final = 15.0
 """How often the status is written down, if it changed, for the time after this process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The loops and what they tell."""
-
-    jobs: tuple[Job, ...]
-    sources: tuple[SourcePart, ...]
-    projections: tuple[ProjectionPart, ...]
-    timelines: tuple[TimelineView, ...] = ()
-    partitions: tuple[PartitionView, ...] = ()
-    flats: tuple[FlatPart, ...] = ()
-    mining: MiningPart | None = None
-
-
-def build_parts(
-    config: Config, metrics: Metrics, *, projections: bool, config_file: Path | None = None
-) -> Parts:
-    """Build from the settings; without ``projections`` only the relays. Opens no connection and no file.
-
-    ``config_file`` is where the settings are from, for processes that read them themselves.
-    """
-    sources = [
-        source_part(config, name, metrics)
-        for name, source in config.sources.items()
-        if projections or source.relay.enabled
-    ]
-    replicas = [build_replication(config, name, metrics) for name in config.policies] if projections else []
-    catalogs = [build_catalog(config, name, metrics) for name in config.catalog] if projections else []
-    flats = [
-        build_flat(config, name, metrics, config_file)
-        for name, flat in config.flat.items()
-        if projections and flat.run and flat.is_written
-    ]
-    mining = build_mining(config, metrics, config_file) if projections and config.mining.every_s else None
-    jobs = (
-        *(job for job, _ in sources),
-        *(job for job, _ in replicas),
-        *(catalog.job for catalog in catalogs),
-        *(job for job, _ in flats),
-        *([] if mining is None else [mining[0]]),
-    )
-    return Parts(
-        jobs,
-        tuple(part for _, part in sources),
-        (*(part for _, part in replicas), *(catalog.part for catalog in catalogs)),
-        tuple(catalog.timelines for catalog in catalogs),
-        tuple(catalog.partitions for catalog in catalogs if catalog.partitions is not None),
-        tuple(part for _, part in flats),
-        None if mining is None else mining[1],
-    )
 
 
 def run_daemon(config: Config, *, projections: bool = True, config_file: Path | None = None) -> int:
@@ -118,37 +62,35 @@ class _Daemon:
 
     def __init__(self, config: Config, *, projections: bool, config_file: Path | None) -> None:
         self._config = config
-        metrics = Metrics(self._status)
-        parts = build_parts(config, metrics, projections=projections, config_file=config_file)
+        sections = all_sections()
+        registry = process_registry(self._status, sections)
+        loops = LoopMetrics(registry)
+        runtime = Runtime(
+            config=config,
+            config_file=config_file,
+            registry=registry,
+            calls=CallMetrics(registry),
+            projections=ProjectionMetrics(registry, loops),
+            status=self._status,
+            relays_only=not projections,
+        )
+        parts = build_parts(runtime)
         rules = config.supervisor
         self._supervisor = Supervisor(
             parts.jobs,
             backoff=Backoff(rules.backoff_min_s, rules.backoff_max_s, rules.attempts_max),
             heartbeat_max_s=rules.heartbeat_max_s,
-            measures=metrics,
+            measures=loops,
         )
-        self._reporter = Reporter(
-            self._supervisor, parts.sources, parts.projections, parts.flats, parts.mining
-        )
-        self._flats = FlatAnswers(config, lambda: self._status().flats) if config.flat else None
-        views = Views(
-            self._status,
-            self._supervisor.stuck,
-            metrics.registry,
-            config.http.lag_ready_s,
-            TimelineAnswers(parts.timelines, self._newest) if parts.timelines else None,
-            PartitionAnswers(parts.partitions, self._newest) if parts.partitions else None,
-            self._flats,
-        )
-        self._http = HttpServer(build_app(views), config.http.host, config.http.port)
+        self._reporter = Reporter(self._supervisor, parts.sources, parts.projections, parts.sections)
+        self._close = parts.close
+        views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
+        app = Starlette(routes=[*status_routes(views), *parts.routes])
+        self._http = HttpServer(app, config.http.host, config.http.port)
         self._written = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
         return self._reporter.status()
-
-    def _newest(self, source: str) -> int | None:
-        """Return the newest event id of a source, as of the last look at it."""
-        return next((s.current_event_id for s in self._status().sources if s.name == source), None)
 
     def run(self, asked: threading.Event) -> int:
         """Start, wait to be asked to stop, drain."""
@@ -170,8 +112,8 @@ class _Daemon:
         self._reporter.state = "stopped"
         self._written.write(self._reporter.status())
         self._http.close()
-        if self._flats is not None:
-            self._flats.close()
+        for close in self._close:
+            close()
         if left:
             log.error("loops did not end in time and are left behind", loops=left)
             return 1

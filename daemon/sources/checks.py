@@ -22,7 +22,8 @@ from state.errors import NotFound, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from daemon.config import Config, SourceConfig
+    from daemon.config.clusters import SourceConfig
+    from daemon.config.model import Config
 
 
 LISTENER: Final = "DbNotificationListener"
@@ -172,7 +173,7 @@ def _target(metastore: Asked, place: str, retention_s: float) -> Iterator[Proble
 
 def _topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
     # Imported here: it brings the Kafka library, and its settings are another room's to build.
-    from daemon.relay.assembly import source_topic
+    from daemon.kafka.topic import source_topic
 
     topic = source_topic(config, source)
     try:

@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from daemon.relay.settings import NotificationLog
 from handlers.decoding.messages import unpack
 from state.errors import BadInput
 
@@ -27,6 +26,23 @@ if TYPE_CHECKING:
 
 
 _COMMIT: Final = "COMMIT_TXN"
+
+
+class NotificationLog(Protocol):
+    """One connection to a metastore's notification log; used by one thread at a time."""
+
+    def current_event_id(self) -> int:
+        """Return the id of the newest event; 0 where there never was one."""
+
+    def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
+        """Return at most ``limit`` events with ids above ``after``, in order."""
+
+    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
+        """Return what the committed transaction wrote."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
 
 Connect = Callable[[], NotificationLog]
 

@@ -1,6 +1,6 @@
-"""The metastore's client with a stopwatch: how long each kind of call takes, and how it fails.
+"""The metastore client with a stopwatch: how long each call takes, and how it fails.
 
-Measured where a call enters the client, so reconnecting and repeating are part of it: that is what the caller waits for.
+It measures where a call enters the client, so reconnects and retries are included: that is what the caller waits for.
 """
 
 from __future__ import annotations
@@ -8,30 +8,53 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from handlers.metastore.client import Metastore
+from prometheus_client import Counter, Histogram
+
+from daemon.process import buckets
+from handlers.metastore import Metastore
 from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
-    from daemon.service.metrics import Metrics
+    from prometheus_client import CollectorRegistry
+
     from handlers.metastore.calls import AnyCall
 
 
 R = TypeVar("R")
 
 
-def measured_metastore(metrics: Metrics, cluster: str) -> type[Metastore]:
-    """Return the client's class for ``cluster`` (a source's or target's name); its clones are measured too."""
+class CallMetrics:
+    """Metrics of metastore calls, labeled by cluster; thread-safe, never raises."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.call_s = Histogram(
+            "tideline_metastore_call_seconds",
+            "Time of one metastore call.",
+            ("cluster", "call"),
+            buckets=buckets.CALL_S,
+            registry=registry,
+        )
+        self.errors = Counter(
+            "tideline_metastore_call_errors",
+            "Metastore calls that failed, by error code.",
+            ("cluster", "call", "code"),
+            registry=registry,
+        )
+
+
+def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:
+    """Return the client's class for ``cluster`` (the name of a source or target); its clones are measured too."""
 
     class MeasuredMetastore(Metastore):
-        """Counts what goes through it."""
+        """Counts the calls that go through it."""
 
         def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
             started = time.perf_counter()
             try:
                 return super()._invoke(call, *arguments)
             except TidelineError as error:
-                metrics.call_errors.labels(cluster, call.name, error.code).inc()
+                metrics.errors.labels(cluster, call.name, error.code).inc()
                 raise
             finally:
                 metrics.call_s.labels(cluster, call.name).observe(time.perf_counter() - started)

@@ -24,14 +24,32 @@ from state.errors import GapDetected, Inconsistent, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from daemon.relay.settings import NotificationLog, RelaySettings
-    from daemon.sources.commits import Commit, Connect
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+    from daemon.kafka.topic import Topic
+    from daemon.sources.commits import Commit, Connect, NotificationLog
+    from handlers.structs import NotificationEvent, WriteEventInfo
 
 
 log = structlog.get_logger(__name__)
 
 _SMALLEST_BATCH: Final = 10
+_OVERHEAD_BYTES: Final = 65_536
+"""Between the largest record and the topic's limit: headers, key, and what compression adds to what it cannot pack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxSettings:
+    """How one source's notification log is read."""
+
+    source: str
+    """The source's name: key of every record."""
+    record_bytes_max: int = 512 * 1024
+    """Events above it are cut into several records where that is possible."""
+    batch_events: int = 1_000
+    """Events asked for at once. More brings no more speed, and an answer is held in memory as a whole."""
+    batch_bytes: int = 16 * 1024 * 1024
+    """Records of one batch above it make the next batches smaller."""
+    write_connections: int = 2
+    """Further connections to the metastore for the write events of commits; they are asked for side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +71,7 @@ class Outgoing:
 class Outbox:
     """Reads one source's notification log. Connects when first asked; used by one thread."""
 
-    def __init__(self, connect: Connect, settings: RelaySettings, *, hard_bytes_max: int) -> None:
+    def __init__(self, connect: Connect, settings: OutboxSettings, *, hard_bytes_max: int) -> None:
         self._connect = connect
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
@@ -184,3 +202,8 @@ def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
                 found=event.eventId,
             )
         expected += 1
+
+
+def outbox_of(connect: Connect, settings: OutboxSettings, topic: Topic) -> Outbox:
+    """Return the outbox of a relay; a consumer that fills holes makes its own in the same way, for the same bytes."""
+    return Outbox(connect, settings, hard_bytes_max=topic.settings.message_bytes_max - _OVERHEAD_BYTES)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.consumer import ConsumerSettings, TopicReader
+from daemon.consumer.reading import TopicReader
+from daemon.consumer.settings import ConsumerSettings
+from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
-from daemon.relay import outbox_of
-from daemon.relay.assembly import broker_settings, relay_settings, source_topic
-from handlers.metastore.client import Metastore
+from daemon.kafka.topic import source_topic
+from daemon.sources.outbox import OutboxSettings, outbox_of
+from handlers.metastore import Metastore
 
 
 if TYPE_CHECKING:
-    from daemon.config import Config
+    from daemon.config.model import Config
 
 
 def topic_reader(config: Config, source_name: str, *, projection: str, group: str) -> TopicReader:
@@ -28,5 +30,11 @@ def topic_reader(config: Config, source_name: str, *, projection: str, group: st
         origin=topic.name,
         reader=projection,
     )
-    filler = outbox_of(lambda: Metastore(source.metastore), relay_settings(source_name, source), topic)
+    # The outbox of the relay's settings, so that what fills a gap has the same bytes as what the relay would have written.
+    outbox = OutboxSettings(
+        source=source_name,
+        record_bytes_max=source.relay.record_bytes_max,
+        batch_events=source.relay.batch_events,
+    )
+    filler = outbox_of(lambda: Metastore(source.metastore), outbox, topic)
     return TopicReader(broker, topic, ConsumerSettings(group=group, format=source.format), letters, filler)

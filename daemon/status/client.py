@@ -14,8 +14,10 @@ from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, N
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from daemon.status.model import StatusSection
 
 
 ADDRESS_FILE: Final = "http.json"
@@ -25,7 +27,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _PATH: Final = "/api/v1/status"
 
 
-def last_known(state_dir: Path) -> DaemonStatus:
+def last_known(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the running daemon's status, or the last one's as ``stopped``.
 
     Raises NotFound where no daemon ever ran with this state directory.
@@ -33,7 +35,7 @@ def last_known(state_dir: Path) -> DaemonStatus:
     address = running_daemon(state_dir)
     if address is not None:
         try:
-            return ask_daemon(address)
+            return ask_daemon(address, sections)
         except (Transient, BadInput, ConfigError):
             # Killed without a chance to remove its address: what it wrote down before still holds.
             pass
@@ -44,7 +46,7 @@ def last_known(state_dir: Path) -> DaemonStatus:
             hint="Start one with 'tideline run', or give the address of another with --url.",
             state_dir=str(state_dir),
         )
-    return replace(DaemonStatus.from_json(left), state="stopped")
+    return replace(DaemonStatus.from_json(left, sections), state="stopped")
 
 
 def running_daemon(state_dir: Path) -> str | None:
@@ -53,9 +55,9 @@ def running_daemon(state_dir: Path) -> str | None:
     return None if address is None else f"http://{_host(address)}:{address.get('port')}"
 
 
-def ask_daemon(url: str) -> DaemonStatus:
+def ask_daemon(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the status of the daemon at ``url``; raise Transient where it does not answer, BadInput for a strange answer."""
-    return _parse(url, *fetch(url, _PATH))
+    return _parse(url, *fetch(url, _PATH), sections)
 
 
 def fetch(url: str, path: str) -> tuple[int, bytes]:
@@ -80,9 +82,9 @@ def fetch(url: str, path: str) -> tuple[int, bytes]:
     return answer.status, body
 
 
-def _parse(url: str, code: int, body: bytes) -> DaemonStatus:
+def _parse(url: str, code: int, body: bytes, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     try:
-        return DaemonStatus.from_json(orjson.loads(body) if code == 200 else None)
+        return DaemonStatus.from_json(orjson.loads(body) if code == 200 else None, sections)
     except orjson.JSONDecodeError as error:
         raise MalformedEvent(
             "the daemon's answer is no JSON", hint="Is this a Tideline daemon?", url=url

@@ -9,21 +9,23 @@ import os
 import socket
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.process.version import version_text
-from daemon.status.model import DaemonStatus, FlatStatus, ProjectionView, SourceStatus
+from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from daemon.consumer.projection import ProjectionStatus
-    from daemon.flat.progress import DriverNews
     from daemon.process.supervisor import Supervisor
-    from daemon.status.model import CopyStatus, MiningStatus
+    from daemon.status.model import StatusSection
     from state.positions import Position
+
+
+T = TypeVar("T")
 
 
 class SourceEnd(Protocol):
@@ -98,28 +100,26 @@ class ProjectionPart:
     status: Callable[[], ProjectionStatus]
     counts: Callable[[], ReaderCounts | None] = lambda: None
     target: str | None = None
-    copies: Callable[[], CopyStatus] | None = None
     loading: Callable[[], Sequence[str]] = tuple
     """Tables that are being loaded, with how far they are."""
 
 
 @dataclass(frozen=True, slots=True)
-class FlatPart:
-    """One flat table: the loop that runs its driver, and what that told."""
+class Moment:
+    """What a section is collected from: the loops, and the time."""
 
-    name: str
-    loop: str
-    table: str
-    news: Callable[[], DriverNews]
-    pid: Callable[[], int | None]
+    loops: Mapping[str, LoopStatus]
+    now_s: float
+    lag_s: Callable[[str, int | None, int | None], float | None]
+    """Returns how long a loop has been behind, from its name, its lag in events and the time it has reached (Unix, seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
-class MiningPart:
-    """The miner: its loop, and how it stands."""
+class SectionPart(Generic[T]):
+    """One section of the status, and what collects it."""
 
-    loop: str
-    status: Callable[[LoopStatus], MiningStatus]
+    section: StatusSection[T]
+    collect: Callable[[Moment], T]
 
 
 class Reporter:
@@ -130,14 +130,12 @@ class Reporter:
         supervisor: Supervisor,
         sources: Sequence[SourcePart],
         projections: Sequence[ProjectionPart],
-        flats: Sequence[FlatPart] = (),
-        mining: MiningPart | None = None,
+        sections: Sequence[SectionPart[Any]] = (),
     ) -> None:
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections
-        self._flats = flats
-        self._mining = mining
+        self._sections = sections
         self._started_s = time.time()
         self._identity = (version_text(), socket.gethostname(), os.getpid())
         self._caught_up_s: dict[str, float] = {}
@@ -153,6 +151,7 @@ class Reporter:
             self._projection(part, loops[part.name], newest.get(part.source), now_s)
             for part in self._projections
         )
+        moment = Moment(loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s))
         version, host, pid = self._identity
         return DaemonStatus(
             version,
@@ -163,10 +162,8 @@ class Reporter:
             self.state,
             sources,
             projections,
-            tuple(part.copies() for part in self._projections if part.copies is not None),
-            tuple(self._flat(part, loops[part.loop], now_s) for part in self._flats),
-            None if self._mining is None else self._mining.status(loops[self._mining.loop]),
             tuple(self._supervisor.stuck()),
+            {part.section.key: part.collect(moment) for part in self._sections},
         )
 
     def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
@@ -211,28 +208,6 @@ class Reporter:
             unknown=counts.unknown if counts else 0,
             target=part.target,
             loading=tuple(part.loading()),
-        )
-
-    def _flat(self, part: FlatPart, loop: LoopStatus, now_s: float) -> FlatStatus:
-        news = part.news()
-        return FlatStatus(
-            name=part.name,
-            table=part.table,
-            state=loop.state.value,
-            pid=part.pid(),
-            batch=news.batch,
-            rows=news.counts.rows,
-            misfits=news.counts.misfits,
-            dead_letters=sum(news.letters.values()),
-            lag_records=news.lag_records,
-            lag_s=self._lag_s(part.loop, news.lag_records, news.watermark_s, now_s),
-            columns=news.columns.get("live"),
-            seal_backlog=news.seal_backlog,
-            watermark_s=news.watermark_s,
-            told_s=news.told_s,
-            problem=loop.problem,
-            code=loop.code,
-            restarts=loop.restarts,
         )
 
     def _lag_s(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from daemon.terminal.application import application, load_config
 from daemon.terminal.options import config_option, echo_json, json_option
 
 
@@ -26,17 +27,16 @@ def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str
     from daemon.status.client import ask_daemon, last_known
     from daemon.status.text import status_text
 
+    sections = application().status_sections()
     if url is not None:
-        found = ask_daemon(url)
+        found = ask_daemon(url, sections)
     else:
-        from daemon.config import find_file, load_config
-
-        state_dir = load_config(find_file(config_path)).state.dir
-        found = last_known(state_dir)
+        state_dir = load_config(config_path).state.dir
+        found = last_known(state_dir, sections)
     if as_json:
         echo_json(found.to_json())
     else:
-        click.echo(status_text(found))
+        click.echo(status_text(found, sections))
     ctx.exit(1 if found.state == "stopped" else 0)
 
 

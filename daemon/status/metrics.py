@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from daemon.status.model import CopyStatus, DaemonStatus, FlatStatus, ProjectionView, SourceStatus
+    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
 
 
 _SOURCE_GAUGES: Final = (
@@ -38,15 +38,6 @@ _SOURCE_COUNTERS: Final = (
         "commits_without_writes",
     ),
 )
-_COPY_COUNTERS: Final = (
-    ("tideline_copied_files", "Copies that ended well, skipped ones included.", "files"),
-    ("tideline_copied_bytes", "Bytes that moved.", "size_bytes"),
-    ("tideline_copies_skipped", "Files that were on the target already.", "skipped"),
-    ("tideline_copy_fallbacks", "Files taken from the change manager.", "fallbacks"),
-    ("tideline_copies_failed", "Copies that failed.", "failed"),
-    ("tideline_checksum_mismatches", "Copy attempts whose bytes were not the recorded ones.", "mismatches"),
-)
-_COPY_GAUGES: Final = (("tideline_copies_waiting", "Files that are copied or wait for it.", "waiting"),)
 _PROJECTION_COUNTERS: Final = (
     ("tideline_events_duplicate", "Records that had been applied before.", "duplicates"),
     (
@@ -68,20 +59,14 @@ _PROJECTION_GAUGES: Final = (
 )
 
 
-_FLAT_GAUGES: Final = (
-    (
-        "tideline_flat_lag_seconds",
-        "How long the flat table has been behind its topic; 0 when caught up.",
-        "lag_s",
-    ),
-)
-
-
 class StatusCollector(Collector):
     """Asks for the status at each scrape; what is not known yet has no sample."""
 
-    def __init__(self, status: Callable[[], DaemonStatus]) -> None:
+    def __init__(
+        self, status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]] = ()
+    ) -> None:
         self._status = status
+        self._sections = sections
 
     def collect(self) -> Iterable[Metric]:
         """Yield one family per gauge, also those without samples."""
@@ -95,8 +80,8 @@ class StatusCollector(Collector):
         yield GaugeMetricFamily("tideline_loops_stuck", "Loops without a heartbeat.", len(status.stuck))
         yield from _sources(status.sources)
         yield from _projections(status.projections)
-        yield from _copies(status.copies)
-        yield from _flats(status.flats)
+        for section in self._sections:
+            yield from section.families(section.of(status))
 
     def describe(self) -> Iterable[Metric]:
         """Nothing up front: names are fixed, and asking for the status while the daemon is built would be too early."""
@@ -105,15 +90,15 @@ class StatusCollector(Collector):
 
 def _sources(sources: Sequence[SourceStatus]) -> Iterable[Metric]:
     labels = {"source": [row.name for row in sources]}
-    yield from _families(CounterMetricFamily, _SOURCE_COUNTERS, labels, sources)
-    yield from _families(GaugeMetricFamily, _SOURCE_GAUGES, labels, sources)
+    yield from families(CounterMetricFamily, _SOURCE_COUNTERS, labels, sources)
+    yield from families(GaugeMetricFamily, _SOURCE_GAUGES, labels, sources)
 
 
 def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
     labels = {"projection": [row.name for row in projections], "source": [row.source for row in projections]}
-    yield from _families(CounterMetricFamily, _PROJECTION_COUNTERS, labels, projections)
-    yield from _families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
-    yield _states(
+    yield from families(CounterMetricFamily, _PROJECTION_COUNTERS, labels, projections)
+    yield from families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
+    yield state_family(
         "tideline_projection_state",
         "1 for the state that the projection is in, else 0.",
         "projection",
@@ -129,26 +114,13 @@ def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
     yield quarantined
 
 
-def _copies(copies: Sequence[CopyStatus]) -> Iterable[Metric]:
-    labels = {"policy": [row.policy for row in copies]}
-    yield from _families(CounterMetricFamily, _COPY_COUNTERS, labels, copies)
-    yield from _families(GaugeMetricFamily, _COPY_GAUGES, labels, copies)
-
-
-def _flats(flats: Sequence[FlatStatus]) -> Iterable[Metric]:
-    yield from _families(GaugeMetricFamily, _FLAT_GAUGES, {"flat": [row.name for row in flats]}, flats)
-    yield _states(
-        "tideline_flat_state", "1 for the state that the flat table's loop is in, else 0.", "flat", flats
-    )
-
-
-def _families(
+def families(
     kind: type[CounterMetricFamily | GaugeMetricFamily],
     definitions: tuple[tuple[str, str, str], ...],
     labels: dict[str, list[str]],
     rows: Sequence[object],
 ) -> Iterable[Metric]:
-    """Yield a family per definition (name, text, attribute), with a sample per row that knows the attribute's value."""
+    """Yield a metric family for each definition (name, text, attribute), with a sample per row that knows the attribute's value."""
     for name, text, attribute in definitions:
         family = kind(name, text, labels=list(labels))
         for row, *label_values in zip(rows, *labels.values(), strict=True):
@@ -158,7 +130,20 @@ def _families(
         yield family
 
 
-def _states(name: str, text: str, label: str, rows: Sequence[ProjectionView | FlatStatus]) -> Metric:
+class HasState(Protocol):
+    """A row with a name and a loop's state."""
+
+    @property
+    def name(self) -> str:
+        """Label of its series."""
+
+    @property
+    def state(self) -> str:
+        """A value of ``LoopState``."""
+
+
+def state_family(name: str, text: str, label: str, rows: Sequence[HasState]) -> Metric:
+    """Return a gauge that is 1 for the state of each row, else 0."""
     family = GaugeMetricFamily(name, text, labels=(label, "state"))
     for row in rows:
         for state in LoopState:

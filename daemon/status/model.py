@@ -6,10 +6,18 @@ they cannot disagree. It is also written to ``<state.dir>/status.json`` now and 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence  # noqa: TC003 - pydantic reads the annotations
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from state.errors import MalformedEvent
+
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 
 T = TypeVar("T")
@@ -70,83 +78,6 @@ class ProjectionView:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyStatus:
-    """Copies of one policy since the daemon's start."""
-
-    policy: str
-    files: int = 0
-    """Copies that ended well, with those that were on the target already (``skipped``)."""
-    size_bytes: int = 0
-    skipped: int = 0
-    waiting: int = 0
-    """Queued and running."""
-    fallbacks: int = 0
-    """Files that came from the change manager."""
-    mismatches: int = 0
-    """Attempts whose bytes were not the recorded ones."""
-    failed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FlatStatus:
-    """One flat table: how its driver goes. The table itself is on its page."""
-
-    name: str
-    table: str
-    """``db.table``."""
-    state: str
-    pid: int | None = None
-    """Of the driver."""
-    batch: int | None = None
-    """The last batch that is in the table."""
-    rows: int = 0
-    """Since the daemon's start, as are misfits and dead letters."""
-    misfits: int = 0
-    dead_letters: int = 0
-    lag_records: int | None = None
-    """Records of the topic behind the last batch; None where the source does not tell."""
-    lag_s: float | None = None
-    columns: int | None = None
-    """Columns that hold a key."""
-    seal_backlog: int = 0
-    watermark_s: int | None = None
-    told_s: float | None = None
-    """Unix time at which the driver last told how it stands."""
-    problem: str | None = None
-    code: str | None = None
-    restarts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MinedSource:
-    """One source of queries: what mining made of it since the daemon's start."""
-
-    name: str
-    queries: int = 0
-    queries_with_keys: int = 0
-    asks: int = 0
-    """Questions that were recorded: a key, asked by somebody in a query."""
-    unresolved: int = 0
-    dead: int = 0
-    read_s: float | None = None
-    """Unix time at which it was last read to its end."""
-    problem: str | None = None
-    """Why the last pass did not."""
-
-
-@dataclass(frozen=True, slots=True)
-class MiningStatus:
-    """The miner: how its process goes, and its sources."""
-
-    state: str
-    pid: int | None = None
-    sources: tuple[MinedSource, ...] = ()
-    problem: str | None = None
-    code: str | None = None
-    restarts: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class DaemonStatus:
     """Everything, at one moment."""
 
@@ -161,43 +92,36 @@ class DaemonStatus:
     """``starting``, ``running``, ``stopping`` or ``stopped``."""
     sources: tuple[SourceStatus, ...] = ()
     projections: tuple[ProjectionView, ...] = ()
-    copies: tuple[CopyStatus, ...] = ()
-    flats: tuple[FlatStatus, ...] = ()
-    mining: MiningStatus | None = None
-    """None where the daemon does not mine."""
-    stuck: tuple[str, ...] = field(default=())
+    stuck: tuple[str, ...] = ()
     """Loops without a heartbeat."""
+    sections: Mapping[str, object] = field(default_factory=dict)
+    """What capabilities add, by the key of their ``StatusSection``; in JSON beside the other fields."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self)
+        plain: dict[str, Any] = to_jsonable_python(self)
+        sections = plain.pop("sections")
+        return {**plain, **sections}
 
     @staticmethod
-    def from_json(value: object) -> DaemonStatus:
-        """Read back what ``to_json`` gave, also from an older or newer version; raise MalformedEvent for anything else."""
+    def from_json(value: object, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
+        """Read back what ``to_json`` returned, also from an older or newer version; raise MalformedEvent for anything else."""
         if not isinstance(value, dict):
             raise MalformedEvent(
-                "the daemon's status is no JSON object", hint="Is this the address of a Tideline daemon?"
+                "the daemon's status is not a JSON object", hint="Is this the address of a Tideline daemon?"
             )
         try:
-            parts = {
-                "sources": _rows(SourceStatus, value.get("sources")),
-                "projections": _rows(ProjectionView, value.get("projections")),
-                "copies": _rows(CopyStatus, value.get("copies")),
-                "flats": _rows(FlatStatus, value.get("flats")),
-                "mining": _mining(value.get("mining")),
-                "stuck": tuple(value.get("stuck") or ()),
-            }
-            return _known(DaemonStatus, {**value, **parts})
-        except (TypeError, AttributeError) as error:
+            found = {section.key: section.read(value.get(section.key)) for section in sections}
+            return _STATUS.validate_python({**value, "sections": found})
+        except ValidationError as error:
             raise MalformedEvent(
                 "the daemon's status cannot be read",
                 hint="Is this the address of a Tideline daemon?",
-                reason=str(error),
+                reason=str(error.errors(include_url=False)[0]["msg"]),
             ) from error
 
-    def ready(self, lag_max_s: float) -> list[str]:
-        """Return why the daemon is not ready; empty where it is: all relays, projections and flat tables following, each within the lag."""
+    def unready_reasons(self, lag_max_s: float, sections: Sequence[StatusSection[Any]]) -> list[str]:
+        """Return why the daemon is not ready; empty if all its loops follow, each within the lag."""
         if self.state != "running":
             return [f"the daemon is {self.state}"]
         reasons = [
@@ -206,26 +130,61 @@ class DaemonStatus:
             if source.relay_state not in {None, "following"}
         ]
         reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
-        reasons += [f"flat:{flat.name} is {flat.state}" for flat in self.flats if flat.state != "following"]
         lags = [(source.name, source.lag_s) for source in self.sources]
         lags += [(view.name, view.lag_s) for view in self.projections]
-        lags += [(f"flat:{flat.name}", flat.lag_s) for flat in self.flats]
+        for section in sections:
+            reasons += section.unready_reasons(section.of(self))
+            lags += section.lags(section.of(self))
         late = [(name, lag_s) for name, lag_s in lags if lag_s is not None and lag_s > lag_max_s]
         return reasons + [f"{name} lags by {lag_s:.0f} s" for name, lag_s in late]
 
 
-def _mining(row: object) -> MiningStatus | None:
-    if not isinstance(row, dict):
-        return None
-    return _known(MiningStatus, {**row, "sources": _rows(MinedSource, row.get("sources"))})
+_STATUS: Final = TypeAdapter(DaemonStatus)
 
 
-def _rows(kind: type[T], rows: object) -> tuple[T, ...]:
-    found = rows if isinstance(rows, list | tuple) else []
-    return tuple(_known(kind, row) for row in found)
+class StatusSection(Generic[T]):
+    """What a capability adds to the daemon's status: how it is read, printed and measured.
 
+    ``T`` is a dataclass or a tuple of dataclasses; pydantic reads it and ignores fields that it does not know.
+    """
 
-def _known(kind: type[T], values: dict[str, Any]) -> T:
-    """Build ``kind`` from the fields that it knows; lists become tuples."""
-    given = {name: values[name] for name in kind.__slots__ if name in values}  # type: ignore[attr-defined]  # all are slotted
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    key: str
+    """Name of its field in the JSON."""
+    empty: T
+    """The value where the daemon does not have the capability, or is older."""
+
+    def __init__(self, kind: Any) -> None:
+        self._adapter: TypeAdapter[T] = TypeAdapter(kind)
+
+    def of(self, status: DaemonStatus) -> T:
+        """Return the section of ``status``."""
+        found: T = status.sections.get(self.key, self.empty)  # type: ignore[assignment]  # stored under the key by this class
+        return found
+
+    def read(self, value: object) -> T:
+        """Return the section from JSON; raise ValidationError."""
+        return self.empty if value is None else self._adapter.validate_python(value)
+
+    def text(self, value: T, now_s: float) -> str:  # noqa: ARG002 - a section without text overrides nothing
+        """Return a table for ``tideline status``, or an empty text."""
+        return ""
+
+    def problems(self, value: T) -> list[str]:  # noqa: ARG002 - as above
+        """Return a line for each problem, which starts with the name of what has it."""
+        return []
+
+    def unready_reasons(self, value: T) -> list[str]:  # noqa: ARG002 - as above
+        """Return why the daemon is not ready."""
+        return []
+
+    def lags(self, value: T) -> list[tuple[str, float | None]]:  # noqa: ARG002 - as above
+        """Return names and lags that count for readiness."""
+        return []
+
+    def families(self, value: T) -> Iterable[Metric]:  # noqa: ARG002 - as above
+        """Yield metrics that are made from the section at each scrape."""
+        return ()
+
+    def links(self, value: T) -> str:  # noqa: ARG002 - as above
+        """Return HTML for the status page: links to further pages."""
+        return ""

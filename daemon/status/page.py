@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from html import escape
 from string import Template
-from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.status.text import status_text
 
 
 if TYPE_CHECKING:
-    from daemon.status.model import DaemonStatus
+    from collections.abc import Sequence
+
+    from daemon.status.model import DaemonStatus, StatusSection
 
 
 _PAGE: Final = Template("""<!doctype html>
@@ -28,19 +29,16 @@ pre { overflow-x: auto; }
 </head>
 <body>
 <pre>$text</pre>
-$flats<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
+$links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
 </body>
 </html>
 """)
 
 
-def status_page(status: DaemonStatus) -> str:
+def status_page(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
     """Return the page; names and messages come from outside and are escaped."""
-    flats = " · ".join(
-        f'<a href="/flat/{quote(flat.name)}">{escape(flat.table)}</a>' for flat in status.flats
-    )
     return _PAGE.substitute(
         host=escape(status.host),
-        text=escape(status_text(status)),
-        flats=f'<p><a href="/flat">flat tables</a>: {flats}</p>\n' if flats else "",
+        text=escape(status_text(status, sections)),
+        links="".join(section.links(section.of(status)) for section in sections),
     )

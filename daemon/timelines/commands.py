@@ -12,6 +12,7 @@ import click
 
 from daemon.catalog.asking import acts, asks, checked
 from daemon.terminal.options import echo_json
+from daemon.timelines.capability import Timelines
 
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def show(table: str | None, asking: Asking) -> None:
     """Show the timelines of TABLE (db.table) with runs and holes, or list all tables."""
     from daemon.timelines.text import listing_text, show_text
 
-    with asking.access() as access:
+    with asking.access(Timelines()) as access:
         if table is None:
             asking.echo(access.answers.listing(source=asking.source), listing_text)
         else:
@@ -50,7 +51,7 @@ def latest(name: str, column: str | None, asking: Asking) -> None:
     """Show the latest partition of NAME, a table (db.table) or a fact."""
     from daemon.timelines.text import latest_text
 
-    with asking.access() as access:
+    with asking.access(Timelines()) as access:
         asking.echo(access.answers.latest(name.lower(), source=asking.source, column=column), latest_text)
 
 
@@ -74,7 +75,7 @@ def cover(asking: Asking, name: str, **wanted: Any) -> None:
     from daemon.timelines.text import cover_text
 
     question = CoverQuestion(name=name.lower(), source=asking.source, **wanted)
-    with asking.access() as access:
+    with asking.access(Timelines()) as access:
         asking.echo(access.answers.cover(question), cover_text)
 
 
@@ -87,7 +88,7 @@ def cover(asking: Asking, name: str, **wanted: Any) -> None:
 def migrate(table: str, column: str, period: str, form: str, asking: Asking) -> None:
     """Change the storage form of one timeline of TABLE in its table properties, by one alter_table and without a reload."""
     request = {"do": "migrate", "table": table.lower(), "column": column, "period": period, "to": form}
-    with asking.access() as access:
+    with asking.access(Timelines()) as access:
         asking.echo(access.do(asking.source, request), _migrated_text)
 
 
@@ -96,7 +97,7 @@ def migrate(table: str, column: str, period: str, form: str, asking: Asking) -> 
 @acts
 def rebuild(table: str, asking: Asking) -> None:
     """Load the timelines of TABLE again from its partitions; ends its quarantine."""
-    with asking.access() as access:
+    with asking.access(Timelines()) as access:
         done = access.do(asking.source, {"do": "rebuild", "table": table.lower()})
         asking.echo(done, lambda d: f"{d['table']} is loaded again: {d['timelines']} timelines")
 
@@ -109,7 +110,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], asking: Asking) -> None:
     """Compare TABLES (or all) with the source's metastore; exit with 1 where anything differs."""
     from daemon.timelines.text import check_text
 
-    with asking.access() as access:
+    with asking.access(Timelines()) as access:
         named = [(table.lower(), asking.source) for table in tables] or _followed(access, asking.source)
         found = [checked(access, source, {"do": "check", "table": table}) for table, source in named]
     if asking.as_json:
@@ -119,7 +120,7 @@ def check(ctx: click.Context, tables: tuple[str, ...], asking: Asking) -> None:
     ctx.exit(1 if any(one["drift"] for one in found) else 0)
 
 
-def _followed(access: Access, source: str | None) -> list[tuple[str, str | None]]:
+def _followed(access: Access[Any], source: str | None) -> list[tuple[str, str | None]]:
     """Return (table, source) of all that is followed."""
     return [(row["table"], row["source"]) for row in access.answers.listing(source=source)["tables"]]
 

@@ -17,7 +17,7 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from daemon.http.answering import AnswerTo, Parameters
 
@@ -31,11 +31,11 @@ _COVER: Final = frozenset(
 )
 
 
-def timeline_routes(answers: TimelineAnswers, headers: Mapping[str, str]) -> list[Route]:
-    """Return the routes; ``headers`` go with every answer."""
+def timeline_routes(answers: TimelineAnswers) -> list[Route]:
+    """Return the routes."""
 
     def route(path: str, allowed: Iterable[str], answer: AnswerTo) -> Route:
-        return Route(path, at_once(allowed, answer, headers), methods=["GET"])
+        return Route(path, at_once(allowed, answer), methods=["GET"])
 
     return [
         route(PATH, _LISTING, lambda _, given: _listing(answers, given)),

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from daemon.config import load_config
 from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
 from daemon.flat.tables import FlatAnswers
+from daemon.service.configuration import load_config
 from state.columns.slots import RESCUED
 from streaming.driver.local_catalog import build_conf
 from streaming.driver.session import start

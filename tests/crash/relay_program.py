@@ -10,7 +10,8 @@ import sys
 
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings
-from daemon.relay import Relay, RelaySettings
+from daemon.relay.loop import Relay
+from daemon.relay.settings import RelaySettings
 from state.store.sqlite import SqliteStore
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
-from daemon.status.model import CopyStatus, DaemonStatus, ProjectionView, SourceStatus
+from daemon.replica.status import CopyStatus
+from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.consumer.fetching import Taken
 from daemon.consumer.seeking import Sought
-from daemon.consumer.settings import Fetched
+from daemon.kafka.broker import Fetched
 from daemon.kafka.offset_search import Located, find, next_record
 from daemon.kafka.topic import Watermarks
-from daemon.relay import Outbox, RelaySettings
-from handlers.decoding.encoder import Record
-from handlers.decoding.header import peek_position
+from daemon.relay.settings import RelaySettings
+from daemon.sources.outbox import Outbox
+from handlers.decoding import Record, peek
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from daemon.consumer import ConsumerSettings, TopicReader
+from daemon.consumer.reading import TopicReader
+from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.offset_search import Located, Probe
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
-from daemon.relay import Relay, RelaySettings
+from daemon.relay.loop import Relay
+from daemon.relay.settings import RelaySettings
 from state.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog

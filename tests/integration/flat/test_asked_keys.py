@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.flat.settings import FlatConfig, FlatRulesConfig
-from daemon.keys.answers import decide, key_answer
+from daemon.keylog.answers import decide, key_answer
 from daemon.keys.text import keys_text
 from streaming.keylog.log import KeyLog
 from streaming.mining.miner import Miner, mine

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from daemon.consumer import follow
+from daemon.consumer.following import follow
 from daemon.kafka.dead_letter_reader import LetterBox, Outcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
@@ -21,8 +21,8 @@ from tests.builders.kafka.relay_and_readers import Collecting, Stream, drain, dr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.consumer import TopicReader
-    from dev.stack.servers.kafka import Kafka
+    from daemon.consumer.reading import TopicReader
+    from dev.stack.kafka import Kafka
     from tests.integration.kafka.conftest import StreamOf
 
 
@@ -254,7 +254,7 @@ def test_a_letter_of_a_format_without_event_ids_is_sent_again_once_it_is_readabl
     stream.produce([APIARY % 1])
     letters = stream.dead_letters()
     ((offset, value),) = _raw(stream)
-    from daemon.consumer.settings import Fetched
+    from daemon.kafka.broker import Fetched
     from state.errors import MalformedEvent
 
     letters.put(Fetched(offset, value), MalformedEvent("an older version could not read it"), None)

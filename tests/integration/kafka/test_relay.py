@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from daemon.relay import RelaySettings
 from daemon.relay.publisher import Publisher
+from daemon.relay.settings import RelaySettings
 from state.errors import GapDetected, Inconsistent, KafkaUnavailable, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
@@ -20,9 +20,9 @@ from tests.builders.kafka.relay_and_readers import Stream, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.relay import Relay
-    from dev.stack.servers.kafka import Kafka
-    from handlers.structs.notifications import NotificationEvent
+    from daemon.relay.loop import Relay
+    from dev.stack.kafka import Kafka
+    from handlers.structs import NotificationEvent
     from tests.integration.kafka.conftest import StreamOf
 
 

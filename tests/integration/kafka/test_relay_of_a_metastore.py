@@ -11,10 +11,10 @@ import pytest
 
 from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
-from daemon.relay import Relay, RelaySettings
-from dev.fixtures.writing_client import WritingMetastore
-from dev.stack.hive.servers import Metastore as MetastoreProcess
-from handlers.metastore.client import Metastore
+from daemon.relay.loop import Relay
+from daemon.relay.settings import RelaySettings
+from dev.stack.hive import Metastore as MetastoreProcess
+from handlers.metastore import Metastore
 from state.errors import MetastoreUnavailable
 from state.positions import Position, Step
 from tests.builders.kafka.fake_log import Line
@@ -140,7 +140,7 @@ def test_holes_are_filled_with_the_very_same_records(stream_of: StreamOf, source
     with closing(WritingMetastore(source.metastore)) as client:
         current = client.current_event_id()
     relay.run(Line(until=lambda: relayed(relay) >= current))
-    from daemon.relay import outbox_of
+    from daemon.sources.outbox import outbox_of
 
     filler = outbox_of(lambda: Metastore(source.metastore), RelaySettings(source="src"), stream.topic)
     with closing(filler):

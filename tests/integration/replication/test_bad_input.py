@@ -12,7 +12,9 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from daemon.consumer import ConsumerSettings, TopicReader, follow
+from daemon.consumer.following import follow
+from daemon.consumer.reading import TopicReader
+from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letter_reader import LetterBox
 from daemon.kafka.dead_letters import DeadLetters

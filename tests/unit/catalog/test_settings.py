@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.catalog.rules import facts_of, rules_of
-from daemon.config import Config, read_config
+from daemon.catalog.settings import CATALOG
+from daemon.config.model import Config
 from daemon.partitions.actions import partition_follower
-from handlers.catalog.following.table_info import TableInfo, parse_partition_name
-from handlers.catalog.timelines.rules import Rule, Rules
+from daemon.service.configuration import read_config
+from handlers.catalog.rules import Rule, Rules
+from handlers.catalog.seen import TableSeen, partition_named
 from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import TIME_COLUMNS
@@ -58,7 +60,7 @@ def test_rules_and_facts_are_what_the_file_says(read: Read) -> None:
     assert config is not None
     periods = (UpdatePeriod.WEEKLY_ISO, UpdatePeriod.DAILY)
     rule = Rule(("mart.*",), ("dt",), periods, iso_weeks=True, form="ranges", jump_max=9)
-    assert rules_of(config.catalog["lake"]) == Rules((rule,), lens=False, exclude=("*.tmp_*",))
+    assert rules_of(CATALOG.of(config)["lake"]) == Rules((rule,), lens=False, exclude=("*.tmp_*",))
     (fact,) = facts_of(config, "lake").values()
     window = TimeRange.parse("2015-02", "2016")
     assert [table.table for table in fact.tables] == ["mart.days", "mart.hours"]
@@ -154,16 +156,16 @@ def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> N
     config, problems = read("catalog: {lake: {}}")
     assert (problems, config is not None) == ({}, True)
     assert config is not None
-    assert config.catalog["lake"].partitions is None
+    assert CATALOG.of(config)["lake"].partitions is None
     config, _ = read('catalog: {lake: {partitions: {exclude: ["*.tmp_*"]}}}')
     assert config is not None
-    chosen = config.catalog["lake"].partitions
+    chosen = CATALOG.of(config)["lake"].partitions
     assert chosen is not None
     assert (chosen.tables, chosen.exclude, chosen.store) == (["*.*"], ["*.tmp_*"], "sqlite")
-    follower = partition_follower(config.catalog["lake"])
-    assert follower.accepts(TableInfo("mart.sales", ("dt",), {}))
-    assert not follower.accepts(TableInfo("mart.tmp_sales", ("dt",), {}))
-    assert not follower.accepts(TableInfo("mart.plain", (), {}))
+    follower = partition_follower(CATALOG.of(config)["lake"])
+    assert follower.wants(TableSeen("mart.sales", ("dt",), {}))
+    assert not follower.wants(TableSeen("mart.tmp_sales", ("dt",), {}))
+    assert not follower.wants(TableSeen("mart.plain", (), {}))
 
 
 @pytest.mark.parametrize(

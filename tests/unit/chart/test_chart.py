@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from daemon.config import load_config
+from daemon.service.configuration import load_config
 from tests.unit.chart.conftest import CHART, Render, Values
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.consumer import follow
+from daemon.consumer.following import follow
 from daemon.consumer.projection import ProjectionStatus
 from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
 from state.positions import Position

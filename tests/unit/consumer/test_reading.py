@@ -16,8 +16,8 @@ from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox,
 
 
 if TYPE_CHECKING:
-    from daemon.consumer import TopicReader
-    from handlers.decoding.encoder import Record
+    from daemon.consumer.reading import TopicReader
+    from handlers.decoding import Record
     from handlers.events import Event
     from tests.unit.consumer.conftest import ReaderOf
 

@@ -8,8 +8,11 @@ from textwrap import dedent
 
 import pytest
 
-from daemon.config import Config, Loaded, Problem, find_file, load_config, read_config
+from daemon.config.load import Loaded, find_file
+from daemon.config.model import Config
+from daemon.config.problem import Problem
 from daemon.config.reference import json_schema, markdown
+from daemon.service.configuration import load_config, read_config
 from state.errors import ConfigError
 
 

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import pytest
 
-from daemon.config import Config
+from daemon.config.model import Config
+from daemon.flat.status import FlatStatus
 from daemon.flat.tables import FlatAnswers
 from daemon.http.app import Views, build_app
 from daemon.http.markup import bar, percent_text, text
 from daemon.service.metrics import Metrics
-from daemon.status.model import FlatStatus
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot

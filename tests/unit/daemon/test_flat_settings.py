@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config import Config, KafkaConfig, Loaded, read_config
+from daemon.config.clusters import KafkaConfig
+from daemon.config.load import Loaded
+from daemon.config.model import Config
 from daemon.flat import cluster
 from daemon.flat.driver_settings import flat_settings, java_client
+from daemon.service.configuration import read_config
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import ConfigError

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config import Config
+from daemon.config.model import Config
 from daemon.flat.progress import DriverNews
+from daemon.flat.status import FlatStatus
 from daemon.process.supervisor import Job
 from daemon.service.lifecycle import build_parts
 from daemon.service.metrics import Metrics
 from daemon.status.collector import FlatPart, Reporter
-from daemon.status.model import DaemonStatus, FlatStatus
+from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
 from tests.builders.flat.fake_drivers import progress

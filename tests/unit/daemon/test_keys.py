@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.config import read_config
 from daemon.flat.settings import FlatConfig, FlatRulesConfig
-from daemon.keys.answers import decide, key_answer
-from daemon.keys.key_log import key_log_address, key_log_url
+from daemon.keylog.answers import decide, key_answer
+from daemon.keylog.opening import key_log_address, key_log_url
 from daemon.keys.text import keys_text
 from daemon.service.command_line import call
+from daemon.service.configuration import read_config
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config import Config
+from daemon.config.model import Config
 from daemon.flat.checks import flat_problems
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, NotFound

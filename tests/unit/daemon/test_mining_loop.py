@@ -17,9 +17,10 @@ from prometheus_client import CollectorRegistry
 
 from daemon.keys.metrics import MiningMetrics
 from daemon.keys.mining_loop import MinerLoop
+from daemon.keys.status import MinedSource, MiningStatus
 from daemon.process.supervisor import Job, LoopState
 from daemon.status.client import last_known
-from daemon.status.model import DaemonStatus, MinedSource, MiningStatus
+from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text
 from state.errors import TidelineError
 from streaming.keylog.log import KeyLog

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config import Config
+from daemon.config.model import Config
 from daemon.process.lazy_loop import Late
 from daemon.process.supervisor import Job, LoopState
 from daemon.relay.assembly import broker_settings, relay_settings, source_topic

@@ -13,7 +13,7 @@ from tests.builders.kafka.fake_topics import outbox, records_of
 
 
 if TYPE_CHECKING:
-    from daemon.relay import Outgoing
+    from daemon.sources.outbox import Outgoing
 
 
 def kinds(item: Outgoing) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from daemon.keylog.settings import KEYLOG
 from state.errors import ConfigError
 
 
@@ -13,14 +14,13 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from daemon.config import Config
-    from daemon.flat.settings import FlatConfig
+    from daemon.config.model import Config
     from streaming.keylog.log import KeyLog
 
 
 def key_log_url(config: Config) -> str:
     """Return the address of the key log, without its password."""
-    return config.keylog.url or f"sqlite:///{config.state.dir}/keylog.db"
+    return KEYLOG.of(config).url or f"sqlite:///{config.state.dir}/keylog.db"
 
 
 def key_log_address(config: Config) -> SecretStr:
@@ -44,7 +44,7 @@ def open_key_log(config: Config) -> KeyLog:
 
 
 def _password(config: Config) -> str | None:
-    password = config.keylog.password
+    password = KEYLOG.of(config).password
     return None if password is None else password.get_secret_value()
 
 
@@ -58,16 +58,3 @@ def _packages() -> Iterator[None]:
             package=error.name,
             hint="Install them: pip install 'tideline[flat]'.",
         ) from error
-
-
-def flat_config(config: Config, name: str) -> FlatConfig:
-    """Return the flat table of that name, or with that ``db.table``; raise ConfigError where there is none."""
-    for entry, flat in config.flat.items():
-        if name in {entry, flat.table}:
-            return flat
-    raise ConfigError(
-        "there is no such flat table",
-        name=name,
-        known=sorted(flat.table for flat in config.flat.values()) or None,
-        hint="Flat tables are listed under 'flat' in the configuration.",
-    )

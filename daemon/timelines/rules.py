@@ -1,18 +1,22 @@
-"""The settings of catalogs as handlers and state know them: rules and facts."""
+"""Settings of timelines as ``handlers`` and ``state`` know them: rules and facts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.catalog.timelines.rules import Rule, Rules
-from state.timelines.calendar_units import TIME_END_S, TIME_START_S
+from daemon.timelines.settings import FACTS
+from handlers.catalog.rules import Rule, Rules
+from state.timelines.facts import Fact, StorageTable
+from state.timelines.grains import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.time_ranges import TimeRange
 
 
 if TYPE_CHECKING:
-    from daemon.config import CatalogConfig, Config, FactConfig
+    from daemon.catalog.settings import CatalogConfig
+    from daemon.config.model import Config
+    from daemon.timelines.settings import FactConfig
 
 
 def rules_of(catalog: CatalogConfig) -> Rules:
@@ -33,7 +37,7 @@ def rules_of(catalog: CatalogConfig) -> Rules:
 
 def facts_of(config: Config, source: str) -> dict[str, Fact]:
     """Return the facts of a source by name."""
-    return {name: _fact(name, fact) for name, fact in config.facts.items() if fact.source == source}
+    return {name: _fact(name, fact) for name, fact in FACTS.of(config).items() if fact.source == source}
 
 
 def _fact(name: str, fact: FactConfig) -> Fact:

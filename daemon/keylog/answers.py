@@ -25,9 +25,9 @@ from streaming.keylog.table_snapshots import read_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from daemon.flat.settings import FlatConfig
-    from state.columns.demand import Demand, SelectedKey
-    from state.columns.requested_keys import RequestedKey
+    from daemon.keylog.tables import KeyedTable
+    from state.columns.asked import Asked
+    from state.columns.demand import Demand, Wanted
     from state.columns.rules import FlatRules
     from streaming.keylog.key_rules import KeyRuleSet
     from streaming.keylog.log import KeyLog
@@ -66,7 +66,7 @@ class _Known:
         return all(rule.set_at_s <= self.snapshot.updated_at_s for rule in self.decided)
 
 
-def key_answer(log: KeyLog, flat: FlatConfig) -> Answer:
+def key_answer(log: KeyLog, flat: KeyedTable) -> Answer:
     """Return every key of the flat table, columns first and by rank, each with its verdict and the reason for it."""
     known = _known(log, flat)
     reasons = _driver_reasons(known) if known.is_driver_current else {}
@@ -90,9 +90,9 @@ def key_answer(log: KeyLog, flat: FlatConfig) -> Answer:
     }
 
 
-def rule_answer(log: KeyLog, flat: FlatConfig) -> Answer:
+def rule_answer(log: KeyLog, flat: KeyedTable) -> Answer:
     """Return what the configuration and people decided about the flat table's keys."""
-    configured = flat.rules.values()
+    configured = flat.rules
     given: list[tuple[str, str, str | None]] = [
         ("always", key.text, None) for key in sorted(configured.whitelist)
     ]
@@ -126,7 +126,7 @@ def log_answer(log: KeyLog, wanted: LogFilter, limit: int) -> Answer:
 
 def decide(
     log: KeyLog,
-    flat: FlatConfig,
+    flat: KeyedTable,
     kind: str,
     subject: KeyPath | str,
     type_name: str | None,
@@ -144,7 +144,7 @@ def decide(
     if remove:
         removed = remove_rule(log, rule.flat_table, rule.kind, rule.text)
     else:
-        _with(rule, read_rules(log, flat.table)).apply_to(flat.rules.values())
+        _with(rule, rules_of(log, flat.table)).applied_to(flat.rules)
         set_rule(log, rule)
     return {"table": flat.table, "kind": kind, "key": rule.text, "type": type_name, "removed": removed}
 
@@ -153,12 +153,12 @@ def _with(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
     return group_rules([*(each for each in others if not rule.replaces(each)), rule])
 
 
-def _known(log: KeyLog, flat: FlatConfig) -> _Known:
-    decided = tuple(read_rules(log, flat.table))
-    rules = group_rules(decided).apply_to(flat.rules.values())
-    asked = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
-    last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
-    return _Known(rules, decided, asked, last_days, read_snapshot(log, flat.table))
+def _known(log: KeyLog, flat: KeyedTable) -> _Known:
+    decided = tuple(rules_of(log, flat.table))
+    rules = sorted_out(decided).applied_to(flat.rules)
+    asked = {each.key.text: each for each in asked_keys(log, flat.raw_table, rules.asked_days)}
+    last_days = {key.text: day for key, day in last_asked_days(log, flat.raw_table).items()}
+    return _Known(rules, decided, asked, last_days, flat_table(log, flat.table))
 
 
 def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:

@@ -1,15 +1,54 @@
-"""The settings of mining: which tables hold raw JSON, and where the queries are found that ask for it."""
+"""Settings of the key log and of mining: where keys are recorded, which tables hold raw JSON, where queries are found."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.catalog.settings import TableName
-from daemon.config.fields import Bootstrap, Name, ObjectName, Place, Topic, as_list
-from daemon.config.section import Section, refused
+from daemon.config.fields import Bootstrap, Name, ObjectName, Place, Secret, TableName, Topic, as_list
+from daemon.config.section import ConfigSection, Section, refused
+
+
+_SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
+
+
+def _check_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        password = parts.password
+    except ValueError:
+        raise refused("is no address of a database") from None
+    if parts.scheme.partition("+")[0] not in _SCHEMES or len(parts.path) < 2:
+        raise refused(
+            "is no address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or postgresql://… is wanted"
+        )
+    if password is not None:
+        raise refused("holds a password: it belongs in keylog.password, as {file: PATH} or {env: NAME}")
+    return text
+
+
+KeylogUrl = Annotated[str, AfterValidator(_check_url)]
+
+
+class KeylogConfig(Section):
+    """Where it is recorded who asked for which JSON key (docs/KEYS.md)."""
+
+    url: KeylogUrl | None = Field(
+        default=None,
+        description="SQLAlchemy's URL of the database, without a password; not given: the file keylog.db in state.dir.",
+    )
+    password: Secret | None = Field(
+        default=None, description="Password of the database's user: {file: PATH} or {env: NAME}."
+    )
+    retention_days: int = Field(
+        default=400,
+        ge=1,
+        le=36_500,
+        description="Questions older than this are deleted; at least every flat table's asked_days.",
+    )
 
 
 _COLUMN: Final = re.compile(r"[a-z0-9_]{1,128}")
@@ -124,3 +163,15 @@ class MiningConfig(Section):
             if self.every_s is not None and not found:
                 raise refused(f"has every_s, and nothing under {name}")
         return self
+
+
+KEYLOG: Final[ConfigSection[KeylogConfig]] = ConfigSection(
+    "keylog",
+    KeylogConfig,
+    Field(default=KeylogConfig(), description="Where it is recorded which user queried which key."),
+)
+MINING: Final[ConfigSection[MiningConfig]] = ConfigSection(
+    "mining",
+    MiningConfig,
+    Field(default=MiningConfig(), description="How keys are found in users' queries."),
+)

@@ -1,0 +1,88 @@
+"""The catalog as a capability: one loop for each source, with the branches that other capabilities keep in it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from daemon.capability import Capability, Parts
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.routing import Route
+
+    from daemon.capability import Runtime
+    from daemon.catalog.branch import CatalogBranch, CatalogTools
+    from daemon.catalog.loop import CatalogPart
+    from daemon.config.document import Document
+    from daemon.config.model import Config
+    from daemon.config.problem import Problem
+    from daemon.config.section import ConfigSection
+
+
+class Catalog(Capability):
+    """Follows the tables of each source for ``branches``."""
+
+    def __init__(self, branches: Sequence[CatalogBranch]) -> None:
+        self.branches = branches
+
+    def config_sections(self) -> Sequence[ConfigSection[Any]]:
+        """Return the section ``catalog``."""
+        from daemon.catalog.settings import CATALOG
+
+        return (CATALOG,)
+
+    def cross_problems(self, document: Document) -> Iterable[Problem]:
+        """Yield what is wrong between catalogs and clusters."""
+        from daemon.catalog.crosscheck import cross_problems
+
+        return cross_problems(document)
+
+    def build(self, runtime: Runtime) -> Parts:
+        """Return a projection for each source with a catalog, and the routes of the branches."""
+        from daemon.catalog.branch import CatalogTools
+        from daemon.catalog.loop import build_catalog
+        from daemon.catalog.metrics import CatalogMetrics
+        from daemon.catalog.settings import CATALOG
+
+        metrics = CatalogMetrics(runtime.registry, runtime.projections)
+        openers = {branch.name: branch.opener(runtime.registry) for branch in self.branches}
+        if runtime.relays_only:
+            return Parts()
+        tools = CatalogTools(runtime.config, runtime.calls, metrics, openers)
+        catalogs = [build_catalog(tools, source) for source in CATALOG.of(runtime.config)]
+        return Parts(
+            jobs=[catalog.job for catalog in catalogs],
+            projections=[catalog.part for catalog in catalogs],
+            routes=[route for branch in self.branches for route in _routes(branch, runtime, catalogs)],
+        )
+
+    def tools(self, config: Config) -> CatalogTools:
+        """Return what a command opens catalogs with; its metrics are exposed nowhere."""
+        from prometheus_client import CollectorRegistry
+
+        from daemon.catalog.branch import CatalogTools
+        from daemon.catalog.metrics import CatalogMetrics
+        from daemon.consumer.metrics import ProjectionMetrics
+        from daemon.process.metrics import LoopMetrics
+        from daemon.sources.metastore import CallMetrics
+
+        registry = CollectorRegistry(auto_describe=False)
+        metrics = CatalogMetrics(registry, ProjectionMetrics(registry, LoopMetrics(registry)))
+        openers = {branch.name: branch.opener(registry) for branch in self.branches}
+        return CatalogTools(config, CallMetrics(registry), metrics, openers)
+
+
+def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[Route]:
+    from daemon.catalog.branch import CatalogView
+
+    views = [
+        CatalogView(catalog.source, partial(catalog.known, branch.name))
+        for catalog in catalogs
+        if branch.serves(runtime.config, catalog.source)
+    ]
+    if not views:
+        return ()
+    return branch.routes(branch.answers(runtime.config, views, runtime.newest_event_id))

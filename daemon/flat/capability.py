@@ -1,0 +1,83 @@
+"""Flat event tables as a capability: one loop for each table, which runs a Spark driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daemon.capability import Capability, Command, Parts
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from daemon.capability import Runtime
+    from daemon.config.document import Document
+    from daemon.config.model import Config
+    from daemon.config.problem import Problem
+    from daemon.config.section import ConfigSection
+    from daemon.keylog.tables import KeyedTable
+    from daemon.status.model import StatusSection
+
+
+class Flat(Capability):
+    """JSON events split by Spark into typed columns."""
+
+    commands = (
+        Command("executor", "daemon.flat.commands", "Be a Spark executor: what Spark starts in its pods."),
+        Command("split", "daemon.flat.commands", "Run, seal, backfill and plan flat tables."),
+    )
+
+    def config_sections(self) -> Sequence[ConfigSection[Any]]:
+        """Return the section ``flat``."""
+        from daemon.flat.settings import FLAT
+
+        return (FLAT,)
+
+    def cross_problems(self, document: Document) -> Iterable[Problem]:
+        """Yield what is wrong between flat tables, and between them and other sections."""
+        from daemon.flat.crosscheck import cross_problems
+
+        return cross_problems(document)
+
+    def status_sections(self) -> Sequence[StatusSection[Any]]:
+        """Return the section ``flats``."""
+        from daemon.flat.status import FLATS
+
+        return (FLATS,)
+
+    def build(self, runtime: Runtime) -> Parts:
+        """Return a loop for each table whose driver this daemon runs, and the routes of all tables."""
+        from daemon.flat.loop import build_flat
+        from daemon.flat.metrics import FlatMetrics
+        from daemon.flat.routes import flat_routes
+        from daemon.flat.settings import FLAT
+        from daemon.flat.status import FLATS
+        from daemon.flat.tables import FlatAnswers
+        from daemon.status.collector import SectionPart
+
+        metrics, tables = FlatMetrics(runtime.registry), FLAT.of(runtime.config)
+        run = (
+            []
+            if runtime.relays_only
+            else [name for name, flat in tables.items() if flat.run and flat.is_written]
+        )
+        flats = [build_flat(runtime, name, metrics) for name in run]
+        answers = FlatAnswers(runtime.config, lambda: FLATS.of(runtime.status()))
+        return Parts(
+            jobs=[flat.job for flat in flats],
+            sections=[SectionPart(FLATS, lambda moment: tuple(flat.status(moment) for flat in flats))],
+            routes=flat_routes(answers) if tables else (),
+            close=[answers.close],
+        )
+
+    def live_problems(self, config: Config) -> Iterable[Problem]:
+        """Check the databases of the tables."""
+        from daemon.flat.checks import flat_problems
+
+        return flat_problems(config)
+
+    def keyed_table(self, config: Config, name: str) -> KeyedTable:
+        """Return what decides about the keys of a table; raise ConfigError for an unknown one."""
+        from daemon.flat.settings import flat_config
+
+        return flat_config(config, name).keyed()

@@ -1,0 +1,130 @@
+"""The partition index as a branch of the catalog: the follower of one source, and the requests check and load."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.catalog.settings import CATALOG
+from daemon.partitions.answers import KnownPartitions
+from daemon.partitions.metrics import PartitionMeasures
+from handlers.catalog.partition_drift import compare_partitions
+from handlers.catalog.partitions import PartitionFollower
+from handlers.catalog.rules import PartitionRules
+from state.errors import BadInput, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.catalog.branch import Ground
+    from daemon.catalog.settings import CatalogConfig
+    from daemon.partitions.metrics import PartitionMetrics
+    from handlers.catalog.projection import CatalogProjection
+    from handlers.expressions import ExpressionJvm
+    from state.store import Store
+
+
+class PartitionBranch:
+    """The partition index of one source with its state open (``daemon.catalog.branch.OpenBranch``)."""
+
+    requests: Final = frozenset({"check-partitions", "load-partitions", "load-some"})
+    publisher: Final = None
+
+    def __init__(self, metrics: PartitionMetrics, ground: Ground) -> None:
+        settings = CATALOG.of(ground.tools.config)[ground.source]
+        self._source = ground.metastore
+        self._metrics = metrics
+        self.follower = partition_follower(settings)
+        self._expressions = _expression_jvm(settings)
+
+    def attach(self, projection: CatalogProjection) -> None:
+        """Take the projection that drives the follower."""
+        self.projection = projection
+        self._measures = PartitionMeasures(self._metrics, projection.name)
+
+    def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one request; raises BadInput for one that is none, and what it raises."""
+        match request:
+            case {"do": "check-partitions", "table": str(table)}:
+                return self._check(table)
+            case {"do": "load-partitions", "table": str(table)}:
+                return self._load(table)
+            case {"do": "load-some"}:
+                self.projection.settle()
+                return {"loading": len(self.projection.watch.waiting())}
+        raise BadInput("unknown request", request=str(request)[:200])
+
+    def known(self) -> KnownPartitions:
+        """Return what answers are made from; for any thread."""
+        states = self.projection.states
+        return KnownPartitions(
+            self.follower,
+            self.projection.position.applied_event_id,
+            watch.waiting(),
+            watch.confined(),
+            watch.under_load(),
+            self._measures,
+            None if self._expressions is None else self._expressions.read,
+        )
+
+    def close(self) -> None:
+        """End the process that reads expressions."""
+        if self._expressions is not None:
+            self._expressions.close()
+
+    def loading(self) -> list[str]:
+        """Return the tables under load with how far they are; for any thread."""
+        under_load = self.projection.watch.under_load()
+        return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
+
+    def measure(self) -> None:
+        """Set how much is kept and loaded."""
+        under_load = self.projection.watch.under_load().values()
+        staged, expected = sum(one.done for one in under_load), sum(one.total for one in under_load)
+        self._measures.counted(self.follower.indexed, staged, expected)
+
+    def _check(self, table: str) -> dict[str, Any]:
+        if table not in self.follower.indexed:
+            raise NotFound("the table is not in the partition index", table=table)
+        reflected = self.projection.position.applied_event_id
+        found = compare_partitions(self._source, self.follower, table, reflected)
+        if found.drift and not found.moving:
+            self._measures.drifted(found.drift)
+        return {"table": table, "event_id": reflected, "drift": found.drift, **asdict(found)}
+
+    def _load(self, table: str) -> dict[str, Any]:
+        """Have it loaded between batches: a large table takes longer than anybody waits for an answer."""
+        self.projection.request_load(table)
+        return {"table": table, "event_id": self.projection.position.applied_event_id}
+
+
+def partition_follower(settings: CatalogConfig) -> PartitionFollower:
+    """Return the follower of a source's index; without the section one that wants nothing, and forgets what there was.
+
+    Raises Transient where the index has a store of its own that is away.
+    """
+    chosen = settings.partitions
+    if chosen is None:
+        return PartitionFollower(PartitionRules())
+    rules = PartitionRules(tuple(chosen.tables), tuple(chosen.exclude))
+    return PartitionFollower(rules, _own_store(settings))
+
+
+def _own_store(settings: CatalogConfig) -> Store | None:
+    chosen = settings.partitions
+    if chosen is None or chosen.hbase is None:
+        return None
+    from handlers.hbase.store import open_store
+
+    at = chosen.hbase
+    return open_store(at.host, at.port, at.table, at.timeout_s)
+
+
+def _expression_jvm(settings: CatalogConfig) -> ExpressionJvm | None:
+    """Return what reads expressions, where that is wanted; its process starts with the first one."""
+    if settings.partitions is None or not settings.partitions.read_expressions:
+        return None
+    from handlers.expressions import ExpressionJvm
+
+    return ExpressionJvm()

@@ -1,0 +1,36 @@
+"""The relay as a capability: one loop for each source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.capability import Capability, Parts
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from daemon.capability import Runtime
+    from daemon.config.model import Config
+    from daemon.config.problem import Problem
+
+
+class Relay(Capability):
+    """Publishes the notification logs of sources to their topics."""
+
+    def build(self, runtime: Runtime) -> Parts:
+        """Return a relay, or a watch, for each source."""
+        from daemon.relay.assembly import source_part
+
+        parts = [
+            source_part(runtime.config, name, runtime.calls)
+            for name, source in runtime.config.sources.items()
+            if source.relay.enabled or not runtime.relays_only
+        ]
+        return Parts(jobs=[job for job, _ in parts], sources=[part for _, part in parts])
+
+    def live_problems(self, config: Config) -> Iterable[Problem]:
+        """Check the metastores of sources and targets, and the topics."""
+        from daemon.sources.checks import live_problems
+
+        return live_problems(config)

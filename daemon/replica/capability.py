@@ -1,0 +1,47 @@
+"""Replicas as a capability: one loop for each policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daemon.capability import Capability, Command, Parts
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.capability import Runtime
+    from daemon.status.model import StatusSection
+
+
+class Replica(Capability):
+    """Keeps a replica of each policy's database."""
+
+    commands = (
+        Command(
+            "bootstrap", "daemon.replica.commands", "Make a policy's replica, once, before it is followed."
+        ),
+    )
+
+    def status_sections(self) -> Sequence[StatusSection[Any]]:
+        """Return the section ``copies``."""
+        from daemon.replica.status import COPIES
+
+        return (COPIES,)
+
+    def build(self, runtime: Runtime) -> Parts:
+        """Return a projection for each policy."""
+        from daemon.replica.loop import build_replica
+        from daemon.replica.metrics import ReplicaMetrics
+        from daemon.replica.status import COPIES
+        from daemon.status.collector import SectionPart
+
+        metrics = ReplicaMetrics(runtime.registry, runtime.projections)
+        policies = () if runtime.relays_only else runtime.config.policies
+        replicas = [build_replica(runtime, name, metrics) for name in policies]
+        copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
+        return Parts(
+            jobs=[replica.job for replica in replicas],
+            projections=[replica.part for replica in replicas],
+            sections=[copies],
+        )

@@ -1,0 +1,52 @@
+"""Metrics of replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter
+
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from daemon.consumer.metrics import ProjectionMetrics
+
+
+class ReplicaMetrics:
+    """What only replicas count, beside the metrics of every projection."""
+
+    def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
+        self.projections = projections
+        self.silent_commits = Counter(
+            "tideline_commits_without_files",
+            "Commits that had write ids but no write events: dml.events is off or a writer is silent.",
+            ("projection",),
+            registry=registry,
+        )
+
+
+class PolicyObserver:
+    """Counts what replay of one policy reports (``handlers.replication.observer.Observer``)."""
+
+    def __init__(self, metrics: ReplicaMetrics, projection: str) -> None:
+        self._metrics = metrics
+        self._projection = projection
+        self._apply_s = metrics.projections.apply_s.labels(projection)
+
+    def event_applied(self, kind: str, seconds: float) -> None:
+        """An event in scope took effect on the target in ``seconds``."""
+        self._metrics.projections.count_applied(self._projection, kind)
+        self._apply_s.observe(seconds)
+
+    def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002 - the port names the type, its series would be many
+        """An event had no effect."""
+        self._metrics.projections.count_skipped(self._projection, reason)
+
+    def table_quarantined(self, table: str, code: str) -> None:  # noqa: ARG002 - tables are no labels
+        """A table was quarantined."""
+        self._metrics.projections.count_quarantined(self._projection, code)
+
+    def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - ids are no labels
+        """A transaction that had write ids committed without a single write event."""
+        self._metrics.silent_commits.labels(self._projection).inc()

@@ -1,0 +1,82 @@
+"""Copies in the daemon's status: its section ``copies``, one row for each policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from daemon.status.metrics import families
+from daemon.status.model import StatusSection
+from daemon.terminal.layout import bytes_text, number_text, table_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.metrics_core import Metric
+
+
+_COUNTERS: Final = (
+    ("tideline_copied_files", "Copies that ended well, skipped ones included.", "files"),
+    ("tideline_copied_bytes", "Bytes that moved.", "size_bytes"),
+    ("tideline_copies_skipped", "Files that were on the target already.", "skipped"),
+    ("tideline_copy_fallbacks", "Files taken from the change manager.", "fallbacks"),
+    ("tideline_copies_failed", "Copies that failed.", "failed"),
+    ("tideline_checksum_mismatches", "Copy attempts whose bytes were not the recorded ones.", "mismatches"),
+)
+_GAUGES: Final = (("tideline_copies_waiting", "Files that are copied or wait for it.", "waiting"),)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """Copies of one policy since the daemon's start."""
+
+    policy: str
+    files: int = 0
+    """Copies that ended well, with those that were on the target already (``skipped``)."""
+    size_bytes: int = 0
+    skipped: int = 0
+    waiting: int = 0
+    """Queued and running."""
+    fallbacks: int = 0
+    """Files that came from the change manager."""
+    mismatches: int = 0
+    """Attempts whose bytes were not the recorded ones."""
+    failed: int = 0
+
+
+class CopySection(StatusSection[tuple[CopyStatus, ...]]):
+    """The section ``copies``."""
+
+    key = "copies"
+    empty = ()
+
+    def __init__(self) -> None:
+        super().__init__(tuple[CopyStatus, ...])
+
+    def text(self, value: tuple[CopyStatus, ...], now_s: float) -> str:  # noqa: ARG002 - counts need no time
+        """Return a row for each policy."""
+        header = ("COPIES", "FILES", "BYTES", "WAITING", "FALLBACKS", "MISMATCHES")
+        return table_text(header, map(_copy_row, value))
+
+    def families(self, value: tuple[CopyStatus, ...]) -> Iterable[Metric]:
+        """Yield counters and gauges labeled by policy."""
+        labels = {"policy": [row.policy for row in value]}
+        yield from families(CounterMetricFamily, _COUNTERS, labels, value)
+        yield from families(GaugeMetricFamily, _GAUGES, labels, value)
+
+
+COPIES: Final = CopySection()
+
+
+def _copy_row(copies: CopyStatus) -> tuple[str, ...]:
+    return (
+        copies.policy,
+        number_text(copies.files),
+        bytes_text(copies.size_bytes),
+        number_text(copies.waiting),
+        number_text(copies.fallbacks),
+        number_text(copies.mismatches),
+    )

@@ -1,0 +1,53 @@
+"""The list of capabilities. A further one is a package of its own, and a line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from daemon.capability import Command
+from daemon.catalog.capability import Catalog
+from daemon.flat.capability import Flat
+from daemon.keys.capability import Keys
+from daemon.partitions.capability import Partitions
+from daemon.relay.capability import Relay
+from daemon.replica.capability import Replica
+from daemon.timelines.capability import Timelines
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.capability import Capability
+
+
+_TIMELINES: Final = Timelines()
+_PARTITIONS: Final = Partitions()
+_FLAT: Final = Flat()
+
+CAPABILITIES: Final[Sequence[Capability]] = (
+    Relay(),
+    Replica(),
+    Catalog(branches=(_TIMELINES, _PARTITIONS)),
+    _TIMELINES,
+    _PARTITIONS,
+    _FLAT,
+    Keys(_FLAT),
+)
+
+SHARED_COMMANDS: Final = (
+    Command("config", "daemon.service.config_commands", "Check, show and describe the configuration."),
+    Command("dlq", "daemon.kafka.commands", "List, show and replay records that could not be used."),
+    Command(
+        "relay", "daemon.service.commands", "Publish the sources' notification logs, and do nothing else."
+    ),
+    Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
+    Command("status", "daemon.status.commands", "Show positions, lags and problems of the daemon."),
+    Command("version", "daemon.status.commands", "Print the version."),
+)
+"""Commands that belong to no capability."""
+
+
+def all_commands() -> dict[str, Command]:
+    """Return every command by name, in alphabetical order."""
+    commands = [*SHARED_COMMANDS, *(one for capability in CAPABILITIES for one in capability.commands)]
+    return {command.name: command for command in sorted(commands, key=lambda command: command.name)}

@@ -1,0 +1,43 @@
+"""The configuration with the sections of all capabilities."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from daemon.config import crosscheck
+from daemon.config.load import ConfigReader
+from daemon.config.model import compose
+from daemon.service.capabilities import CAPABILITIES
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from daemon.config.load import Loaded
+    from daemon.config.model import Config
+
+
+@cache
+def config_model() -> type[Config]:
+    """Return the class of the configuration."""
+    return compose(chain.from_iterable(capability.config_sections() for capability in CAPABILITIES))
+
+
+@cache
+def config_reader() -> ConfigReader:
+    """Return what reads and checks configurations."""
+    checks = [crosscheck.cross_problems, *(capability.cross_problems for capability in CAPABILITIES)]
+    return ConfigReader(config_model(), tuple(checks))
+
+
+def read_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
+    """Read and check everything that can be checked without a network."""
+    return config_reader().read(path, environment)
+
+
+def load_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
+    """Return the settings; raise ConfigError with the first problem and the number of the others."""
+    return config_reader().load(path, environment)

@@ -1,0 +1,88 @@
+"""Probes, metrics, the status page and the status as JSON.
+
+Answers are made from values that other threads have left ready, without locks that a loop could hold and without asking another
+system, so that a probe is answered while the metastore is down. ``/livez`` looks at heartbeats alone: restarting the process
+helps a loop that hangs, never a dependency that is down. ``/readyz`` says whether what is served is fresh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from prometheus_client.exposition import choose_encoder
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.http.answering import HEADERS
+from daemon.status.page import status_page
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prometheus_client import CollectorRegistry
+    from starlette.requests import Request
+
+    from daemon.status.model import DaemonStatus, StatusSection
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the routes read; each answers at once, from any thread."""
+
+    status: Callable[[], DaemonStatus]
+    stuck: Callable[[], Sequence[str]]
+    registry: CollectorRegistry
+    lag_ready_s: float
+    sections: Sequence[StatusSection[Any]] = ()
+
+
+def status_routes(views: Views) -> list[Route]:
+    """Return the routes."""
+    routes = _Routes(views)
+    return [
+        Route("/", routes.page, methods=["GET"]),
+        Route("/livez", routes.livez, methods=["GET"]),
+        Route("/readyz", routes.readyz, methods=["GET"]),
+        Route("/metrics", routes.metrics, methods=["GET"]),
+        Route("/api/v1/status", routes.status, methods=["GET"]),
+    ]
+
+
+class _Routes:
+    """The handlers; coroutines that never wait, so they need no thread pool."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    async def livez(self, _request: Request) -> Response:
+        return _probe([f"{name} has no heartbeat" for name in self._views.stuck()])
+
+    async def readyz(self, _request: Request) -> Response:
+        status = self._views.status()
+        return _probe(status.unready_reasons(self._views.lag_ready_s, self._views.sections))
+
+    async def metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return _answer(encode(self._views.registry), content_type)
+
+    async def status(self, _request: Request) -> Response:
+        return _json(self._views.status().to_json())
+
+    async def page(self, _request: Request) -> Response:
+        page = status_page(self._views.status(), self._views.sections)
+        return _answer(page.encode(), "text/html; charset=utf-8")
+
+
+def _probe(reasons: list[str]) -> Response:
+    return _json({"ok": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+
+def _json(value: dict[str, Any], code: int = 200) -> Response:
+    return _answer(orjson.dumps(value), "application/json", code)
+
+
+def _answer(body: bytes, content_type: str, code: int = 200) -> Response:
+    return Response(body, code, {**HEADERS, "content-type": content_type})

@@ -1,0 +1,49 @@
+"""What a command needs of the program that it is part of: the configuration, the other capabilities, the status sections.
+
+Commands belong to capabilities, which do not know the assembly above them; it puts itself into click's context under this
+protocol.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from daemon.config.load import ConfigReader
+    from daemon.config.model import Config
+    from daemon.status.model import StatusSection
+
+
+C = TypeVar("C")
+
+
+class Application(Protocol):
+    """The assembled program."""
+
+    def config_reader(self) -> ConfigReader:
+        """Return the reader of configurations with the sections of all capabilities."""
+
+    def status_sections(self) -> Sequence[StatusSection[Any]]:
+        """Return the status sections of all capabilities."""
+
+    def capability(self, kind: type[C]) -> C:
+        """Return the capability of a class."""
+
+
+def application() -> Application:
+    """Return the program that the current command is part of."""
+    found: Application = click.get_current_context().find_root().obj["application"]
+    return found
+
+
+def load_config(config_path: Path | None) -> Config:
+    """Return the configuration of ``--config``, or of the first default path that exists; raise ConfigError."""
+    from daemon.config.load import find_file
+
+    return application().config_reader().load(find_file(config_path))

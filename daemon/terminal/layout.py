@@ -1,0 +1,60 @@
+"""Aligned tables and figures on a terminal, for all commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def table_text(header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out ``rows`` below ``header``: the first column's words to the left, as all words; figures to the right."""
+    listed: list[Sequence[str]] = [header, *rows]
+    if len(listed) == 1:
+        return ""
+    widths = [max(len(row[column]) for row in listed) for column in range(len(header))]
+    figures = [
+        column > 0 and all(_is_figure(row[column]) for row in listed[1:]) for column in range(len(header))
+    ]
+    return "\n".join(_line(row, widths, figures) for row in listed)
+
+
+def _line(row: Sequence[str], widths: list[int], figures: list[bool]) -> str:
+    cells = (
+        text.rjust(width) if right else text.ljust(width)
+        for text, width, right in zip(row, widths, figures, strict=True)
+    )
+    return "  ".join(cells).rstrip()
+
+
+def _is_figure(text: str) -> bool:
+    return text == "-" or text[:1].isdigit()
+
+
+def number_text(value: int | None) -> str:
+    """``1,234,567``, or ``-`` where nothing is known."""
+    return "-" if value is None else f"{value:,}"
+
+
+def duration_text(seconds: float | None) -> str:
+    """``0 s``, ``42 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``; ``-`` where nothing is known."""
+    if seconds is None:
+        return "-"
+    whole = max(0, round(seconds))
+    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def bytes_text(size_bytes: int) -> str:
+    """``17 B``, ``1.5 MiB``: binary units, one decimal."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

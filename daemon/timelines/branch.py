@@ -1,0 +1,142 @@
+"""Timelines as a branch of the catalog: the follower of one source, publishing, and the requests rebuild, check and migrate.
+
+Requests are served alike on a running daemon and on its state files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.catalog.settings import CATALOG
+from daemon.sources.metastore import measured_metastore
+from daemon.timelines.answers import Known
+from daemon.timelines.rules import rules_of
+from handlers.catalog.drift import compare
+from handlers.catalog.migrating import TimelineName, migrate
+from handlers.catalog.publishing import Publisher
+from handlers.catalog.timelines import TimelineFollower
+from state.errors import BadInput
+from state.timelines.periods import UpdatePeriod
+from state.timelines.projection import each, run_total
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemon.catalog.branch import Ground
+    from daemon.config.model import Config
+    from handlers.catalog.projection import CatalogProjection
+
+
+class TimelineBranch:
+    """The timelines of one source with their state open (``daemon.catalog.branch.OpenBranch``)."""
+
+    requests: Final = frozenset({"rebuild", "check", "migrate"})
+
+    def __init__(self, ground: Ground) -> None:
+        settings = CATALOG.of(ground.tools.config)[ground.source]
+        self._source = ground.metastore
+        self._store = ground.store
+        self._observer = ground.observer
+        self.follower = TimelineFollower(
+            rules_of(settings), ground.observer, publishes=settings.publish.enabled
+        )
+        self.publisher = _publisher(ground, self.follower)
+        self._properties = ground.metastore if self.publisher is None else self.publisher.metastore
+        """Where table properties are written: the source, or the target that timelines are published to."""
+
+    def attach(self, projection: CatalogProjection) -> None:
+        """Take the projection that drives the follower."""
+        self.projection = projection
+
+    def known(self) -> Known:
+        """Return what answers are made from; for any thread."""
+        watch = self.projection.watch
+        event_id = self.projection.position.applied_event_id
+        return Known(self.follower.timelines, event_id, watch.waiting(), watch.confined())
+
+    def loading(self) -> list[str]:
+        """Return nothing: timelines load a table at once."""
+        return []
+
+    def measure(self) -> None:
+        """Set how many timelines and runs are kept."""
+        timelines = self.follower.timelines
+        self._observer.set_sizes(sum(1 for _ in each(timelines)), run_total(timelines))
+
+    def close(self) -> None:
+        """Release nothing: the projection closes what the branch uses."""
+
+    def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Do one request; raises BadInput for one that is none, and what it raises."""
+        match request:
+            case {"do": "rebuild", "table": str(table)}:
+                return self._rebuild(table)
+            case {"do": "check", "table": str(table)}:
+                return self._check(table)
+            case {
+                "do": "migrate",
+                "table": str(table),
+                "column": str(column),
+                "period": str(period),
+                "to": str(to),
+            }:
+                return self._migrate(table, column, period, to)
+        raise BadInput("unknown request", request=str(request)[:200])
+
+    def _rebuild(self, table: str) -> dict[str, Any]:
+        self.projection.reload(table)
+        followed = table in self.follower.timelines.tables()
+        count = len(self.follower.timelines.timelines(table)) if followed else 0
+        return {"table": table, "timelines": count, "event_id": self.projection.position.applied_event_id}
+
+    def _check(self, table: str) -> dict[str, Any]:
+        reflected = self.projection.position.applied_event_id
+        found = compare(self._source, self.follower, table, reflected)
+        if found.drift and not found.moving:
+            self._observer.count_drift(len(found.drift))
+        drift = [asdict(one) | {"period": one.period.lens_name} for one in found.drift]
+        return {
+            "table": table,
+            "event_id": reflected,
+            "current_event_id": found.source_event_id,
+            "moving": found.moving,
+            "drift": drift,
+        }
+
+    def _migrate(self, table: str, column: str, period: str, to: str) -> dict[str, Any]:
+        followed = self.follower.timelines.settings(table)
+        name = TimelineName(table, UpdatePeriod.named(period, iso_weeks=followed.iso_weeks), column)
+        target = table if self.publisher is None else self.publisher.target_name(table)
+        done = migrate(self._store, self.follower, self._properties, target, name, to)
+        return asdict(done) | {"event_id": self.projection.position.applied_event_id}
+
+
+def _publisher(ground: Ground, follower: TimelineFollower) -> Publisher | None:
+    config = ground.tools.config
+    settings = CATALOG.of(config)[ground.source].publish
+    if not settings.enabled:
+        return None
+    if settings.target is None:
+        return Publisher(
+            metastore=ground.metastore, follower=follower, delay_s=settings.delay_s, observer=ground.observer
+        )
+    names = _target_names(config, ground.source, settings.target)
+    metastore = measured_metastore(ground.tools.calls, settings.target)
+    return Publisher(
+        metastore=metastore(config.targets[settings.target].metastore),
+        follower=follower,
+        delay_s=settings.delay_s,
+        observer=ground.observer,
+        database=lambda db: names.get(db, db),
+    )
+
+
+def _target_names(config: Config, source: str, target: str) -> dict[str, str]:
+    """Return the names that policies give databases of ``source`` on ``target``."""
+    return {
+        policy.database: policy.replica_database
+        for policy in config.policies.values()
+        if policy.source == source and policy.target == target
+    }

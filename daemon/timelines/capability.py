@@ -1,0 +1,83 @@
+"""Timelines as a capability: a branch of the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daemon.capability import Capability, Command
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prometheus_client import CollectorRegistry
+    from starlette.routing import Route
+
+    from daemon.catalog.branch import CatalogView, Ground
+    from daemon.config.document import Document
+    from daemon.config.model import Config
+    from daemon.config.problem import Problem
+    from daemon.config.section import ConfigSection
+    from daemon.timelines.answers import TimelineAnswers
+    from daemon.timelines.branch import TimelineBranch
+    from daemon.timelines.client import RemoteTimelines
+
+
+class Timelines(Capability):
+    """Which partitions exist, and which cover a range of time (``daemon.catalog.branch.CatalogBranch``)."""
+
+    name = "timelines"
+    commands = (
+        Command(
+            "timeline",
+            "daemon.timelines.commands",
+            "Show which partitions exist and how they cover a range of time.",
+        ),
+    )
+
+    def config_sections(self) -> Sequence[ConfigSection[Any]]:
+        """Return the section ``facts``."""
+        from daemon.timelines.settings import FACTS
+
+        return (FACTS,)
+
+    def cross_problems(self, document: Document) -> Iterable[Problem]:
+        """Yield what is wrong between facts and catalogs."""
+        from daemon.timelines.crosscheck import cross_problems
+
+        return cross_problems(document)
+
+    def opener(self, registry: CollectorRegistry) -> Callable[[Ground], TimelineBranch]:
+        """Return what opens the timelines of a source; their metrics are the catalog's."""
+        from daemon.timelines.branch import TimelineBranch
+
+        del registry
+        return TimelineBranch
+
+    def serves(self, config: Config, source: str) -> bool:
+        """Return True: every catalog has timelines."""
+        del config, source
+        return True
+
+    def answers(
+        self, config: Config, views: Sequence[CatalogView], newest: Callable[[str], int | None]
+    ) -> TimelineAnswers:
+        """Return what answers queries about the timelines of ``views``."""
+        from daemon.timelines.answers import TimelineAnswers, TimelineView
+        from daemon.timelines.rules import facts_of
+
+        return TimelineAnswers(
+            [TimelineView(view.source, facts_of(config, view.source), view.known) for view in views], newest
+        )
+
+    def client(self, address: str) -> RemoteTimelines:
+        """Return the same answers from the daemon at ``address``."""
+        from daemon.timelines.client import RemoteTimelines
+
+        return RemoteTimelines(address)
+
+    def routes(self, answers: TimelineAnswers) -> Sequence[Route]:
+        """Return the routes of ``/api/v1/timelines``."""
+        from daemon.timelines.routes import timeline_routes
+
+        return timeline_routes(answers)
