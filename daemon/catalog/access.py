@@ -86,7 +86,7 @@ def catalog_access(
 
 
 def _recalled(catalog: OpenCatalog, branch: CatalogBranch) -> Any:
-    return catalog.branches[branch.name].known() if catalog.projection.recall() else None
+    return catalog.branches[branch.name].known() if catalog.projection.read_state() else None
 
 
 def _answering(config: Config) -> str | None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from daemon.catalog.metrics import CatalogMetrics, CatalogObserver
     from daemon.config.model import Config
     from daemon.sources.metastore import CallMetrics
-    from handlers.catalog.follower import Follower
+    from handlers.catalog.following.ports import Follower
     from handlers.catalog.projection import CatalogProjection
-    from handlers.catalog.publishing import Publisher
-    from handlers.metastore import Metastore
+    from handlers.catalog.timelines.publisher import Publisher
+    from handlers.metastore.client import Metastore
     from state.store import Store
 
 

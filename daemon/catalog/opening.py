@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import CatalogTools, OpenBranch
     from daemon.config.model import Config
-    from handlers.metastore import Metastore
+    from handlers.metastore.client import Metastore
 
 
 def projection_name(source: str) -> str:
@@ -58,7 +58,7 @@ class OpenCatalog:
 
     def measure(self) -> None:
         """Set the gauges of what is kept."""
-        self.observer.set_waiting(len(self.projection.watch.waiting()))
+        self.observer.set_waiting(len(self.projection.states.waiting()))
         for branch in self.branches.values():
             branch.measure()
 

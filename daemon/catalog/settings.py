@@ -11,6 +11,7 @@ from daemon.config.fields import Name, QualifiedPatterns, as_list
 from daemon.config.section import ConfigSection, Section, refused
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
+from state.timelines.storage_forms import find_form
 
 
 _HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.kafka.broker import Fetched
-    from handlers.decoding import Record
+    from handlers.decoding.decoder import Format
+    from handlers.decoding.encoder import Record
     from state.errors import BadInput
     from state.positions import Position
 

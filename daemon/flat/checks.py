@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from daemon.config.problem import Problem
 from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
-from handlers.metastore import Generation, Metastore
+from handlers.metastore.client import Metastore
+from handlers.metastore.hive_version import HiveVersion
 from state.errors import NotFound, TidelineError
 
 

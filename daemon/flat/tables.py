@@ -48,7 +48,7 @@ class FlatAnswers:
         log = self._opened()
         rows = []
         for name, flat in FLAT.of(self._config).items():
-            snapshot = flat_table(log, flat.table)
+            snapshot = read_snapshot(log, flat.table)
             rows.append(
                 {
                     "name": name,
@@ -65,11 +65,11 @@ class FlatAnswers:
     def show(self, name: str) -> Answer:
         """Return all that is known of one table; NotFound where none has the name."""
         from daemon.keylog.answers import key_answer
-        from streaming.keylog.snapshots import changes_of, flat_table
+        from streaming.keylog.table_snapshots import read_changes, read_snapshot
 
         entry, flat = self._named(name)
         log = self._opened()
-        snapshot, keys = flat_table(log, flat.table), key_answer(log, flat.keyed())
+        snapshot, keys = read_snapshot(log, flat.table), key_answer(log, flat.keyed())
         document: Mapping[str, Any] = {} if snapshot is None else snapshot.document
         asked = {each["key"]: each for each in keys["keys"]}
         columns = [_column(each, asked) for each in document.get("columns", ())]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from daemon.keylog.tables import KeyedTable
-    from state.columns.asked import Asked
-    from state.columns.demand import Demand, Wanted
+    from state.columns.demand import Demand, SelectedKey
+    from state.columns.requested_keys import RequestedKey
     from state.columns.rules import FlatRules
     from streaming.keylog.key_rules import KeyRuleSet
     from streaming.keylog.log import KeyLog
@@ -144,7 +144,7 @@ def decide(
     if remove:
         removed = remove_rule(log, rule.flat_table, rule.kind, rule.text)
     else:
-        _with(rule, rules_of(log, flat.table)).applied_to(flat.rules)
+        _with(rule, read_rules(log, flat.table)).apply_to(flat.rules)
         set_rule(log, rule)
     return {"table": flat.table, "kind": kind, "key": rule.text, "type": type_name, "removed": removed}
 
@@ -154,11 +154,11 @@ def _with(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
 
 
 def _known(log: KeyLog, flat: KeyedTable) -> _Known:
-    decided = tuple(rules_of(log, flat.table))
-    rules = sorted_out(decided).applied_to(flat.rules)
-    asked = {each.key.text: each for each in asked_keys(log, flat.raw_table, rules.asked_days)}
-    last_days = {key.text: day for key, day in last_asked_days(log, flat.raw_table).items()}
-    return _Known(rules, decided, asked, last_days, flat_table(log, flat.table))
+    decided = tuple(read_rules(log, flat.table))
+    rules = group_rules(decided).apply_to(flat.rules)
+    asked = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
+    last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
+    return _Known(rules, decided, asked, last_days, read_snapshot(log, flat.table))
 
 
 def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:

@@ -223,7 +223,7 @@ def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: b
         from streaming.keylog import retention
 
         keep = days or KEYLOG.of(config).retention_days
-        done = retention.old_rows(log, keep) if dry_run else retention.forget(log, keep)
+        done = retention.count_old_rows(log, keep) if dry_run else retention.delete_old_rows(log, keep)
     answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(done)}
     echo(answer, as_json, _forgotten_text)
 

@@ -88,7 +88,7 @@ def mine_all(
             break
         told.append(_mined(source, miner, log, is_stopped))
     with suppress(Transient):  # the next pass deletes it
-        forget(log, KEYLOG.of(config).retention_days, FORGET_TRANSACTIONS)
+        delete_old_rows(log, KEYLOG.of(config).retention_days, FORGET_TRANSACTIONS)
     return told
 
 
@@ -132,7 +132,7 @@ def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource
 
 def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     from daemon.kafka.broker import broker_settings
-    from streaming.mining.trino_topic import TrinoTopicSource
+    from streaming.mining.sources.trino_topic import TrinoTopicSource
 
     broker = None if config.kafka is None else broker_settings(config.kafka)
     bootstrap = source.bootstrap or (broker.bootstrap if broker else None)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.settings import CATALOG
 from daemon.partitions.answers import KnownPartitions
 from daemon.partitions.metrics import PartitionMeasures
-from handlers.catalog.partition_drift import compare_partitions
-from handlers.catalog.partitions import PartitionFollower
-from handlers.catalog.rules import PartitionRules
+from handlers.catalog.index.partition_drift import compare_partitions
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from state.errors import BadInput, NotFound
 
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from daemon.catalog.settings import CatalogConfig
     from daemon.partitions.metrics import PartitionMetrics
     from handlers.catalog.projection import CatalogProjection
-    from handlers.expressions import ExpressionJvm
+    from handlers.expressions.expression_reader import ExpressionReader
     from state.store import Store
 
 
@@ -52,7 +51,7 @@ class PartitionBranch:
                 return self._load(table)
             case {"do": "load-some"}:
                 self.projection.settle()
-                return {"loading": len(self.projection.watch.waiting())}
+                return {"loading": len(self.projection.states.waiting())}
         raise BadInput("unknown request", request=str(request)[:200])
 
     def known(self) -> KnownPartitions:
@@ -61,9 +60,9 @@ class PartitionBranch:
         return KnownPartitions(
             self.follower,
             self.projection.position.applied_event_id,
-            watch.waiting(),
-            watch.confined(),
-            watch.under_load(),
+            states.waiting(),
+            states.quarantined(),
+            states.under_load(),
             self._measures,
             None if self._expressions is None else self._expressions.read,
         )
@@ -75,12 +74,12 @@ class PartitionBranch:
 
     def loading(self) -> list[str]:
         """Return the tables under load with how far they are; for any thread."""
-        under_load = self.projection.watch.under_load()
+        under_load = self.projection.states.under_load()
         return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
 
     def measure(self) -> None:
         """Set how much is kept and loaded."""
-        under_load = self.projection.watch.under_load().values()
+        under_load = self.projection.states.under_load().values()
         staged, expected = sum(one.done for one in under_load), sum(one.total for one in under_load)
         self._measures.counted(self.follower.indexed, staged, expected)
 
@@ -121,10 +120,10 @@ def _own_store(settings: CatalogConfig) -> Store | None:
     return open_store(at.host, at.port, at.table, at.timeout_s)
 
 
-def _expression_jvm(settings: CatalogConfig) -> ExpressionJvm | None:
+def _expression_jvm(settings: CatalogConfig) -> ExpressionReader | None:
     """Return what reads expressions, where that is wanted; its process starts with the first one."""
     if settings.partitions is None or not settings.partitions.read_expressions:
         return None
-    from handlers.expressions import ExpressionJvm
+    from handlers.expressions.expression_reader import ExpressionReader
 
-    return ExpressionJvm()
+    return ExpressionReader()

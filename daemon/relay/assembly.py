@@ -15,7 +15,7 @@ from daemon.relay.loop import Relay
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.sources.metastore import measured_metastore
 from daemon.status.collector import SourcePart
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:

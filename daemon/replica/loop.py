@@ -16,9 +16,12 @@ from daemon.replica.status import CopyStatus
 from daemon.sources.metastore import measured_metastore
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
-from handlers.files import AllowedRoots, Copier, CopyPool, open_file_systems
-from handlers.metastore import Metastore
-from handlers.replication.bootstrap import Bootstrapped, bootstrap
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+from handlers.metastore.client import Metastore
+from handlers.replication.bootstrap import BootstrapResult, bootstrap
 from handlers.replication.context import Context
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Lifeline
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.sources.metastore import CallMetrics
-    from handlers.replication.observer import Observer
+    from handlers.replication.context import Observer
 
 
 STATE_KIND: Final = "replication"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import Counter, Histogram
 
 from daemon.process import buckets
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 
 

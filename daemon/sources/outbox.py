@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from daemon.kafka.topic import Topic
     from daemon.sources.commits import Commit, Connect, NotificationLog
-    from handlers.structs import NotificationEvent, WriteEventInfo
+    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
 log = structlog.get_logger(__name__)

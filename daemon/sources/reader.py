@@ -10,7 +10,7 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.topic import source_topic
 from daemon.sources.outbox import OutboxSettings, outbox_of
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from daemon.catalog.settings import CATALOG
 from daemon.sources.metastore import measured_metastore
 from daemon.timelines.answers import Known
 from daemon.timelines.rules import rules_of
-from handlers.catalog.drift import compare
-from handlers.catalog.migrating import TimelineName, migrate
-from handlers.catalog.publishing import Publisher
-from handlers.catalog.timelines import TimelineFollower
+from handlers.catalog.timelines.drift import compare
+from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
-from state.timelines.projection import each, run_total
+from state.timelines.tables.projection import count_runs, iterate_timelines
 
 
 if TYPE_CHECKING:
@@ -52,9 +51,9 @@ class TimelineBranch:
 
     def known(self) -> Known:
         """Return what answers are made from; for any thread."""
-        watch = self.projection.watch
+        states = self.projection.states
         event_id = self.projection.position.applied_event_id
-        return Known(self.follower.timelines, event_id, watch.waiting(), watch.confined())
+        return Known(self.follower.timelines, event_id, states.waiting(), states.quarantined())
 
     def loading(self) -> list[str]:
         """Return nothing: timelines load a table at once."""
@@ -63,7 +62,7 @@ class TimelineBranch:
     def measure(self) -> None:
         """Set how many timelines and runs are kept."""
         timelines = self.follower.timelines
-        self._observer.set_sizes(sum(1 for _ in each(timelines)), run_total(timelines))
+        self._observer.set_sizes(sum(1 for _ in iterate_timelines(timelines)), count_runs(timelines))
 
     def close(self) -> None:
         """Release nothing: the projection closes what the branch uses."""
@@ -107,7 +106,7 @@ class TimelineBranch:
 
     def _migrate(self, table: str, column: str, period: str, to: str) -> dict[str, Any]:
         followed = self.follower.timelines.settings(table)
-        name = TimelineName(table, UpdatePeriod.named(period, iso_weeks=followed.iso_weeks), column)
+        name = TimelineName(table, UpdatePeriod.from_lens_name(period, iso_weeks=followed.iso_weeks), column)
         target = table if self.publisher is None else self.publisher.target_name(table)
         done = migrate(self._store, self.follower, self._properties, target, name, to)
         return asdict(done) | {"event_id": self.projection.position.applied_event_id}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.timelines.settings import FACTS
-from handlers.catalog.rules import Rule, Rules
-from state.timelines.facts import Fact, StorageTable
-from state.timelines.grains import TIME_END_S, TIME_START_S
+from handlers.catalog.timelines.rules import Rule, Rules
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.time_ranges import TimeRange

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from daemon.config.fields import Name, TableName
 from daemon.config.section import ConfigSection, Section, refused
 from state.errors import BadInput
-from state.timelines.values import TimeRange
+from state.timelines.time_ranges import TimeRange
 
 
 def _check_moment(text: str) -> str:

@@ -11,7 +11,7 @@ from daemon.kafka.offset_search import Located, find, next_record
 from daemon.kafka.topic import Watermarks
 from daemon.relay.settings import RelaySettings
 from daemon.sources.outbox import Outbox
-from handlers.decoding import Record, peek
+from handlers.decoding.encoder import Record
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from daemon.relay.loop import Relay
     from dev.stack.kafka import Kafka
-    from handlers.structs import NotificationEvent
+    from handlers.structs.notifications import NotificationEvent
     from tests.integration.kafka.conftest import StreamOf
 
 

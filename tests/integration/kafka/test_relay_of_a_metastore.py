@@ -14,7 +14,7 @@ from daemon.process.supervisor import Job, Supervisor
 from daemon.relay.loop import Relay
 from daemon.relay.settings import RelaySettings
 from dev.stack.hive import Metastore as MetastoreProcess
-from handlers.metastore import Metastore
+from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable
 from state.positions import Position, Step
 from tests.builders.kafka.fake_log import Line

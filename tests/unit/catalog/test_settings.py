@@ -13,8 +13,8 @@ from daemon.catalog.settings import CATALOG
 from daemon.config.model import Config
 from daemon.partitions.actions import partition_follower
 from daemon.service.configuration import read_config
-from handlers.catalog.rules import Rule, Rules
-from handlers.catalog.seen import TableSeen, partition_named
+from handlers.catalog.seen import TableSeen
+from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import TIME_COLUMNS

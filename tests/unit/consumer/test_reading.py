@@ -17,7 +17,7 @@ from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox,
 
 if TYPE_CHECKING:
     from daemon.consumer.reading import TopicReader
-    from handlers.decoding import Record
+    from handlers.decoding.encoder import Record
     from handlers.events import Event
     from tests.unit.consumer.conftest import ReaderOf
 
