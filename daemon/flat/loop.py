@@ -63,29 +63,35 @@ def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
         clean=Redactor(runtime.config.secrets()).text,
     )
 
-    def status(moment: Moment) -> FlatStatus:
-        news, state = loop.news, moment.loops[job]
-        return FlatStatus(
-            name=name,
-            table=flat.table,
-            state=state.state.value,
-            pid=loop.pid,
-            batch=news.batch,
-            rows=news.counts.rows,
-            misfits=news.counts.misfits,
-            dead_letters=sum(news.letters.values()),
-            lag_records=news.lag_records,
-            lag_s=moment.lag_s(job, news.lag_records, news.watermark_s),
-            columns=news.columns.get("live"),
-            seal_backlog=news.seal_backlog,
-            watermark_s=news.watermark_s,
-            told_s=news.told_s,
-            problem=state.problem,
-            code=state.code,
-            restarts=state.restarts,
-        )
+    return FlatPart(
+        Job(job, loop.run), lambda moment: flat_status(name, flat.table, job, loop.news, loop.pid, moment)
+    )
 
-    return FlatPart(Job(job, loop.run), status)
+
+def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made from
+    name: str, table: str, job: str, news: DriverNews, pid: int | None, moment: Moment
+) -> FlatStatus:
+    """Return a table's row in the status, from what its driver has reported and how its loop ``job`` stands."""
+    loop = moment.loops[job]
+    return FlatStatus(
+        name=name,
+        table=table,
+        state=loop.state.value,
+        pid=pid,
+        batch=news.batch,
+        rows=news.counts.rows,
+        misfits=news.counts.misfits,
+        dead_letters=sum(news.letters.values()),
+        lag_records=news.lag_records,
+        lag_s=moment.lag_s(job, news.lag_records, news.watermark_s),
+        columns=news.columns.get("live"),
+        seal_backlog=news.seal_backlog,
+        watermark_s=news.watermark_s,
+        told_s=news.told_s,
+        problem=loop.problem,
+        code=loop.code,
+        restarts=loop.restarts,
+    )
 
 
 class DriverLoop:

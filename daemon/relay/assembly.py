@@ -53,11 +53,11 @@ def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMet
         source_topic(config, source),
         lambda: metastore(source.metastore),
         open_state(config.state.dir, "relay", name),
-        _relay_settings(name, source),
+        relay_settings(name, source),
     )
 
 
-def _relay_settings(name: str, source: SourceConfig) -> RelaySettings:
+def relay_settings(name: str, source: SourceConfig) -> RelaySettings:
     """Return the relay's own form of the source's settings."""
     relay = source.relay
     return RelaySettings(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from daemon.status.client import last_known
 from state.errors import TidelineError
-from tests.builders.daemon.loops import DEADLINE_S, first_that
-from tests.builders.daemon.tideline_process import COMMAND, kafka_settings, tideline, write_config
+from tests.builders.assembly import SECTIONS
+from tests.builders.daemons import DEADLINE_S, first_that
+from tests.builders.tideline_process import COMMAND, kafka_settings, tideline, write_config
 
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def status_when(
     """Return the first status of the running daemon for which ``condition`` holds; fail after ``deadline_s``."""
     return first_that(
         lambda status: status.state == "running" and condition(status),
-        lambda: last_known(state_dir),
+        lambda: last_known(state_dir, SECTIONS),
         TidelineError,
         deadline_s=deadline_s,
     )

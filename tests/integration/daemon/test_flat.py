@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.daemon.http_client import asked, told_port
-from tests.builders.daemon.loops import eventually
-from tests.builders.daemon.running_daemon import RunningDaemon
-from tests.builders.daemon.tideline_process import write_config
+from daemon.flat.status import FLATS
+from tests.builders.daemons import eventually
+from tests.builders.http_asking import asked, told_port
+from tests.builders.running_daemon import RunningDaemon
+from tests.builders.tideline_process import write_config
 
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def test_rows_come_once_though_the_driver_is_killed_and_it_ends_with_the_daemon(
 ) -> None:
     table = f"{database}.events_flat"
     land(base, "a", 0, 500)
-    flat = daemon.status_when(lambda s: s.flats[0].rows == 500, START_S).flats[0]
+    (flat,) = FLATS.of(daemon.status_when(lambda s: FLATS.of(s)[0].rows == 500, START_S))
     assert (flat.table, flat.state, flat.columns, flat.misfits) == (table, "following", 3, 0)
     assert 'tideline_flat_rows_total{flat="events"} 500.0' in get(daemon, "/metrics")
     assert json.loads(get(daemon, "/readyz"))["ok"] is True
@@ -108,7 +109,10 @@ def test_rows_come_once_though_the_driver_is_killed_and_it_ends_with_the_daemon(
     eventually(lambda: not group(flat.pid or 0))
     land(base, "c", 1, 200)
     again = daemon.status_when(
-        lambda s: s.flats[0].restarts and (s.flats[0].batch or 0) >= 1 and s.flats[0].rows >= 1_000, START_S
+        lambda s: (
+            FLATS.of(s)[0].restarts and (FLATS.of(s)[0].batch or 0) >= 1 and FLATS.of(s)[0].rows >= 1_000
+        ),
+        START_S,
     ).flats[0]
     assert again.pid not in {None, flat.pid}
     query = f"SELECT count(*), count(DISTINCT uuid), count(`action/name`), sum(epoch - {HOUR}) FROM {table}"

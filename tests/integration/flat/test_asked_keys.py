@@ -69,17 +69,17 @@ def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
     for name, hour in (("a", 0), ("b", 1)):
         stream.land(name, [event(hour, n) for n in range(40)])
         stream.run(spark)
-    told = {row["key"]: row for row in key_answer(log, flat)["keys"]}
+    told = {row["key"]: row for row in key_answer(log, flat.keyed())["keys"]}
     assert {row["column"] for row in told.values()} == {"epoch", "action/name", "http/status", "n", None}
     assert (told["$.n"]["type"], told["$.http.status"]["type"]) == ("tinyint", "smallint")
     assert (told["$.action.nmae"]["verdict"], told["$.action.nmae"]["column"]) == ("unseen", None)
     assert told["$.action.name"]["fill"] == 1.0
 
-    decide(log, flat, "always", key("user"), None, "ann", remove=False)
-    decide(log, flat, "skip", "$.n", None, "ann", remove=False)
+    decide(log, flat.keyed(), "always", key("user"), None, "ann", remove=False)
+    decide(log, flat.keyed(), "skip", "$.n", None, "ann", remove=False)
     stream.land("c", [event(2, n) for n in range(40)])
     stream.run(spark)
-    answer = key_answer(log, flat)
+    answer = key_answer(log, flat.keyed())
     told = {row["key"]: row for row in answer["keys"]}
     assert answer["told_by"] == "driver"
     assert told["$.user"]["column"] == "user"

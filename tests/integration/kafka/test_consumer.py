@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.consumer.reading import TopicReader
-    from dev.stack.kafka import Kafka
+    from dev.stack.servers.kafka import Kafka
     from tests.integration.kafka.conftest import StreamOf
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.relay.loop import Relay
-    from dev.stack.kafka import Kafka
+    from dev.stack.servers.kafka import Kafka
     from handlers.structs.notifications import NotificationEvent
     from tests.integration.kafka.conftest import StreamOf
 

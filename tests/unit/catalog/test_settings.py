@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.catalog.rules import facts_of, rules_of
 from daemon.catalog.settings import CATALOG
 from daemon.config.model import Config
-from daemon.partitions.actions import partition_follower
+from daemon.partitions.branch import partition_follower
 from daemon.service.configuration import read_config
-from handlers.catalog.seen import TableSeen
+from daemon.timelines.rules import facts_of, rules_of
+from handlers.catalog.following.table_info import TableInfo, parse_partition_name
 from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import MalformedEvent
 from state.timelines.periods import UpdatePeriod
@@ -163,9 +163,9 @@ def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> N
     assert chosen is not None
     assert (chosen.tables, chosen.exclude, chosen.store) == (["*.*"], ["*.tmp_*"], "sqlite")
     follower = partition_follower(CATALOG.of(config)["lake"])
-    assert follower.wants(TableSeen("mart.sales", ("dt",), {}))
-    assert not follower.wants(TableSeen("mart.tmp_sales", ("dt",), {}))
-    assert not follower.wants(TableSeen("mart.plain", (), {}))
+    assert follower.accepts(TableInfo("mart.sales", ("dt",), {}))
+    assert not follower.accepts(TableInfo("mart.tmp_sales", ("dt",), {}))
+    assert not follower.accepts(TableInfo("mart.plain", (), {}))
 
 
 @pytest.mark.parametrize(

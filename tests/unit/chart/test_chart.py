@@ -185,7 +185,7 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
             kubernetes_validate.validate(each, KUBERNETES_VERSIONS[0], strict=True)
     path = tmp_path / "tideline.yaml"
     path.write_text(executors["ConfigMap"]["data"]["tideline.yaml"])
-    assert load_config(path, {}).flat["events"].is_written
+    assert flat.FLAT.of(load_config(path, {}))["events"].is_written
     report = helm_python.lint(str(CHART), {**FLAT, "flat": {"executors": True}}, strict=True)
     assert report["errors"] == []
 

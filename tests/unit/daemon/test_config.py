@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.config.load import Loaded, find_file
-from daemon.config.model import Config
-from daemon.config.problem import Problem
-from daemon.config.reference import json_schema, markdown
-from daemon.service.configuration import load_config, read_config
+from daemon.config.reference import markdown
+from daemon.service.configuration import config_model, load_config, read_config
 from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from daemon.config.problem import Problem
 
 
 Read = Callable[..., Loaded]
@@ -55,7 +58,7 @@ def test_a_good_file_has_no_problems_and_defaults_fill_the_rest(read: Read) -> N
 
 def test_no_file_means_the_defaults() -> None:
     loaded = read_config(None, {})
-    assert loaded.config == Config()
+    assert loaded.config == config_model()()
 
 
 def test_every_problem_is_reported_at_once_with_its_line(read: Read) -> None:
@@ -277,7 +280,7 @@ def test_a_given_path_wins_over_the_default_places(tmp_path: Path, monkeypatch: 
 
 
 def test_every_setting_is_described() -> None:
-    definitions = json_schema()["$defs"] | {"Config": json_schema()}
+    definitions = config_model().model_json_schema()["$defs"] | {"Config": config_model().model_json_schema()}
     undescribed = [
         f"{section}.{name}"
         for section, definition in definitions.items()
@@ -290,10 +293,12 @@ def test_every_setting_is_described() -> None:
 
 def test_the_reference_page_is_what_the_settings_say() -> None:
     page = Path(__file__).parents[3] / "docs" / "CONFIG.md"
-    assert page.read_text() == markdown(), "run: tideline config schema --format markdown > docs/CONFIG.md"
+    assert page.read_text() == markdown(config_model()), (
+        "run: tideline config schema --format markdown > docs/CONFIG.md"
+    )
 
 
 def test_the_example_of_the_reference_page_is_right(read: Read, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret-text")
-    text = markdown().partition("```yaml\n")[2].partition("```")[0]
+    text = markdown(config_model()).partition("```yaml\n")[2].partition("```")[0]
     assert read(text.replace("/run/secrets/kafka-password", f"{tmp_path}/password")).problems == ()

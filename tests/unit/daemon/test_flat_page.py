@@ -11,25 +11,25 @@ from urllib.parse import quote
 
 import pytest
 
-from daemon.config.model import Config
+from daemon.flat.routes import flat_routes
 from daemon.flat.status import FlatStatus
 from daemon.flat.tables import FlatAnswers
-from daemon.http.app import Views, build_app
 from daemon.http.markup import bar, percent_text, text
-from daemon.service.metrics import Metrics
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
-from tests.builders.daemon.http_client import asked as asked_over_http
-from tests.builders.daemon.http_client import served
-from tests.builders.daemon.loops import daemon_status
-from tests.builders.keylog.key_logs import FLAT, RAW, key_request
+from tests.builders.assembly import app_of, config_of
+from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import asked as asked_over_http
+from tests.builders.http_asking import served
+from tests.builders.keylogs import FLAT, RAW, ask
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from daemon.config.model import Config
     from daemon.http.server import HttpServer
     from streaming.keylog.records import KeyRequest
 
@@ -116,7 +116,7 @@ def log(tmp_path: Path) -> Iterator[KeyLog]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config.model_validate(
+    return config_of(
         {
             "flat": {"events": {"table": FLAT, "raw_table": RAW}},
             "state": {"dir": str(tmp_path / "state")},
@@ -134,10 +134,8 @@ def flats() -> list[FlatStatus]:
 @pytest.fixture
 def server(config: Config, flats: list[FlatStatus], tmp_path: Path) -> Iterator[HttpServer]:
     answers = FlatAnswers(config, lambda: flats)
-    status = daemon_status(flats=tuple(flats))
-    registry = Metrics(lambda: status).registry
-    views = Views(lambda: status, list, registry, lag_ready_s=300, flats=answers)
-    with served(build_app(views), tmp_path) as running:
+    status = daemon_status(sections={"flats": tuple(flats)})
+    with served(app_of(*flat_routes(answers), status=lambda: status), tmp_path) as running:
         yield running
     answers.close()
 
@@ -231,15 +229,13 @@ def test_the_list_and_the_status_page_lead_to_the_tables(log: KeyLog, server: Ht
 
 
 def test_a_database_that_is_away_is_no_server_error(config: Config) -> None:
-    away = Config.model_validate(
+    away = config_of(
         {
             "flat": {"events": {"table": FLAT, "raw_table": RAW}},
             "keylog": {"url": "postgresql://nobody@127.0.0.1:1/none"},
         }
     )
-    registry = Metrics(daemon_status).registry
-    views = Views(daemon_status, list, registry, lag_ready_s=300, flats=FlatAnswers(away, tuple))
-    with served(build_app(views)) as server:
+    with served(app_of(*flat_routes(FlatAnswers(away, tuple)))) as server:
         assert get(server, "/flat/events")[0] == 503
         assert get(server, "/livez")[0] == 200
 

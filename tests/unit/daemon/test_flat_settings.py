@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config.clusters import KafkaConfig
-from daemon.config.load import Loaded
-from daemon.config.model import Config
 from daemon.flat import cluster
 from daemon.flat.driver_settings import flat_settings, java_client
 from daemon.service.configuration import read_config
@@ -29,6 +27,9 @@ from streaming.settings import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from daemon.config.load import Loaded
+    from daemon.config.model import Config
 
 
 GOOD = """\
@@ -147,7 +148,7 @@ def test_a_directory_needs_no_broker(tmp_path: Path) -> None:
 
 def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Path) -> None:
     loaded = config(tmp_path, "flat: {events: {table: web.events_flat, raw_table: web.events}}\n")
-    assert not loaded.flat["events"].is_written
+    assert not FLAT.of(loaded)["events"].is_written
     with pytest.raises(ConfigError, match="has no stream"):
         flat_settings(loaded, "events")
     with pytest.raises(ConfigError, match="no such flat table"):

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config.model import Config
+from daemon.flat.loop import flat_status
 from daemon.flat.progress import DriverNews
-from daemon.flat.status import FlatStatus
+from daemon.flat.status import FLATS, FlatStatus
 from daemon.process.supervisor import Job
-from daemon.service.lifecycle import build_parts
-from daemon.service.metrics import Metrics
-from daemon.status.collector import FlatPart, Reporter
+from daemon.status.collector import Moment, Reporter, SectionPart
 from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text
-from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
-from tests.builders.flat.fake_drivers import progress
+from tests.builders.assembly import SECTIONS, config_of, registry_of
+from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
+from tests.builders.flat_drivers import progress
 
 
 if TYPE_CHECKING:
@@ -38,9 +37,11 @@ FLAT = FlatStatus(
 
 
 def test_the_status_reads_back_and_shows_a_line_per_table() -> None:
-    status = daemon_status(flats=(FLAT,))
-    assert DaemonStatus.from_json(status.to_json()) == status
-    (line,) = [line for line in status_text(status).splitlines() if line.startswith("web.events_flat")]
+    status = daemon_status(sections={"flats": (FLAT,)})
+    assert DaemonStatus.from_json(status.to_json(), SECTIONS) == status
+    (line,) = [
+        line for line in status_text(status, SECTIONS).splitlines() if line.startswith("web.events_flat")
+    ]
     assert " ".join(line.split()) == "web.events_flat events following 1,234 5,000,000 7 42 s 300 12 0"
 
 
@@ -55,12 +56,12 @@ def test_the_status_reads_back_and_shows_a_line_per_table() -> None:
 )
 def test_a_flat_table_is_ready_as_a_projection_is(changes: dict[str, object], reasons: list[str]) -> None:
     values = {name: getattr(FLAT, name) for name in FlatStatus.__slots__} | changes
-    status = daemon_status(sources=(), projections=(), flats=(FlatStatus(**values),))
-    assert status.ready(300) == reasons
+    status = daemon_status(sources=(), projections=(), sections={"flats": (FlatStatus(**values),)})
+    assert status.unready_reasons(300, SECTIONS) == reasons
 
 
 def test_its_state_and_lag_are_gauges() -> None:
-    registry = Metrics(lambda: daemon_status(flats=(FLAT,)), process=False).registry
+    registry = registry_of(lambda: daemon_status(sections={"flats": (FLAT,)}))
     assert registry.get_sample_value("tideline_flat_lag_seconds", {"flat": "events"}) == 42
     state = {"flat": "events", "state": "following"}
     assert registry.get_sample_value("tideline_flat_state", state) == 1
@@ -70,20 +71,27 @@ def test_lag_counts_from_when_the_stream_was_last_caught_up() -> None:
     loop = Scripted(None)
     supervisor, _ = supervise(Job("flat:events", loop.run))
     news = DriverNews().after(progress(0, lag={"0": 0}), 1.0)
-    parts = [FlatPart("events", "flat:events", "web.flat", lambda: news, lambda: 5)]
-    reporter = Reporter(supervisor, (), (), parts)
+
+    def collect(moment: Moment) -> tuple[FlatStatus, ...]:
+        return (flat_status("events", "web.flat", "flat:events", news, 5, moment),)
+
+    reporter = Reporter(supervisor, (), (), (SectionPart(FLATS, collect),))
+
+    def reported() -> FlatStatus:
+        return FLATS.of(reporter.status())[0]
+
     supervisor.start()
     eventually(loop.running.is_set)
     try:
-        assert reporter.status().flats[0].lag_s == 0
+        assert reported().lag_s == 0
         news = news.after(progress(1, lag={"0": 9}, watermark=1_000), 2.0)
-        behind = reporter.status().flats[0]
+        behind = reported()
         assert behind.lag_records == 9
         assert behind.lag_s is not None
         assert behind.lag_s < 60, "not since the watermark, which is as old as the night was quiet"
         assert (behind.rows, behind.misfits, behind.dead_letters) == (200, 6, 8)
         news = news.after(progress(2, lag={}), 3.0)
-        assert reporter.status().flats[0].lag_s is None, "a directory does not tell"
+        assert reported().lag_s is None, "a directory does not report it"
     finally:
         supervisor.stop(10)
 
@@ -99,9 +107,10 @@ def test_the_daemon_runs_the_tables_that_have_a_stream_and_are_its_own_to_run(tm
         "keys": {},
     }
     tables = {name: {"table": f"web.{name}", "raw_table": "web.raw", **more} for name, more in given.items()}
-    config = Config.model_validate({"flat": tables, "state": {"dir": str(tmp_path / "state")}})
-    metrics = Metrics(process=False)
-    parts = build_parts(config, metrics, projections=True, config_file=tmp_path / "tideline.yaml")
+    config = config_of({"flat": tables, "state": {"dir": str(tmp_path / "state")}})
+    parts = parts_of(config, config_file=tmp_path / "tideline.yaml")
     assert [job.name for job in parts.jobs] == ["flat:mine"]
-    assert [(part.name, part.table, part.pid()) for part in parts.flats] == [("mine", "web.mine", None)]
-    assert build_parts(config, metrics, projections=False).flats == ()
+    supervisor, _ = supervise(*parts.jobs)
+    (status,) = FLATS.of(Reporter(supervisor, (), (), parts.sections).status())
+    assert (status.name, status.table, status.pid) == ("mine", "web.mine", None)
+    assert parts_of(config, relays_only=True).jobs == ()

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.http.app import Views, build_app
 from daemon.http.server import HttpServer, write_atomically
-from daemon.service.metrics import Metrics
 from daemon.status.client import ask_daemon, last_known
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
-from tests.builders.daemon.http_client import asked, served
-from tests.builders.daemon.loops import daemon_status
+from tests.builders.assembly import SECTIONS, app_of
+from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import asked, served
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from starlette.applications import Starlette
 
 
 class Daemon:
@@ -30,10 +31,9 @@ class Daemon:
         self.status = daemon_status()
         self.stuck: list[str] = []
 
-    def views(self) -> Views:
-        """Return the views on it."""
-        metrics = Metrics(lambda: self.status)
-        return Views(lambda: self.status, lambda: self.stuck, metrics.registry, lag_ready_s=300)
+    def app(self) -> Starlette:
+        """Return the application about it."""
+        return app_of(status=lambda: self.status, stuck=lambda: self.stuck)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def daemon() -> Daemon:
 
 @pytest.fixture
 def server(daemon: Daemon, tmp_path: Path) -> Iterator[HttpServer]:
-    with served(build_app(daemon.views()), tmp_path) as running:
+    with served(daemon.app(), tmp_path) as running:
         yield running
 
 
@@ -79,7 +79,7 @@ def test_metrics_come_as_text_with_their_type(server: HttpServer) -> None:
 
 
 def test_the_status_reads_back_as_it_was(server: HttpServer, daemon: Daemon) -> None:
-    assert ask_daemon(f"http://127.0.0.1:{server.port}") == daemon.status
+    assert ask_daemon(f"http://127.0.0.1:{server.port}", SECTIONS) == daemon.status
 
 
 def test_the_page_shows_the_status_and_escapes_what_comes_from_outside(
@@ -106,22 +106,22 @@ def test_other_paths_are_not_there(server: HttpServer) -> None:
 
 def test_a_port_that_is_taken_is_a_wrong_setting(server: HttpServer, daemon: Daemon) -> None:
     with pytest.raises(ConfigError) as caught:
-        HttpServer(build_app(daemon.views()), "127.0.0.1", server.port)
+        HttpServer(daemon.app(), "127.0.0.1", server.port)
     assert caught.value.context["key"] == "http.port"
 
 
 def test_the_real_port_is_written_down_and_taken_back(daemon: Daemon, tmp_path: Path) -> None:
-    with served(build_app(daemon.views()), tmp_path):
-        assert last_known(tmp_path) == daemon.status
+    with served(daemon.app(), tmp_path):
+        assert last_known(tmp_path, SECTIONS) == daemon.status
     assert not (tmp_path / "http.json").exists()
 
 
 def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        last_known(tmp_path)
+        last_known(tmp_path, SECTIONS)
     write_atomically(tmp_path / "http.json", {"host": "127.0.0.1", "port": free_port()})
     write_atomically(tmp_path / "status.json", daemon.status.to_json())
-    known = last_known(tmp_path)
+    known = last_known(tmp_path, SECTIONS)
     assert known.state == "stopped"
     assert known.projections == daemon.status.projections
 
@@ -129,24 +129,24 @@ def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_p
 def test_damaged_last_words_are_no_words(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text("{")
     with pytest.raises(NotFound):
-        last_known(tmp_path)
+        last_known(tmp_path, SECTIONS)
 
 
 def test_a_stranger_at_the_address_is_recognised(server: HttpServer, daemon: Daemon) -> None:
     daemon.status = DaemonStatus("1", "h", 1, 0.0, 0.0)
-    assert ask_daemon(f"http://127.0.0.1:{server.port}").version == "1"
+    assert ask_daemon(f"http://127.0.0.1:{server.port}", SECTIONS).version == "1"
     with pytest.raises(Transient):
-        ask_daemon(f"http://127.0.0.1:{free_port()}")
+        ask_daemon(f"http://127.0.0.1:{free_port()}", SECTIONS)
     for url in ("ftp://x", "nonsense", "http://h:port"):
         with pytest.raises(ConfigError):
-            ask_daemon(url)
+            ask_daemon(url, SECTIONS)
 
 
 def test_an_answer_that_is_no_status_is_malformed() -> None:
     from starlette.applications import Starlette
 
     with served(Starlette()) as stranger, pytest.raises(MalformedEvent):
-        ask_daemon(f"http://127.0.0.1:{stranger.port}")
+        ask_daemon(f"http://127.0.0.1:{stranger.port}", SECTIONS)
 
 
 def free_port() -> int:

@@ -91,7 +91,7 @@ def driver_told(log: KeyLog, *, at_s: int = NOW_S) -> None:
 
 
 def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:
-    answer = key_answer(log, flat(whitelist=["epoch"], skip=["$.debug.*"]))
+    answer = key_answer(log, flat(whitelist=["epoch"], skip=["$.debug.*"]).keyed())
     rows = by_key(answer)
     assert (answer["told_by"], answer["asked"]) == ("rules", 14)
     assert [row["key"] for row in answer["keys"][:3]] == ["$.epoch", "$.action.name", "$.action.exp"]
@@ -106,7 +106,7 @@ def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:
 
 def test_the_driver_s_own_reasons_come_first(log: KeyLog) -> None:
     driver_told(log)
-    rows = by_key(key_answer(log, flat()))
+    rows = by_key(key_answer(log, flat().keyed()))
     assert rows["$.action.name"]["column"] == "action/name"
     assert rows["$.action.name"]["fill"] == 0.5
     assert (rows["$.action.exp"]["verdict"], rows["$.action.exp"]["reason"]) == (
@@ -119,8 +119,8 @@ def test_the_driver_s_own_reasons_come_first(log: KeyLog) -> None:
 
 def test_a_decision_after_the_driver_s_word_is_told_at_once(log: KeyLog) -> None:
     driver_told(log, at_s=NOW_S - 1)
-    decide(log, flat(), "skip", "$.action.*", None, "ann", remove=False)
-    answer = key_answer(log, flat())
+    decide(log, flat().keyed(), "skip", "$.action.*", None, "ann", remove=False)
+    answer = key_answer(log, flat().keyed())
     assert answer["told_by"] == "rules"
     assert by_key(answer)["$.action.name"]["verdict"] == "skipped"
     assert by_key(answer)["$.action.name"]["column"] == "action/name"
@@ -130,14 +130,14 @@ def test_a_decision_after_the_driver_s_word_is_told_at_once(log: KeyLog) -> None
 def test_a_decision_that_cannot_be_is_not_stored(log: KeyLog) -> None:
     tight = flat(columns_max=1, whitelist=["epoch"])
     with pytest.raises(ConfigError):
-        decide(log, tight, "always", KeyPath(("other",)), None, "ann", remove=False)
-    assert by_key(key_answer(log, tight))["$.epoch"]["verdict"] == "whitelisted"
+        decide(log, tight.keyed(), "always", KeyPath(("other",)), None, "ann", remove=False)
+    assert by_key(key_answer(log, tight.keyed()))["$.epoch"]["verdict"] == "whitelisted"
 
 
 def test_keys_are_shown_without_control_characters_and_within_a_limit(log: KeyLog) -> None:
-    log.record([key_request(user="eve\x1b[31m")], source="s", position=None)
-    log.record([replace(key_request(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
-    text = keys_text(key_answer(log, flat()), why=True, limit=5)
+    log.record([ask(user="eve\x1b[31m")], source="s", position=None)
+    log.record([replace(ask(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
+    text = keys_text(key_answer(log, flat().keyed()), why=True, limit=5)
     assert "\x1b" not in text
     assert "more keys: --limit, or --json" in text
 

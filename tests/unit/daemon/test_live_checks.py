@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config.model import Config
 from daemon.sources.checks import duration_s, live_problems
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, Refused
+from tests.builders.assembly import config_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from daemon.config.model import Config
 
 
 HIVE_4 = HiveVersion(4, 2)
@@ -65,7 +67,7 @@ class Answers:
 
 def config() -> Config:
     """Return one source and one target, without Kafka: topics are asked in the integration tests."""
-    return Config.model_validate(
+    return config_of(
         {
             "sources": {},
             "targets": {"dr": {"metastore": ["thrift://t:9083"]}},
@@ -76,7 +78,7 @@ def config() -> Config:
 def with_source(monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setattr("daemon.sources.checks._topic", lambda *_: iter(()))
     sources = {"lake": {"metastore": ["thrift://s:9083"], "topic": "t"}}
-    return Config.model_validate({**config().model_dump(), "sources": sources})
+    return config_of({**config().model_dump(), "sources": sources})
 
 
 def keys(source: Answers, target: Answers, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, bool]]:

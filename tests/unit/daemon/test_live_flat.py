@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config.model import Config
 from daemon.flat.checks import flat_problems
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, NotFound
+from tests.builders.assembly import config_of
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from daemon.config.model import Config
 
 
 HIVE_4 = HiveVersion(4, 2)
@@ -52,7 +54,7 @@ def config(**changes: object) -> Config:
         "event_time": {"key": "t"},
         "cluster": "dr",
     }
-    return Config.model_validate(
+    return config_of(
         {"targets": {"dr": {"metastore": ["thrift://t:9083"]}}, "flat": {"events": table | changes}}
     )
 

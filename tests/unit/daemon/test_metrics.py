@@ -5,53 +5,56 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from daemon.service.metrics import TYPES_MAX, Metrics, ReplicationMeasures
-from tests.builders.daemon.loops import daemon_status
+from daemon.consumer.metrics import TYPES_MAX
+from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
+from daemon.service.assembly import process_registry
+from tests.builders.assembly import SECTIONS, full_registry, runtime_of
+from tests.builders.daemons import daemon_status
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "METRICS.md"
 
 
 @pytest.fixture
-def metrics() -> Metrics:
-    return Metrics(daemon_status, process=False)
+def registry() -> CollectorRegistry:
+    return full_registry()
 
 
-def rows(metrics: Metrics) -> list[str]:
+def rows(registry: CollectorRegistry) -> list[str]:
     """Return a line of the page's table per metric, by name; counters as they are scraped."""
     found = []
-    for family in metrics.registry.collect():
-        labels = ", ".join(f"`{name}`" for name in _labels(metrics, family.name))
+    for family in registry.collect():
+        labels = ", ".join(f"`{name}`" for name in _labels(registry, family.name))
         name = family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
         kind = "gauge" if family.type == "info" else family.type
         found.append(f"| `{name}` | {kind} | {labels or '-'} | {family.documentation} |")
     return sorted(found)
 
 
-def _labels(metrics: Metrics, name: str) -> tuple[str, ...]:
-    own = metrics.registry._names_to_collectors.get(name)
+def _labels(registry: CollectorRegistry, name: str) -> tuple[str, ...]:
+    own = registry._names_to_collectors.get(name)
     if own is not None and hasattr(own, "_labelnames"):
         return tuple(own._labelnames)
-    family = next(found for found in metrics.registry.collect() if found.name == name)
+    family = next(found for found in registry.collect() if found.name == name)
     return tuple(family._labelnames) if hasattr(family, "_labelnames") else ()
 
 
-def test_the_page_lists_every_metric_and_no_other(metrics: Metrics) -> None:
+def test_the_page_lists_every_metric_and_no_other(registry: CollectorRegistry) -> None:
     listed = sorted(line for line in PAGE.read_text().splitlines() if line.startswith("| `tideline_"))
-    assert listed == rows(metrics)
+    assert listed == rows(registry)
 
 
-def test_names_have_the_prefix_and_base_units(metrics: Metrics) -> None:
-    for family in metrics.registry.collect():
+def test_names_have_the_prefix_and_base_units(registry: CollectorRegistry) -> None:
+    for family in registry.collect():
         assert family.name.startswith("tideline")
         assert not family.name.endswith(("_ms", "_s", "_mb", "_kb"))
 
 
-def test_a_scrape_can_be_parsed_and_tells_positions_lags_and_states(metrics: Metrics) -> None:
-    text = generate_latest(metrics.registry).decode()
+def test_a_scrape_can_be_parsed_and_tells_positions_lags_and_states(registry: CollectorRegistry) -> None:
+    text = generate_latest(registry).decode()
     samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -70,14 +73,16 @@ def test_a_scrape_can_be_parsed_and_tells_positions_lags_and_states(metrics: Met
     assert samples["tideline_copied_bytes_total", ("policy", "shop")] == 3 * 1024**3
 
 
-def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded(metrics: Metrics) -> None:
-    measures = ReplicationMeasures(metrics, "replication:shop")
+def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded() -> None:
+    runtime = runtime_of()
+    registry = runtime.registry
+    measures = PolicyObserver(ReplicaMetrics(registry, runtime.projections), "replication:shop")
     for number in range(TYPES_MAX + 50):
         measures.event_applied(f"T{number}", 0.001)
     measures.event_skipped("T1", "merged")
     measures.table_quarantined("db.t", "file-lost")
     measures.transaction_without_files(7)
-    text = generate_latest(metrics.registry).decode()
+    text = generate_latest(registry).decode()
     applied = [line for line in text.splitlines() if line.startswith("tideline_events_applied_total{")]
     assert len(applied) == TYPES_MAX + 1
     assert 'type="other"} 50.0' in text
@@ -86,4 +91,4 @@ def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded(metrics: M
 
 
 def test_the_processs_own_memory_and_time_are_there() -> None:
-    assert b"process_resident_memory_bytes" in generate_latest(Metrics(daemon_status).registry)
+    assert b"process_resident_memory_bytes" in generate_latest(process_registry(daemon_status, SECTIONS))

@@ -25,8 +25,9 @@ from daemon.status.text import status_text
 from state.errors import TidelineError
 from streaming.keylog.log import KeyLog
 from streaming.keylog.log_reader import read_requested_keys
-from tests.builders.daemon.loops import DEADLINE_S, eventually, supervise
-from tests.builders.flat.fake_drivers import literal, program
+from tests.builders.assembly import SECTIONS
+from tests.builders.daemons import DEADLINE_S, eventually, supervise
+from tests.builders.flat_drivers import literal, program
 
 
 if TYPE_CHECKING:
@@ -174,11 +175,11 @@ def test_the_status_shows_the_sources_and_reads_back() -> None:
     mining = MiningStatus(
         "following", 7, (MinedSource("reports", 1_000, 40, 90, 3, 2, 70.0, "no such directory"),)
     )
-    status = DaemonStatus("1", "here", 1, 0.0, 100.0, mining=mining)
-    text = status_text(status)
+    status = DaemonStatus("1", "here", 1, 0.0, 100.0, sections={"mining": mining})
+    text = status_text(status, SECTIONS)
     assert "30 s ago" in text
     assert "mining of reports: no such directory" in text
-    assert DaemonStatus.from_json(json.loads(json.dumps(status.to_json()))) == status
+    assert DaemonStatus.from_json(json.loads(json.dumps(status.to_json())), SECTIONS) == status
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def keys_asked(state_dir: Path) -> list[str]:
 def miner_pid(state_dir: Path) -> int | None:
     """The miner's process, of those whose parent the daemon is."""
     with suppress(TidelineError):
-        daemon = last_known(state_dir).pid
+        daemon = last_known(state_dir, SECTIONS).pid
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 state, parent = stat.read_text().rpartition(")")[2].split()[:2]

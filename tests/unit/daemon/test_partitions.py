@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.http.app import Views, build_app
 from daemon.partitions.answers import FilterQuestion, KnownPartitions, PartitionAnswers, PartitionView, plain
 from daemon.partitions.client import RemotePartitions
-from daemon.partitions.metrics import PartitionMeasures
+from daemon.partitions.metrics import PartitionMeasures, PartitionMetrics
+from daemon.partitions.routes import partition_routes
 from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
-from daemon.service.metrics import Metrics
 from daemon.status.client import fetch
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.table_states import LoadProgress
@@ -21,12 +20,14 @@ from handlers.structs.objects import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
 from state.store.memory import MemoryStore
-from tests.builders.daemon.http_client import served
-from tests.builders.daemon.loops import daemon_status
+from tests.builders.assembly import app_of, registry_of
+from tests.builders.http_asking import served
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from prometheus_client import CollectorRegistry
 
     from daemon.http.server import HttpServer
     from state.partitions.filters.hive_expressions import Expression
@@ -57,13 +58,13 @@ def follower() -> PartitionFollower:
 
 
 @pytest.fixture
-def metrics() -> Metrics:
-    return Metrics(daemon_status, process=False)
+def registry() -> CollectorRegistry:
+    return registry_of()
 
 
 @pytest.fixture
-def answers(follower: PartitionFollower, metrics: Metrics) -> PartitionAnswers:
-    measures = PartitionMeasures(metrics.partitions, "catalog:lake")
+def answers(follower: PartitionFollower, registry: CollectorRegistry) -> PartitionAnswers:
+    measures = PartitionMeasures(PartitionMetrics(registry), "catalog:lake")
     known = KnownPartitions(
         follower,
         10,
@@ -77,9 +78,8 @@ def answers(follower: PartitionFollower, metrics: Metrics) -> PartitionAnswers:
 
 
 @pytest.fixture
-def server(answers: PartitionAnswers, metrics: Metrics) -> Iterator[HttpServer]:
-    views = Views(daemon_status, list, metrics.registry, 300, partitions=answers)
-    with served(build_app(views)) as running:
+def server(answers: PartitionAnswers, registry: CollectorRegistry) -> Iterator[HttpServer]:
+    with served(app_of(*partition_routes(answers), registry=registry)) as running:
         yield running
 
 
@@ -228,9 +228,9 @@ def test_an_expression_that_is_read_is_answered_exactly(follower: PartitionFollo
     assert (answer["has_unknown"], asked) == (False, [b"kryo"])
 
 
-def test_answers_are_measured(answers: PartitionAnswers, metrics: Metrics) -> None:
+def test_answers_are_measured(answers: PartitionAnswers, registry: CollectorRegistry) -> None:
     answers.filter(question("x = 'x' and dt > '2015-01-02'"))
-    get = metrics.registry.get_sample_value
+    get = registry.get_sample_value
     labels = {"projection": "catalog:lake"}
     assert get("tideline_partitions_rows_matched_total", labels) == 2
     scanned = get("tideline_partitions_rows_scanned_total", labels)

@@ -6,26 +6,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config.model import Config
+from daemon.kafka.broker import broker_settings
+from daemon.kafka.topic import source_topic
 from daemon.process.lazy_loop import Late
 from daemon.process.supervisor import Job, LoopState
-from daemon.relay.assembly import broker_settings, relay_settings, source_topic
+from daemon.relay.assembly import relay_settings
 from daemon.replica.loop import handler_policy
-from daemon.service.lifecycle import build_parts
-from daemon.service.metrics import Metrics
 from state.errors import ConfigError, StateCorrupt
-from tests.builders.daemon.loops import Scripted, eventually, supervise
+from tests.builders.assembly import config_of, parts_of
+from tests.builders.daemons import Scripted, eventually, supervise
 
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from daemon.config.model import Config
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
     source = {"metastore": ["thrift://127.0.0.1:1"], "topic": "lake", "read_roots": ["file:/w"]}
-    return Config.model_validate(
+    return config_of(
         {
             "sources": {
                 "lake": source | {"relay": {"start": 7, "batch_events": 50}},
@@ -52,7 +54,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
 
 
 def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config: Config) -> None:
-    parts = build_parts(config, Metrics(process=False), projections=True)
+    parts = parts_of(config)
     assert [job.name for job in parts.jobs] == ["relay:lake", "watch:pond", "replication:shop"]
     assert [(part.name, part.relays) for part in parts.sources] == [("lake", True), ("pond", False)]
     assert parts.projections[0].target == "dr/shop_r"
@@ -61,7 +63,7 @@ def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config:
 
 
 def test_a_relay_alone_has_neither_projections_nor_watches(config: Config) -> None:
-    parts = build_parts(config, Metrics(process=False), projections=False)
+    parts = parts_of(config, relays_only=True)
     assert [job.name for job in parts.jobs] == ["relay:lake"]
 
 

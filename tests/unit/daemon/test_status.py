@@ -16,7 +16,8 @@ from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import GapDetected, MalformedEvent
 from state.positions import Position
-from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
+from tests.builders.assembly import SECTIONS
+from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
 
 
 if TYPE_CHECKING:
@@ -43,22 +44,22 @@ replication:hr: not following hr.pay"""
 
 
 def test_the_text_is_aligned_and_ends_with_what_is_wrong() -> None:
-    assert status_text(daemon_status()) == GOLDEN
+    assert status_text(daemon_status(), SECTIONS) == GOLDEN
 
 
 def test_a_daemon_that_is_gone_is_shown_with_the_time_of_what_is_known() -> None:
-    first = status_text(daemon_status(state="stopped")).splitlines()[0]
+    first = status_text(daemon_status(state="stopped"), SECTIONS).splitlines()[0]
     assert first == "Tideline 1.2.3: not running; last known at 1970-01-12 16:51:40 UTC"
 
 
 def test_a_daemon_without_anything_to_do_is_one_line() -> None:
-    assert len(status_text(daemon_status(sources=(), projections=(), copies=())).splitlines()) == 1
+    assert len(status_text(daemon_status(sources=(), projections=(), copies=()), SECTIONS).splitlines()) == 1
 
 
 def test_tables_that_are_being_loaded_are_shown_and_survive_json() -> None:
     view = ProjectionView("catalog:lake", "lake", "following", loading=("shop.t, 500 of 2000 partitions",))
-    status = DaemonStatus.from_json(daemon_status(projections=(view,)).to_json())
-    assert status_text(status).endswith("LOADING\ncatalog:lake: shop.t, 500 of 2000 partitions")
+    status = DaemonStatus.from_json(daemon_status(projections=(view,)).to_json(), SECTIONS)
+    assert status_text(status, SECTIONS).endswith("LOADING\ncatalog:lake: shop.t, 500 of 2000 partitions")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_the_json_form_reads_back_equal_also_with_fields_of_a_newer_version() ->
     value = status.to_json()
     value["invented_later"] = 1
     value["projections"][0]["invented_later"] = 1
-    assert DaemonStatus.from_json(value) == status
+    assert DaemonStatus.from_json(value, SECTIONS) == status
 
 
 @pytest.mark.parametrize(
@@ -101,21 +102,21 @@ def test_the_json_form_reads_back_equal_also_with_fields_of_a_newer_version() ->
 )
 def test_what_is_no_status_is_refused(value: object) -> None:
     with pytest.raises(MalformedEvent):
-        DaemonStatus.from_json(value)
+        DaemonStatus.from_json(value, SECTIONS)
 
 
 def test_a_daemon_is_ready_when_all_projections_follow_within_the_lag() -> None:
     following = daemon_status().projections[0]
     status = daemon_status(projections=(following,))
-    assert status.ready(10) == []
-    assert status.ready(1) == ["lake lags by 2 s", "replication:shop lags by 2 s"]
-    assert daemon_status().ready(10) == ["replication:hr is failed"]
+    assert status.unready_reasons(10, SECTIONS) == []
+    assert status.unready_reasons(1, SECTIONS) == ["lake lags by 2 s", "replication:shop lags by 2 s"]
+    assert daemon_status().unready_reasons(10, SECTIONS) == ["replication:hr is failed"]
     relay = replace(status.sources[0], relay_state="backing-off", lag_s=40.0)
-    assert replace(status, sources=(relay,)).ready(10) == [
+    assert replace(status, sources=(relay,)).unready_reasons(10, SECTIONS) == [
         "the relay of lake is backing-off",
         "lake lags by 40 s",
     ]
-    assert replace(status, state="stopping").ready(10) == ["the daemon is stopping"]
+    assert replace(status, state="stopping").unready_reasons(10, SECTIONS) == ["the daemon is stopping"]
 
 
 @dataclass

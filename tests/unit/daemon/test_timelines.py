@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.http.app import Views, build_app
-from daemon.service.metrics import Metrics
 from daemon.status.client import fetch
 from daemon.timelines.answers import CoverQuestion, Known, TimelineAnswers, TimelineView
 from daemon.timelines.client import RemoteTimelines
+from daemon.timelines.routes import timeline_routes
 from daemon.timelines.text import check_text, cover_text, latest_text, listing_text, show_text
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
 from state.store.memory import MemoryStore
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.settings import TableSettings
-from tests.builders.daemon.http_client import served
-from tests.builders.daemon.loops import daemon_status
+from tests.builders.assembly import app_of
+from tests.builders.daemons import daemon_status
+from tests.builders.http_asking import served
 
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def answers(known: Known) -> TimelineAnswers:
 @pytest.fixture
 def server(answers: TimelineAnswers) -> Iterator[HttpServer]:
     status = daemon_status()
-    views = Views(lambda: status, list, Metrics(lambda: status).registry, 300, answers)
-    with served(build_app(views)) as running:
+    with served(app_of(*timeline_routes(answers), status=lambda: status)) as running:
         yield running
 
 
@@ -193,9 +192,7 @@ def test_a_strange_question_is_answered_with_400(server: HttpServer, path: str) 
 
 
 def test_a_daemon_without_a_catalog_and_no_daemon_at_all_are_told_apart() -> None:
-    status = daemon_status()
-    views = Views(lambda: status, list, Metrics(lambda: status).registry, 300)
-    with served(build_app(views)) as running, pytest.raises(MalformedEvent, match="no JSON object"):
+    with served(app_of()) as running, pytest.raises(MalformedEvent, match="no JSON object"):
         RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
     with pytest.raises(Transient):
         RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()

@@ -1,0 +1,90 @@
+"""The daemon's parts put together as the service does it, without starting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from starlette.applications import Starlette
+
+from daemon.capability import Parts, Runtime
+from daemon.consumer.metrics import ProjectionMetrics
+from daemon.process.metrics import LoopMetrics
+from daemon.service.assembly import all_sections, build_parts
+from daemon.service.configuration import config_model
+from daemon.sources.metastore import CallMetrics
+from daemon.status.metrics import StatusCollector
+from daemon.status.routes import Views, status_routes
+from tests.builders.daemons import daemon_status
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from starlette.routing import Route
+
+    from daemon.config.model import Config
+    from daemon.status.model import DaemonStatus
+
+
+SECTIONS = all_sections()
+"""The status sections of all capabilities."""
+
+
+def config_of(values: dict[str, object] | None = None) -> Config:
+    """Return a configuration with the sections of all capabilities."""
+    return config_model().model_validate(values or {})
+
+
+def registry_of(status: Callable[[], DaemonStatus] = daemon_status) -> CollectorRegistry:
+    """Return a registry that reads ``status`` at each scrape."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # as the service does
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(StatusCollector(status, SECTIONS))
+    return registry
+
+
+def runtime_of(
+    config: Config | None = None,
+    *,
+    status: Callable[[], DaemonStatus] = daemon_status,
+    relays_only: bool = False,
+    config_file: Path | None = None,
+) -> Runtime:
+    """Return what capabilities build their parts from, with a registry of its own."""
+    registry = registry_of(status)
+    return Runtime(
+        config=config or config_of(),
+        config_file=config_file,
+        registry=registry,
+        calls=CallMetrics(registry),
+        projections=ProjectionMetrics(registry, LoopMetrics(registry)),
+        status=status,
+        relays_only=relays_only,
+    )
+
+
+def parts_of(
+    config: Config | None = None, *, relays_only: bool = False, config_file: Path | None = None
+) -> Parts:
+    """Return the parts of all capabilities."""
+    return build_parts(runtime_of(config, relays_only=relays_only, config_file=config_file))
+
+
+def full_registry(status: Callable[[], DaemonStatus] = daemon_status) -> CollectorRegistry:
+    """Return a registry with the metrics of all capabilities."""
+    runtime = runtime_of(status=status)
+    build_parts(runtime)
+    return runtime.registry
+
+
+def app_of(
+    *routes: Route,
+    status: Callable[[], DaemonStatus] = daemon_status,
+    stuck: Callable[[], Sequence[str]] = tuple,
+    registry: CollectorRegistry | None = None,
+) -> Starlette:
+    """Return the HTTP application with ``routes`` beside those of the status."""
+    views = Views(status, stuck, registry or registry_of(status), 300, SECTIONS)
+    return Starlette(routes=[*status_routes(views), *routes])
