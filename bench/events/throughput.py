@@ -23,8 +23,8 @@ from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay.loop import Relay
 from daemon.relay.settings import RelaySettings
 from daemon.sources.outbox import outbox_of
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.decoding.decoder import decode
-from handlers.metastore.client import Metastore
 from state.positions import Position
 from state.store.memory import MemoryStore
 

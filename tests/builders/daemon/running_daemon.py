@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from daemon.status.client import last_known
 from state.errors import TidelineError
-from tests.builders.assembly import SECTIONS
-from tests.builders.daemons import DEADLINE_S, first_that
-from tests.builders.tideline_process import COMMAND, kafka_settings, tideline, write_config
+from tests.builders.daemon.assembly import SECTIONS
+from tests.builders.daemon.loops import DEADLINE_S, first_that
+from tests.builders.daemon.tideline_process import COMMAND, kafka_settings, tideline, write_config
 
 
 if TYPE_CHECKING:

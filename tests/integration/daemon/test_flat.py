@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.flat.status import FLATS
-from tests.builders.daemons import eventually
-from tests.builders.http_asking import asked, told_port
-from tests.builders.running_daemon import RunningDaemon
-from tests.builders.tideline_process import write_config
+from tests.builders.daemon.http_client import asked, told_port
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.running_daemon import RunningDaemon
+from tests.builders.daemon.tideline_process import write_config
 
 
 if TYPE_CHECKING:
@@ -108,12 +108,13 @@ def test_rows_come_once_though_the_driver_is_killed_and_it_ends_with_the_daemon(
     os.kill(flat.pid, signal.SIGKILL)
     eventually(lambda: not group(flat.pid or 0))
     land(base, "c", 1, 200)
-    again = daemon.status_when(
+    recovered = daemon.status_when(
         lambda s: (
             FLATS.of(s)[0].restarts and (FLATS.of(s)[0].batch or 0) >= 1 and FLATS.of(s)[0].rows >= 1_000
         ),
         START_S,
-    ).flats[0]
+    )
+    (again,) = FLATS.of(recovered)
     assert again.pid not in {None, flat.pid}
     query = f"SELECT count(*), count(DISTINCT uuid), count(`action/name`), sum(epoch - {HOUR}) FROM {table}"
     total = sum(range(500)) + sum(HOUR_S + n for count in (300, 200) for n in range(count))

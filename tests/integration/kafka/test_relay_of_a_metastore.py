@@ -13,6 +13,7 @@ from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay.loop import Relay
 from daemon.relay.settings import RelaySettings
+from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable

@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from daemon.flat import settings
 from daemon.service.configuration import load_config
 from tests.unit.chart.conftest import CHART, Render, Values
 
@@ -185,7 +186,7 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
             kubernetes_validate.validate(each, KUBERNETES_VERSIONS[0], strict=True)
     path = tmp_path / "tideline.yaml"
     path.write_text(executors["ConfigMap"]["data"]["tideline.yaml"])
-    assert flat.FLAT.of(load_config(path, {}))["events"].is_written
+    assert settings.FLAT.of(load_config(path, {}))["events"].is_written
     report = helm_python.lint(str(CHART), {**FLAT, "flat": {"executors": True}}, strict=True)
     assert report["errors"] == []
 

@@ -18,11 +18,11 @@ from daemon.http.markup import bar, percent_text, text
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
 from streaming.keylog.table_snapshots import ColumnChange, TableSnapshot, save_snapshot
-from tests.builders.assembly import app_of, config_of
-from tests.builders.daemons import daemon_status
-from tests.builders.http_asking import asked as asked_over_http
-from tests.builders.http_asking import served
-from tests.builders.keylogs import FLAT, RAW, ask
+from tests.builders.daemon.assembly import app_of, config_of
+from tests.builders.daemon.http_client import asked as asked_over_http
+from tests.builders.daemon.http_client import served
+from tests.builders.daemon.loops import daemon_status
+from tests.builders.keylog.key_logs import FLAT, RAW, ask
 
 
 if TYPE_CHECKING:

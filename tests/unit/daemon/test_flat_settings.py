@@ -11,6 +11,7 @@ import pytest
 from daemon.config.clusters import KafkaConfig
 from daemon.flat import cluster
 from daemon.flat.driver_settings import flat_settings, java_client
+from daemon.flat.settings import FLAT
 from daemon.service.configuration import read_config
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType

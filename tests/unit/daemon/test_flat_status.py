@@ -13,9 +13,9 @@ from daemon.process.supervisor import Job
 from daemon.status.collector import Moment, Reporter, SectionPart
 from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text
-from tests.builders.assembly import SECTIONS, config_of, registry_of
-from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
-from tests.builders.flat_drivers import progress
+from tests.builders.daemon.assembly import SECTIONS, config_of, parts_of, registry_of
+from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
+from tests.builders.flat.fake_drivers import progress
 
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from daemon.http.server import HttpServer, write_atomically
 from daemon.status.client import ask_daemon, last_known
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
-from tests.builders.assembly import SECTIONS, app_of
-from tests.builders.daemons import daemon_status
-from tests.builders.http_asking import asked, served
+from tests.builders.daemon.assembly import SECTIONS, app_of
+from tests.builders.daemon.http_client import asked, served
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:

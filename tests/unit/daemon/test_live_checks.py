@@ -9,7 +9,7 @@ import pytest
 from daemon.sources.checks import duration_s, live_problems
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, Refused
-from tests.builders.assembly import config_of
+from tests.builders.daemon.assembly import config_of
 
 
 if TYPE_CHECKING:

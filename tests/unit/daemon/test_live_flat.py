@@ -9,7 +9,7 @@ import pytest
 from daemon.flat.checks import flat_problems
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import MetastoreUnavailable, NotFound
-from tests.builders.assembly import config_of
+from tests.builders.daemon.assembly import config_of
 
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from daemon.consumer.metrics import TYPES_MAX
 from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
 from daemon.service.assembly import process_registry
-from tests.builders.assembly import SECTIONS, full_registry, runtime_of
-from tests.builders.daemons import daemon_status
+from tests.builders.daemon.assembly import SECTIONS, full_registry, runtime_of
+from tests.builders.daemon.loops import daemon_status
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "METRICS.md"

@@ -25,9 +25,9 @@ from daemon.status.text import status_text
 from state.errors import TidelineError
 from streaming.keylog.log import KeyLog
 from streaming.keylog.log_reader import read_requested_keys
-from tests.builders.assembly import SECTIONS
-from tests.builders.daemons import DEADLINE_S, eventually, supervise
-from tests.builders.flat_drivers import literal, program
+from tests.builders.daemon.assembly import SECTIONS
+from tests.builders.daemon.loops import DEADLINE_S, eventually, supervise
+from tests.builders.flat.fake_drivers import literal, program
 
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from handlers.structs.objects import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
 from state.store.memory import MemoryStore
-from tests.builders.assembly import app_of, registry_of
-from tests.builders.http_asking import served
+from tests.builders.daemon.assembly import app_of, registry_of
+from tests.builders.daemon.http_client import served
 
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pytest
 
 from daemon.status.client import last_known
 from state.errors import TidelineError
-from tests.builders.assembly import SECTIONS
-from tests.builders.daemons import DEADLINE_S, eventually
-from tests.builders.tideline_process import daemon, running
+from tests.builders.daemon.assembly import SECTIONS
+from tests.builders.daemon.loops import DEADLINE_S, eventually
+from tests.builders.daemon.tideline_process import daemon, running
 
 
 if TYPE_CHECKING:

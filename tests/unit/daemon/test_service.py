@@ -13,8 +13,8 @@ from daemon.process.supervisor import Job, LoopState
 from daemon.relay.assembly import relay_settings
 from daemon.replica.loop import handler_policy
 from state.errors import ConfigError, StateCorrupt
-from tests.builders.assembly import config_of, parts_of
-from tests.builders.daemons import Scripted, eventually, supervise
+from tests.builders.daemon.assembly import config_of, parts_of
+from tests.builders.daemon.loops import Scripted, eventually, supervise
 
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import GapDetected, MalformedEvent
 from state.positions import Position
-from tests.builders.assembly import SECTIONS
-from tests.builders.daemons import Scripted, daemon_status, eventually, supervise
+from tests.builders.daemon.assembly import SECTIONS
+from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
 
 
 if TYPE_CHECKING:

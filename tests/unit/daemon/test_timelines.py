@@ -16,9 +16,9 @@ from state.store.memory import MemoryStore
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.settings import TableSettings
-from tests.builders.assembly import app_of
-from tests.builders.daemons import daemon_status
-from tests.builders.http_asking import served
+from tests.builders.daemon.assembly import app_of
+from tests.builders.daemon.http_client import served
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from daemon.service.configuration import config_model
 from daemon.sources.metastore import CallMetrics
 from daemon.status.metrics import StatusCollector
 from daemon.status.routes import Views, status_routes
-from tests.builders.daemons import daemon_status
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:
