@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.terminal.layout import bytes_text, number_text
+from daemon.terminal.layout import bytes_text, left_aligned, number_text
 from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict
 
@@ -159,12 +159,7 @@ def plan_text(answer: Mapping[str, Any]) -> str:
     verb = "would become" if answer["alters"] else "stays at"
     head = f"{answer['table']} {verb} version {answer['version']}: {len(changes) - waiting} changes, {waiting} keys wait"
     rows = [_plan_row(each) for each in sorted(changes, key=lambda each: "+~-?".index(each["mark"]))]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
-        for row in rows
-    ]
-    return "\n".join([head, *lines])
+    return "\n".join([head, *(left_aligned(rows) if rows else ())])
 
 
 def _plan_row(change: Mapping[str, Any]) -> tuple[str, str, str, str]:

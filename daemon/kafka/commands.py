@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.terminal.layout import left_aligned
 from daemon.terminal.options import config_option, echo_json, json_option
 
 
@@ -114,9 +115,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         [name.upper() for name in names],
         *([_printable(str(row[name])) for name in names] for row in rows),
     ]
-    widths = [max(len(line[column]) for line in texts) for column in range(len(names))]
-    for line in texts:
-        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+    yield from left_aligned(texts)
 
 
 def _printable(text: str) -> str:

@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.keylog.answers import COLUMN_VERDICTS
+from daemon.terminal.layout import aligned_lines
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from daemon.keylog.answers import Answer
 
@@ -23,7 +24,7 @@ def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
     rows = [row for row in answer["keys"] if why or _is_column(row)]
     head = ("rank", "key", "column", "type", "users", "days", "queries", "last")
     lines = [_headline(answer), ""]
-    lines += _aligned(
+    lines += aligned_lines(
         (*head, "verdict", "why") if why else head, [_key_row(row, why=why) for row in rows[:limit]]
     )
     if len(rows) > limit:
@@ -47,7 +48,7 @@ def rules_text(answer: Answer) -> str:
     ]
     if not rows:
         return f"{answer['table']}: nothing is decided about its keys"
-    return "\n".join([answer["table"], "", *_aligned(("rule", "key", "type", "by", "at"), rows)])
+    return "\n".join([answer["table"], "", *aligned_lines(("rule", "key", "type", "by", "at"), rows)])
 
 
 def log_text(answer: Answer) -> str:
@@ -66,7 +67,7 @@ def log_text(answer: Answer) -> str:
     ]
     if not rows:
         return "nothing of that kind is recorded"
-    return "\n".join(_aligned(("last", "raw table", "key", "user", "source", "query", "count"), rows))
+    return "\n".join(aligned_lines(("last", "raw table", "key", "user", "source", "query", "count"), rows))
 
 
 def mined_text(told: Sequence[Answer]) -> str:
@@ -83,7 +84,7 @@ def mined_text(told: Sequence[Answer]) -> str:
         )
         for each in told
     ]
-    lines = _aligned(("source", "queries", "with keys", "questions", "unresolved", "dead", "took"), rows)
+    lines = aligned_lines(("source", "queries", "with keys", "questions", "unresolved", "dead", "took"), rows)
     for each in told:
         for what in ("unresolved", "dead"):
             counts = ", ".join(f"{reason} {count}" for reason, count in each[what].items())
@@ -133,14 +134,3 @@ def _moment(at_s: int | None) -> str:
 def _cell(text: str, chars: int = KEY_CHARS) -> str:
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[: chars + 1])
     return shown if len(shown) <= chars else f"{shown[: chars - 1]}…"
-
-
-def _aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    return list(_lines([head, *rows])) if rows else []
-
-
-def _lines(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    given = list(rows)
-    widths = [max(map(len, column)) for column in zip(*given, strict=True)]
-    for row in given:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from daemon.partitions.answers import TABLES_MAX, Answer, FilterQuestion
-from daemon.timelines.client import get_json
+from daemon.status.client import fetch_json
 
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class RemotePartitions:
         return self._get(f"/{quote(table)}/by_expr", given)
 
     def _get(self, path: str, parameters: Mapping[str, str | None]) -> Answer:
-        return get_json(self._url, _PATH + path, parameters)
+        return fetch_json(self._url, _PATH + path, parameters)
 
 
 def _parameters(asked: FilterQuestion) -> dict[str, str | None]:

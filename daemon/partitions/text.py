@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.timelines.text import aligned, as_of
+from daemon.catalog.text import as_of
+from daemon.terminal.layout import aligned_lines
 
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def listing_text(answer: Answer) -> str:
         )
         for row in answer["tables"]
     ]
-    lines = aligned(("table", "columns", "partitions", "state", ""), rows)
+    lines = aligned_lines(("table", "columns", "partitions", "state", ""), rows)
     for source, told in answer["sources"].items():
         loading = f", {told['loading']} tables to load" if told["loading"] else ""
         lines.append(
@@ -50,7 +51,7 @@ def filter_text(answer: Answer) -> str:
             ("/".join(one["values"]), one.get("sd", {}).get("location") or "-")
             for one in answer["partitions"]
         ]
-        lines = aligned(("values", "location"), rows)
+        lines = aligned_lines(("values", "location"), rows)
     return "\n".join([*lines, *_cut(answer), *_problem(answer)])
 
 

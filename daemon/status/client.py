@@ -5,10 +5,11 @@ from __future__ import annotations
 import http.client
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 
+from daemon.process.inbox import remote_error
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
 
@@ -80,6 +81,30 @@ def fetch(url: str, path: str) -> tuple[int, bytes]:
     if len(body) > ANSWER_BYTES_MAX:
         raise LimitExceeded("the daemon's answer is too long", url=url)
     return answer.status, body
+
+
+def fetch_json(url: str, path: str, parameters: Mapping[str, str | None]) -> dict[str, Any]:
+    """Ask the daemon at ``url``; parameters without a value are left out. Raises its own error, Transient, MalformedEvent."""
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
+    found = _parse_object(url, body)
+    if code != 200:
+        raise remote_error(found)
+    return found
+
+
+def _parse_object(url: str, body: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise MalformedEvent(
+            "the daemon's answer is not a JSON object",
+            hint="Is this a Tideline daemon with a catalog?",
+            url=url,
+        )
+    return found
 
 
 def _parse(url: str, code: int, body: bytes, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from daemon.config.load import ConfigReader
     from daemon.config.model import Config
-    from daemon.status.model import StatusSection
 
 
 C = TypeVar("C")
@@ -29,8 +28,8 @@ class Application(Protocol):
     def config_reader(self) -> ConfigReader:
         """Return the reader of configurations with the sections of all capabilities."""
 
-    def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the status sections of all capabilities."""
+    def status_sections(self) -> Sequence[Any]:
+        """Return the status sections (``daemon.status.model.StatusSection``) of all capabilities."""
 
     def capability(self, kind: type[C]) -> C:
         """Return the capability of a class."""

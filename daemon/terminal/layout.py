@@ -9,6 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+def aligned_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return ``rows`` below ``header`` as lines of left-aligned columns; no line where there are no rows."""
+    return left_aligned([header, *rows]) if rows else []
+
+
+def left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return ``rows``, all of one length, as lines of left-aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
 def table_text(header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> str:
     """Lay out ``rows`` below ``header``: the first column's words to the left, as all words; figures to the right."""
     listed: list[Sequence[str]] = [header, *rows]

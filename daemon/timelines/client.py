@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
-import orjson
-
-from daemon.process.inbox import remote_error
-from daemon.status.client import fetch
+from daemon.status.client import fetch_json
 from daemon.timelines.answers import TABLES_MAX, Answer, CoverQuestion
-from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
@@ -54,28 +50,4 @@ class RemoteTimelines:
         return self._get(f"/{quote(asked.name)}/cover", parameters)
 
     def _get(self, path: str, parameters: Mapping[str, str | None]) -> Answer:
-        return get_json(self._url, _PATH + path, parameters)
-
-
-def get_json(url: str, path: str, parameters: Mapping[str, str | None]) -> Answer:
-    """Ask the daemon at ``url``; parameters without a value are left out. Raises its own error, Transient, MalformedEvent."""
-    query = urlencode({name: value for name, value in parameters.items() if value})
-    code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
-    found = _json(url, body)
-    if code != 200:
-        raise remote_error(found)
-    return found
-
-
-def _json(url: str, body: bytes) -> dict[str, Any]:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        raise MalformedEvent(
-            "the daemon's answer is no JSON object",
-            hint="Is this a Tideline daemon with a catalog?",
-            url=url,
-        )
-    return found
+        return fetch_json(self._url, _PATH + path, parameters)

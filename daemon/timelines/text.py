@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.catalog.text import as_of
+from daemon.terminal.layout import aligned_lines
+
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from daemon.timelines.answers import Answer
 
@@ -31,7 +34,7 @@ def listing_text(answer: Answer) -> str:
         for one in row["timelines"]
         or [{"column": "-", "period": "-", "partitions": 0, "runs": 0, "latest": None}]
     ]
-    lines = aligned(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
+    lines = aligned_lines(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
     for source, told in answer["sources"].items():
         loading = f", {told['loading']} tables loading" if told["loading"] else ""
         lines.append(f"{source}: {told['tables']} tables, {told['runs']} runs{loading}, {as_of(told)}")
@@ -61,7 +64,9 @@ def latest_text(answer: Answer) -> str:
         (column, found["value"] if found else "-", found["period"] if found else "-")
         for column, found in answer["latest"].items()
     ]
-    return "\n".join([*aligned(("column", "latest", "period"), rows), as_of(answer), *_problems(answer)])
+    return "\n".join(
+        [*aligned_lines(("column", "latest", "period"), rows), as_of(answer), *_problems(answer)]
+    )
 
 
 def cover_text(answer: Answer) -> str:
@@ -74,7 +79,7 @@ def cover_text(answer: Answer) -> str:
         (run["table"], run["period"], run["first"], run["last"], str(run["count"]))
         for run in answer["runs"][:LINES_MAX]
     ]
-    lines += aligned(("table", "period", "first", "last", "partitions"), rows)
+    lines += aligned_lines(("table", "period", "first", "last", "partitions"), rows)
     lines += _more(answer["run_count"], "runs")
     lines += [f"missing {part['period']} {part['range']}" for part in answer["missing"][:LINES_MAX]]
     lines += _more(len(answer["missing"]), "missing ranges")
@@ -95,12 +100,6 @@ def check_text(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def as_of(answer: Mapping[str, Any]) -> str:
-    """Return which event an answer reflects, and how far the source is."""
-    newest = answer.get("current_event_id")
-    return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
-
-
 def _problems(answer: Answer) -> list[str]:
     states = [f"{table} is {state}" for table, state in answer["states"].items() if state != "following"]
     return [*states, *(f"{table}: {reason}" for table, reason in answer["problems"].items())]
@@ -112,14 +111,3 @@ def _more(count: int, what: str) -> list[str]:
 
 def _range(ends: Sequence[str]) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines of columns under their heads; none where there are no rows."""
-    return list(_lines([head, *rows])) if rows else []
-
-
-def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

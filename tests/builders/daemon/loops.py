@@ -127,6 +127,8 @@ def daemon_status(**changes: object) -> DaemonStatus:
                 restarts=2,
             ),
         ),
-        "copies": (CopyStatus("shop", 1_200, 3 * 1024**3, waiting=4, fallbacks=1),),
+        "sections": {"copies": (CopyStatus("shop", 1_200, 3 * 1024**3, waiting=4, fallbacks=1),)},
     }
-    return DaemonStatus(**(values | changes))  # type: ignore[arg-type]  # names are the fields
+    # Sections that the capabilities report even when empty, so that a status reads back as it was.
+    sections = {"flats": (), "mining": None, **values["sections"], **changes.pop("sections", {})}  # type: ignore[dict-item]  # a dict
+    return DaemonStatus(**(values | changes | {"sections": sections}))  # type: ignore[arg-type]  # names are the fields

@@ -80,9 +80,10 @@ def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, 
 HANGING = """
 import sys, time
 import daemon.service.lifecycle as lifecycle
+from daemon.capability import Parts
 from daemon.service.command_line import call
 from daemon.process.supervisor import Job
-lifecycle.build_parts = lambda *_, **__: lifecycle.Parts((Job("hangs", lambda _: time.sleep(600)),), (), ())
+lifecycle.build_parts = lambda _: Parts(jobs=(Job("hangs", lambda _: time.sleep(600)),))
 sys.exit(call(["run", "-c", sys.argv[1]]))
 """
 

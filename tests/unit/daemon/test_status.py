@@ -53,7 +53,14 @@ def test_a_daemon_that_is_gone_is_shown_with_the_time_of_what_is_known() -> None
 
 
 def test_a_daemon_without_anything_to_do_is_one_line() -> None:
-    assert len(status_text(daemon_status(sources=(), projections=(), copies=()), SECTIONS).splitlines()) == 1
+    assert (
+        len(
+            status_text(
+                daemon_status(sources=(), projections=(), sections={"copies": ()}), SECTIONS
+            ).splitlines()
+        )
+        == 1
+    )
 
 
 def test_tables_that_are_being_loaded_are_shown_and_survive_json() -> None:

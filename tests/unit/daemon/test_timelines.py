@@ -192,7 +192,7 @@ def test_a_strange_question_is_answered_with_400(server: HttpServer, path: str) 
 
 
 def test_a_daemon_without_a_catalog_and_no_daemon_at_all_are_told_apart() -> None:
-    with served(app_of()) as running, pytest.raises(MalformedEvent, match="no JSON object"):
+    with served(app_of()) as running, pytest.raises(MalformedEvent, match="not a JSON object"):
         RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
     with pytest.raises(Transient):
         RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
