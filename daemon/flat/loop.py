@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.flat.metrics import FlatMeasures
-from daemon.flat.progress import ASKED_TO, DriverNews
+from daemon.flat.progress import DriverNews
 from daemon.flat.settings import FLAT
 from daemon.flat.status import FlatStatus
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error

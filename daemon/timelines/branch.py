@@ -12,7 +12,7 @@ from daemon.catalog.settings import CATALOG
 from daemon.sources.metastore import measured_metastore
 from daemon.timelines.answers import Known
 from daemon.timelines.rules import rules_of
-from handlers.catalog.timelines.drift import compare
+from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import BadInput
@@ -92,7 +92,7 @@ class TimelineBranch:
 
     def _check(self, table: str) -> dict[str, Any]:
         reflected = self.projection.position.applied_event_id
-        found = compare(self._source, self.follower, table, reflected)
+        found = compare_timelines(self._source, self.follower, table, reflected)
         if found.drift and not found.moving:
             self._observer.count_drift(len(found.drift))
         drift = [asdict(one) | {"period": one.period.lens_name} for one in found.drift]

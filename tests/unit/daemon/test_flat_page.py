@@ -22,7 +22,7 @@ from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.http_client import asked as asked_over_http
 from tests.builders.daemon.http_client import served
 from tests.builders.daemon.loops import daemon_status
-from tests.builders.keylog.key_logs import FLAT, RAW, ask
+from tests.builders.keylog.key_logs import FLAT, RAW, key_request
 
 
 if TYPE_CHECKING:

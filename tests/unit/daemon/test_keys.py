@@ -135,8 +135,8 @@ def test_a_decision_that_cannot_be_is_not_stored(log: KeyLog) -> None:
 
 
 def test_keys_are_shown_without_control_characters_and_within_a_limit(log: KeyLog) -> None:
-    log.record([ask(user="eve\x1b[31m")], source="s", position=None)
-    log.record([replace(ask(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
+    log.record([key_request(user="eve\x1b[31m")], source="s", position=None)
+    log.record([replace(key_request(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
     text = keys_text(key_answer(log, flat().keyed()), why=True, limit=5)
     assert "\x1b" not in text
     assert "more keys: --limit, or --json" in text
