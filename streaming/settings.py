@@ -1,7 +1,8 @@
-"""What one flat table is made from, where it lies and how it is kept: the settings of a Spark driver as one value.
+"""The settings of one flat table's stream: its source, its location, and how it is maintained, as one value.
 
-The daemon builds it from its configuration file, tests by hand. Everything in it is checked once, here; what the thresholds of
-columns and types mean is ``state.columns.rules``. Times are seconds unless their name says otherwise.
+The daemon builds it from its configuration file; tests build it by hand. Defaults, bounds and descriptions are stated here and nowhere
+else: the configuration reads them from these classes (``daemon.config.values``). ``state.columns.rules`` has the thresholds of columns
+and types. Times are in seconds unless their name says otherwise.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from annotated_types import Interval
+
+from state.bounds import check_bounds
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
 
@@ -28,7 +32,7 @@ _RENAMING_SCHEMES: Final = {"file", "hdfs", "viewfs"}
 
 
 class EpochUnit(StrEnum):
-    """How events tell their time."""
+    """The form of event times."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -37,14 +41,14 @@ class EpochUnit(StrEnum):
 
 
 class LatePolicy(StrEnum):
-    """Where an event goes whose hour was sealed longer ago than the grace allows."""
+    """Where an event goes that is later than the grace period allows."""
 
     TO_ITS_HOUR = "hour"
     TO_DEAD_LETTERS = "dead-letter"
 
 
 class Publishing(StrEnum):
-    """How staged files become the hour's files."""
+    """How staged files become the files of an hour."""
 
     RENAME = "rename"
     MANIFEST = "manifest"
@@ -57,26 +61,29 @@ class KafkaSource:
     bootstrap: str
     topic: str
     starting_offsets: str = "earliest"
-    """``earliest``, ``latest`` or Spark's JSON of offsets; read only when the checkpoint is new."""
-    records_per_batch: int = 500_000
-    records_to_wait_for: int = 0
-    """A batch begins when so many records are there, or after ``wait_s``; 0 begins at once."""
-    wait_s: float = 60.0
+    """Where a new checkpoint starts: 'earliest', 'latest' or Spark's JSON of offsets."""
+    records_per_batch: Annotated[int, Interval(ge=1, le=100_000_000)] = 500_000
+    """Records of a batch at most."""
+    records_to_wait_for: Annotated[int, Interval(ge=0, le=100_000_000)] = 0
+    """A batch starts when this many records are available or wait_s has passed; 0 starts at once."""
+    wait_s: Annotated[float, Interval(gt=0, le=DAY_S)] = 60.0
+    """Longest wait for records_to_wait_for."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Settings of the Kafka clients, such as ``security.protocol``, without the ``kafka.`` that Spark puts in front."""
+    """Settings of the Kafka clients, such as ``security.protocol``, without Spark's prefix ``kafka.``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """A directory in which files of JSON lines appear, each whole at once (written elsewhere, then moved in)."""
+    """A directory in which files of JSON lines appear, each complete at once (written elsewhere, then moved in)."""
 
     path: str
-    files_per_batch: int = 100
+    files_per_batch: Annotated[int, Interval(ge=1, le=100_000)] = 100
+    """Files of a batch at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """A partition column: its value is the event's hour, UTC, in a ``strftime`` pattern."""
+    """A partition column: its value is the event's hour (UTC) in a ``strftime`` pattern."""
 
     name: str
     type: str
@@ -92,58 +99,64 @@ DEFAULT_PARTITION_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """Which hour an event belongs to. A row without a readable time is quarantined, a malformed one goes by its arrival."""
+    """Which hour an event belongs to."""
 
     key: KeyPath
+    """Key of the event time. A row without a readable time is a dead letter; a malformed row uses its arrival time."""
     unit: EpochUnit = EpochUnit.SECONDS
-    earliest_s: int = 946_684_800
-    """Earlier than this (seconds since 1970; by default the year 2000) no event can have happened."""
-    future_s: int = 3_600
-    """How far ahead of this machine's clock an event may be."""
-    lateness_s: int = 900
-    """An hour is sealed when the watermark is this far behind its end."""
-    grace_s: int = DAY_S
-    """Events later than this behind the watermark are too late."""
+    """'s' or 'ms' since 1970, or 'iso' for texts such as 2016-04-18T21:05:00Z."""
+    earliest_s: Annotated[int, Interval(ge=0)] = 946_684_800
+    """Earliest possible event time in seconds since 1970; by default the year 2000."""
+    future_s: Annotated[int, Interval(ge=0, le=7 * DAY_S)] = 3_600
+    """How far ahead of the clock an event may be; events further ahead are dead letters."""
+    lateness_s: Annotated[int, Interval(ge=0, le=30 * DAY_S)] = 900
+    """An hour is sealed when the watermark is this far past its end."""
+    grace_s: Annotated[int, Interval(ge=0, le=365 * DAY_S)] = DAY_S
+    """Events further than this behind the watermark are too late; at least lateness_s."""
     too_late: LatePolicy = LatePolicy.TO_DEAD_LETTERS
-    idle_s: int = 900
-    """A partition of the topic without events for so long no longer holds the watermark back."""
+    """Where too late events go: 'dead-letter', or to their 'hour', which is then sealed again."""
+    idle_s: Annotated[int, Interval(ge=1, le=30 * DAY_S)] = 900
+    """A partition of the topic that is silent for this long does not hold back the watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The Spark session. ``conf`` goes to Spark as it is and wins over what Tideline sets."""
+    """The Spark session. ``conf`` is passed to Spark unchanged and takes precedence over Tideline's settings."""
 
     master: str = "local[2]"
+    """'local[N]' runs in the driver with N cores; 'k8s://...', 'yarn' and 'spark://...' use executors."""
     driver_memory: str = "1g"
+    """Heap of the driver's JVM; its process needs about 0.7g more."""
     jars: tuple[str, ...] = ()
-    """Paths of jars; empty means the connector that Tideline's lock names, where a Kafka source needs it."""
+    """Paths of jars. Empty means the Kafka connector of Spark's version, if a Kafka source needs it."""
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """When hours are compacted and for how long they are kept."""
+    """When hours are compacted, and how long replaced files are kept."""
 
-    file_bytes: int = 256 * 1024 * 1024
-    hours_per_pass: int = 4
-    """At most so many hours are sealed between two batches, so that the stream is not starved."""
-    old_files_s: int = 3_600
-    """Replaced directories are deleted after this long: no query still reads them."""
+    file_bytes: Annotated[int, Interval(ge=1_048_576, le=1 << 40)] = 256 * 1024 * 1024
+    """Size of a sealed hour's files."""
+    hours_per_pass: Annotated[int, Interval(ge=1, le=1_000)] = 4
+    """Hours sealed between two batches at most, so that sealing does not delay the stream."""
+    old_files_s: Annotated[int, Interval(ge=0, le=30 * DAY_S)] = 3_600
+    """How long replaced files are kept for queries that still read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one record may be."""
+    """Limits of records and samples."""
 
-    record_bytes: int = 8 * 1024 * 1024
-    """A longer record is a dead letter."""
-    sample_rows: int = 2_000
-    """Rows of a batch that are looked at one by one, to learn the kinds of values behind new keys."""
+    record_bytes: Annotated[int, Interval(ge=1_024, le=1 << 30)] = 8 * 1024 * 1024
+    """Longer records are dead letters."""
+    sample_rows: Annotated[int, Interval(ge=0, le=1_000_000)] = 2_000
+    """Rows of a batch that are inspected to learn the kinds of values of new keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlatSettings:
-    """Everything that one flat table needs. ``check`` is called by whoever builds it."""
+    """Everything that one flat table needs. Whoever builds it calls ``check``."""
 
     database: str
     table: str
@@ -154,35 +167,37 @@ class FlatSettings:
     source: KafkaSource | DirectorySource
     event_time: EventTime
     metastores: tuple[str, ...] = ()
-    """Addresses of a Hive 4 metastore, ``thrift://host:port``; empty means Spark's built-in catalog."""
+    """Addresses of a Hive 4 metastore, ``thrift://host:port``; empty means Spark's own catalog."""
     keylog_url: str = field(default="", repr=False)
-    """SQLAlchemy's URL of the key log; empty means that only the rules' whitelist asks for keys."""
+    """SQLAlchemy URL of the key log; empty means that only the rules' whitelist requests keys."""
     raw_table: str = ""
-    """``db.table`` of the raw JSON, by which the key log and backfills know it; empty where there is none."""
+    """``db.table`` of the raw JSON, by which the key log and backfills know it; empty if there is none."""
     raw_column: str = "value"
     raw_location: str = ""
     """Directory of files of JSON lines that backfills read instead of ``raw_table``."""
     partition_columns: tuple[PartitionColumn, ...] = DEFAULT_PARTITION_COLUMNS
     dead_letters: str = ""
-    """Directory for rows that no hour takes; empty means ``.dead-letters`` in the table's directory."""
+    """Directory of dead letters; empty means ``.dead-letters`` in the table's directory."""
     publishing: Publishing | None = None
     """None chooses by the scheme of ``location``."""
-    trigger_s: float = 60.0
+    trigger_s: Annotated[float, Interval(ge=0, le=DAY_S)] = 60.0
+    """Time from one batch to the next; 0 starts the next batch at once."""
     compression: str = "zstd"
+    """Compression of ORC files."""
     spark: SparkSettings = field(default_factory=SparkSettings)
     sealing: Sealing = field(default_factory=Sealing)
     limits: Limits = field(default_factory=Limits)
     rules: FlatRules = field(default_factory=FlatRules)
-    """What becomes a column, of which type, and for how long partitions are kept."""
+    """What becomes a column, of which type, and how long partitions are kept."""
 
     @property
     def name(self) -> str:
-        """The table as people say it: ``database.table``."""
+        """The name for users: ``database.table``."""
         return f"{self.database}.{self.table}"
 
     @property
     def publishes_by(self) -> Publishing:
-        """How files are published: as set, else by rename where that is atomic, else a manifest says which files count."""
+        """How files are published: as set, else by rename where that is atomic, else by a manifest."""
         if self.publishing is not None:
             return self.publishing
         return Publishing.RENAME if has_renames(self.location) else Publishing.MANIFEST
@@ -194,31 +209,31 @@ class FlatSettings:
 
     @property
     def dead_letter_directory(self) -> str:
-        """Where rows go that no hour takes."""
+        """The directory of dead letters."""
         return self.dead_letters or f"{self.location.rstrip('/')}/.dead-letters"
 
     def check(self) -> None:
-        """Raise ConfigError for the first setting that cannot be."""
+        """Raise ConfigError for the first invalid setting."""
         for name in (self.database, self.table, *(column.name for column in self.partition_columns)):
             if not _NAME.fullmatch(name):
-                raise ConfigError("a name is not lower-case letters, digits and _", name=name)
+                raise ConfigError("a name must consist of lower-case letters, digits and _", name=name)
         for setting, value in (("location", self.location), ("checkpoint", self.checkpoint)):
             if not (value.startswith("/") or ":/" in value):
                 raise ConfigError(
-                    "a place is neither an absolute path nor a URI", setting=setting, value=value
+                    "a location must be an absolute path or a URI", setting=setting, value=value
                 )
         if _file_system(self.dead_letter_directory) != _file_system(self.location):
             raise ConfigError(
-                "the dead letters lie on another file system than the table",
+                "the dead letters must be on the same file system as the table",
                 dead_letters=self.dead_letters,
                 location=self.location,
-                hint="Files are moved there, which no file system does across its border.",
+                hint="Files are moved there, which is impossible between file systems.",
             )
         _check_partition_columns(self.partition_columns)
-        if self.event_time.earliest_s < 0 or self.event_time.future_s < 0 or self.event_time.lateness_s < 0:
-            raise ConfigError("a time span is negative", setting="event_time")
+        for part in (self, self.source, self.event_time, self.sealing, self.limits):
+            check_bounds(part)
         if self.event_time.grace_s < self.event_time.lateness_s:
-            raise ConfigError("the grace for late events is shorter than the lateness that sealing waits for")
+            raise ConfigError("grace_s must be at least lateness_s")
 
 
 def has_renames(location: str) -> bool:
@@ -227,21 +242,23 @@ def has_renames(location: str) -> bool:
     return not colon or scheme in _RENAMING_SCHEMES
 
 
-def _file_system(place: str) -> tuple[str, str]:
-    scheme, _, rest = place.partition(":") if ":/" in place else ("file", "", "")
+def _file_system(location: str) -> tuple[str, str]:
+    scheme, _, rest = location.partition(":") if ":/" in location else ("file", "", "")
     return scheme, rest[2:].partition("/")[0] if rest.startswith("//") else ""
 
 
 def _check_partition_columns(columns: tuple[PartitionColumn, ...]) -> None:
     if not columns or len({column.name for column in columns}) != len(columns):
-        raise ConfigError("a flat table needs partition columns of different names")
+        raise ConfigError("a flat table needs partition columns with different names")
     for column in columns:
         if column.type not in _PARTITION_TYPES:
-            raise ConfigError("a partition column is string or int", column=column.name, type=column.type)
+            raise ConfigError(
+                "the type of a partition column must be string or int", column=column.name, type=column.type
+            )
     joined = "".join(column.pattern for column in columns)
     if not all(part in joined for part in ("%Y", "%m", "%d", "%H")) and "%s" not in joined:
         raise ConfigError(
-            "the partition columns do not tell one hour from another",
+            "the partition columns do not distinguish hours",
             patterns=[column.pattern for column in columns],
-            hint="Their patterns together need year, month, day and hour: %Y, %m, %d, %H.",
+            hint="Their patterns must contain year, month, day and hour: %Y, %m, %d, %H.",
         )

@@ -9,8 +9,11 @@ from __future__ import annotations
 import fnmatch
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated
 
+from annotated_types import Interval
+
+from state.bounds import check_bounds
 from state.columns.paths import DEPTH_MAX
 from state.columns.slots import SLOTS_MAX
 from state.columns.types import ColumnType
@@ -35,73 +38,65 @@ class IntWidth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatRules:
-    """Thresholds of one flat table; ConfigError where two of them contradict each other."""
+    """How requested keys become columns, and how columns change."""
 
-    asked_days: int = 30
-    """How long a question counts: keys asked for within these days are wanted."""
-    retention_days: int = 60
+    asked_days: Annotated[int, Interval(ge=1, le=3_650)] = 30
+    """How long a request for a key counts."""
+    retention_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
     """How long partitions are kept."""
-    empty_days: int = 60
-    """How long a slot has had no value before another key may have it; at least the retention."""
-    columns_max: int = 300
-    columns_per_user_max: int = 100
-    """Columns that one person alone can bring into being."""
-    candidates_max: int = 200
-    """Asked keys that no row has brought yet and that are looked for nevertheless."""
-    depth_max: int = 8
-    """Members of a column's key; deeper ones are served from the JSON text of their ancestor there."""
-    children_max: int = 8
-    """Members of one object asked for before the object itself becomes the column."""
-    fill_min: float = 0.01
-    """Mean share of rows that siblings fill, below which their object becomes the column."""
-    parent_users_share_min: float = 0.1
-    """An object asked for swallows the columns of its members only if asked by this share of their users."""
-    probation_values: int = 1_000
-    """Values seen before a new key may become a number; a full hour does as well."""
-    misfit_share_max: float = 1e-4
-    """Share of an hour's values that did not fit, above which retained partitions are rewritten for a wider type."""
-    refresh_hours: int = 24
-    """How stale the last-seen hours in the comments may become before they alone are worth an alteration."""
+    empty_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
+    """How long a column must have had no value before another key may take its slot; at least retention_days."""
+    columns_max: Annotated[int, Interval(ge=1, lt=SLOTS_MAX)] = 300
+    """Keys that may have a column at the same time."""
+    columns_per_user_max: Annotated[int, Interval(ge=1)] = 100
+    """Columns that the requests of a single user may create."""
+    candidates_max: Annotated[int, Interval(ge=0)] = 200
+    """Requested keys without values for which new rows are searched."""
+    depth_max: Annotated[int, Interval(ge=1, le=DEPTH_MAX)] = 8
+    """Members of a column's key; a deeper key is read from the JSON text of its ancestor."""
+    children_max: Annotated[int, Interval(ge=1)] = 8
+    """Requested members of one object above which the object itself becomes the column."""
+    fill_min: Annotated[float, Interval(ge=0, le=1)] = 0.01
+    """Mean share of rows that an object's members fill, below which the object becomes the column."""
+    parent_users_share_min: Annotated[float, Interval(ge=0, le=1)] = 0.1
+    """An object replaces the columns of its members only if this share of their users requests it."""
+    probation_values: Annotated[int, Interval(ge=1)] = 1_000
+    """Values that must be seen before a new key may become a numeric column; one full hour is sufficient too."""
+    misfit_share_max: Annotated[float, Interval(ge=0, le=1)] = 1e-4
+    """Share of an hour's values that did not fit, above which partitions are rewritten with a wider type."""
+    refresh_hours: Annotated[int, Interval(ge=1, le=8_760)] = 24
+    """How old the hours in column comments may become before the table is altered only to update them."""
     int_width: IntWidth = IntWidth.NARROW
+    """Width of integer columns: 'narrow' is as narrow as the values allow, 'bigint' is always 64 bits."""
     exact_floats: bool = False
     """Whether numbers with a fraction stay text."""
     booleans: bool = False
-    """Whether true and false become BOOLEAN; text otherwise, as the metastore never widens a BOOLEAN."""
+    """Whether true and false become BOOLEAN, which never widens; otherwise they are text."""
     numeric_strings: frozenset[KeyPath] = frozenset()
     """Keys whose quoted integers count as integers."""
     whitelist: frozenset[KeyPath] = frozenset()
-    """Keys that are always wanted and never collapse."""
+    """Keys that are always columns, requested or not."""
     skip: tuple[str, ...] = ()
-    """Keys that are never columns: patterns of the shell over a key's text, as in ``$.debug.*``."""
+    """Keys that never become columns: patterns such as $.debug.*, with '*', '?' and '[...]'."""
     pins: Mapping[KeyPath, ColumnType] = field(default_factory=dict)
-    """Types that people decided on."""
+    """Fixed types of columns: key to type."""
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ConfigError("a rule of the flat table is too small", rule=name, least=least)
-        for name in ("fill_min", "parent_users_share_min", "misfit_share_max"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError("a rule of the flat table is a share from 0 to 1", rule=name)
-        if self.depth_max > DEPTH_MAX:
-            raise ConfigError(
-                "columns lie deeper than keys are read", depth_max=self.depth_max, limit=DEPTH_MAX
-            )
+        check_bounds(self)
         if self.empty_days < self.retention_days:
             raise ConfigError(
-                "a slot would be used again while old partitions are kept",
+                "empty_days must be at least retention_days, or a slot would be reused while old partitions are kept",
                 empty_days=self.empty_days,
                 retention_days=self.retention_days,
             )
-        if not len(self.whitelist) <= self.columns_max < SLOTS_MAX:
+        if len(self.whitelist) > self.columns_max:
             raise ConfigError(
-                "columns_max holds the whitelist and stays below the slots",
+                "the whitelist has more keys than columns_max",
                 columns_max=self.columns_max,
                 whitelist=len(self.whitelist),
-                slots_max=SLOTS_MAX,
             )
         if ColumnType.NULL in self.pins.values():
-            raise ConfigError("a key cannot be pinned to no type")
+            raise ConfigError("a key cannot be pinned to the type NULL")
 
     def skips(self, key: KeyPath) -> bool:
         """Whether a pattern keeps ``key`` out; the whitelist is stronger."""
@@ -122,17 +117,3 @@ class FlatRules:
         if found is ColumnType.BOOLEAN and not self.booleans:
             return ColumnType.STRING
         return found
-
-
-_LEAST: Final = {
-    "asked_days": 1,
-    "retention_days": 1,
-    "empty_days": 1,
-    "columns_max": 1,
-    "columns_per_user_max": 1,
-    "candidates_max": 0,
-    "depth_max": 1,
-    "children_max": 1,
-    "probation_values": 1,
-    "refresh_hours": 1,
-}

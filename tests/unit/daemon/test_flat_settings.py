@@ -173,7 +173,7 @@ def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Pat
             "cluster: dr",
             "cluster: dr\n        partition_columns: {dt: {pattern: '%Y'}}",
             "flat.events",
-            "one hour from another",
+            "do not distinguish hours",
         ),
         ("kafka:\n      bootstrap", "http:\n      host", "kafka.bootstrap", "is missing"),
     ],

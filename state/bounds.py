@@ -1,0 +1,59 @@
+"""Bounds of settings: stated once, as annotations of the dataclass that holds them.
+
+``Annotated[int, Interval(ge=1, le=60)]`` on a field bounds its value. The value checks itself with ``check_bounds``; pydantic reads the
+same annotations when it validates a configuration file, and the documentation of the configuration shows them.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from annotated_types import Interval
+
+
+_KNOWN: Final[dict[type[Any], Mapping[str, Interval]]] = {}
+
+
+def bounds_of(settings: type[Any]) -> Mapping[str, Interval]:
+    """Return the bounds of those fields of a dataclass that have any."""
+    if settings not in _KNOWN:
+        _KNOWN[settings] = _read_bounds(settings)
+    return _KNOWN[settings]
+
+
+def check_bounds(settings: object) -> None:
+    """Raise ConfigError for the first field that is out of bounds."""
+    for name, bounds in bounds_of(type(settings)).items():
+        value = getattr(settings, name)
+        if not _is_within(value, bounds):
+            given = {"ge": bounds.ge, "gt": bounds.gt, "le": bounds.le, "lt": bounds.lt}
+            limits: dict[str, Any] = {key: limit for key, limit in given.items() if limit is not None}
+            raise ConfigError("a setting is out of bounds", setting=name, value=value, **limits)
+
+
+def _is_within(value: Any, bounds: Interval) -> bool:
+    return (
+        (bounds.ge is None or value >= bounds.ge)
+        and (bounds.gt is None or value > bounds.gt)
+        and (bounds.le is None or value <= bounds.le)
+        and (bounds.lt is None or value < bounds.lt)
+    )
+
+
+def _read_bounds(settings: type[Any]) -> Mapping[str, Interval]:
+    bounded = {
+        field.name: field.type for field in fields(settings) if str(field.type).startswith("Annotated[")
+    }
+    # Only bounded fields are evaluated: the types of others may be imported for type checkers alone.
+    module = vars(sys.modules[settings.__module__])
+    hints = get_type_hints(SimpleNamespace(__annotations__=bounded), globalns=module, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
