@@ -64,7 +64,7 @@ class PushdownGuard:
                 old = reader.getFileTail()
                 footer = bytes(self._marked_footer(old.getFooter(), slots))
                 if str(reader.getCompressionKind()) != "NONE":
-                    footer = _stored_chunks(footer, int(reader.getCompressionSize()))
+                    footer = stored_chunks(footer, int(reader.getCompressionSize()))
             finally:
                 reader.close()
             postscript = old.getPostscript()
@@ -82,7 +82,7 @@ class PushdownGuard:
         return builder.build().toByteArray()
 
 
-def _stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
+def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
     """Return ``content`` as chunks of a compressed ORC stream, each with the header that says that it is not compressed."""
     chunks = (content[at : at + chunk_bytes] for at in range(0, len(content), chunk_bytes))
     return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)

@@ -2,18 +2,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from state.columns.changes import Change, ChangeKind, Evolution
 from state.columns.types import ColumnType
 from streaming.batch.publishing import Publisher
 from streaming.batch.records import HourDelta, Move, StagedBatch
 from streaming.batch.schema_evolution import begin_promotion
 from streaming.batch.watermark import Watermark
+from streaming.settings import Sealing
+from streaming.split.file_columns import promoting_slots, textual_slots
+from streaming.split.pushdown_guard import stored_chunks
 from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
 from streaming.table.partition_cache import CachedTable
 from streaming.table.value_counts import parse_counts
-from streaming.upkeep.promotion import find_pending
+from streaming.upkeep.promotion import advance, find_pending
 from streaming.upkeep.sealing import find_due, find_outgrown
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage
@@ -114,8 +120,6 @@ def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_
 def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
-    from state.columns.changes import Change, ChangeKind, Evolution
-
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.read()
     assert find_pending(state, table.partitions()) == []
@@ -137,3 +141,31 @@ def test_partitions_are_forgotten_when_somebody_else_changed_the_table(
     other.alter(state, replace(state.layout, version=state.version + 1))
     table.read()
     assert table.partitions()[0].parameters[SEALED] == "true"
+
+
+def test_files_are_marked_until_queries_planned_before_the_change_of_type_have_ended(
+    table: CachedTable,
+) -> None:
+    now_s = 1_000.0
+    rewriter: Any = SimpleNamespace(
+        table=table,
+        lease=SimpleNamespace(hold=table.read),
+        clock=lambda: now_s,
+        settings=SimpleNamespace(sealing=Sealing(old_files_s=60)),
+    )
+    promote = Change(ChangeKind.PROMOTE, "misfits", index=1, type=ColumnType.STRING)
+    state = begin_promotion(table, table.read(), Evolution(table.read().layout, (promote,)))
+    assert promoting_slots(state) == textual_slots(state) == {1}
+    state, left = advance(rewriter, state, hours_max=1)
+    assert (left, state.layout.slots[1].type) == (0, ColumnType.STRING)
+    assert not promoting_slots(state)
+    assert textual_slots(state) == {1}
+    now_s = 1_059.0
+    assert textual_slots(advance(rewriter, state, hours_max=1)[0]) == {1}
+    now_s = 1_060.0
+    assert textual_slots(advance(rewriter, state, hours_max=1)[0]) == set()
+
+
+def test_a_footer_of_several_chunks_is_stored_with_a_header_for_each() -> None:
+    assert stored_chunks(b"abcde", 2) == b"\x05\x00\x00ab\x05\x00\x00cd\x03\x00\x00e"
+    assert stored_chunks(b"", 2) == b""
