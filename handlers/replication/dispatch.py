@@ -1,7 +1,7 @@
-"""From an event to its effect: decides whether it concerns the policy, and hands it to the one function that knows it.
+"""Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
-What is not listed here has no effect on a replica, and is passed on purpose: functions, catalogs, compactions (the target
-compacts by itself), statistics deletions (Hive does not replay them either), events of kinds that are not known.
+Events of kinds that are not listed here have no effect on a replica by intent: functions, catalogs, compactions (the target
+compacts by itself), deletions of statistics (Hive does not replay them either) and unknown kinds.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ TABLE_EFFECTS: Final[dict[type[Event], Effect]] = {
     ConstraintsAdded: constraints.add,
     ConstraintDropped: constraints.drop,
 }
-NOT_NEEDED: Final = frozenset({"OPEN_TXN"})
-"""Kinds without a table whose content does not matter: the target's transaction is opened by the first write id."""
+IGNORED_IF_UNDECODABLE: Final = frozenset({"OPEN_TXN"})
+"""Kinds without a table whose content is not needed: the target's transaction is opened at its first write id."""
 NOTHING_TO_DO: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
 
 
 class Dispatcher:
-    """Applies single events of one policy, in order."""
+    """Applies the events of one policy, one at a time and in order."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.transactions = TransactionReplay(context)
 
     def apply(self, event: Event) -> str | None:
-        """Apply ``event``; return None where it took effect, else the reason why it had none.
+        """Apply ``event``; return None if it took effect, otherwise the reason why it did not.
 
-        A permanent failure that concerns one table confines that table and is no failure of the policy. Raises what is
-        transient, and what concerns the policy as a whole.
+        A permanent failure of one table is handled as the policy requires; by default the table is quarantined. Raises
+        transient errors and errors that concern the policy as a whole.
         """
         kind = type(event)
         if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
@@ -89,7 +89,7 @@ class Dispatcher:
         return NOTHING_TO_DO
 
     def remember(self, event: Event) -> None:
-        """Take note of an event that the target has already, so that the write-id mapping is what it was when it was applied."""
+        """Record an event that the target already has, so that the write-id mapping is as it was after applying it."""
         context = self._context
         if isinstance(event, TxnCommitted):
             context.write_ids.commit(event.txn_id)
@@ -103,7 +103,7 @@ class Dispatcher:
             self._remember_table(event)
 
     def _remember_rename(self, event: TableAltered) -> None:
-        """A table that left the policy is forgotten; one that came is confined, and that was recorded then."""
+        """Forget a table that left the policy. One that entered it was quarantined, and that is already recorded."""
         move = self._rename_in_scope(event)
         if move is None or not self._context.policy.covers(*move.before):
             return
@@ -124,7 +124,7 @@ class Dispatcher:
             partitions.remember_touched(event, self._context)
 
     def give_up(self, event: Event, fault: ServerFault) -> str:
-        """Confine what ``event`` is about after the target has failed at it again and again; raise where that is no table."""
+        """Handle an event at which the target has failed repeatedly as a failure of its table; raise if it has no table."""
         if isinstance(event, TxnCommitted):
             self.transactions.commit_without_files(event, fault)
             return QUARANTINED
@@ -143,10 +143,10 @@ class Dispatcher:
 
     def _apply_to_transaction(self, event: TxnCommitted | TxnAborted) -> str | None:
         transactions = self.transactions
-        concerned = (
+        concerns_policy = (
             transactions.commit(event) if isinstance(event, TxnCommitted) else transactions.abort(event)
         )
-        return None if concerned else OUT_OF_SCOPE
+        return None if concerns_policy else OUT_OF_SCOPE
 
     def _apply_to_table(self, event: Event) -> str | None:
         context = self._context
@@ -162,7 +162,7 @@ class Dispatcher:
         return None
 
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:
-        """Do what the policy says about ``table``; what was copied for a commit that is being read is taken back."""
+        """Handle a failure of ``table`` as the policy requires, and discard its files of unfinished transactions."""
         reason = self._context.handle_failure(table, event.event_id, error)
         self.transactions.files.discard_table(table)
         return reason
@@ -171,7 +171,7 @@ class Dispatcher:
         return find_rename(event) if may_concern(event, self._context.policy) else None
 
     def _apply_rename(self, event: TableAltered, move: Rename) -> str | None:
-        """Replay a rename: inside the policy, out of it (the table goes), or into it (it has to be loaded first)."""
+        """Replay a rename within the policy, out of it (the table is dropped) or into it (its rows must be loaded first)."""
         covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
         if not covers(*move.before):
             return self._quarantine_newcomer(event, new) if covers(*move.after) else OUT_OF_SCOPE
@@ -192,7 +192,7 @@ class Dispatcher:
 
     def _quarantine_newcomer(self, event: TableAltered, table: str) -> str:
         error = Unsupported(
-            "a table came into the policy by a rename, with rows that no event tells of",
+            "a table was renamed into the policy, with rows that no event contains",
             table=f"{event.db}.{table}",
             hint="Bootstrap the table, or drop and create it again at the source.",
         )
@@ -209,7 +209,7 @@ class Dispatcher:
             failpoint("replay.after-effect")
 
     def _apply_to_quarantined(self, event: Event, table: str) -> str | None:
-        """A confined table is passed over, but its end ends the confinement."""
+        """Skip the event of a quarantined table; a drop of the table is applied and releases it."""
         if isinstance(event, FilesWritten):
             self.transactions.files.discard_early_copies(event)
         if not isinstance(event, TableDropped):
@@ -221,13 +221,13 @@ class Dispatcher:
         return None
 
     def _apply_undecodable(self, event: Undecodable) -> str:
-        """Confine the table that an unreadable event names; one that may concern anything stops the policy."""
+        """Handle an undecodable event as a failure of its table; raise if it may concern the whole policy."""
         if event.table is not None and event.db is not None:
             if self._context.policy.covers(event.db, event.table):
                 return self._failed(event.table, event, event.error)
             return OUT_OF_SCOPE
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
-        if event.kind in NOT_NEEDED:
+        if event.kind in IGNORED_IF_UNDECODABLE:
             return NOTHING_TO_DO
         raise event.error

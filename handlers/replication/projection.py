@@ -1,12 +1,13 @@
-"""The replication projection: one policy's reader of the topic, with its position, write-id mapping and quarantine in one state file.
+"""The replication projection: one policy's reader of the topic, with position, write-id mapping and quarantine in a state file.
 
-Effects on the target come first, each idempotent; then position, write-id mapping and quarantine become durable in one store
-transaction: at the end of a batch, around events that change names (``names``), and as soon as a table is confined or released,
-because ``repl.last.id`` may pass that event with the next commit and would hide it from a restart.
+Effects on the target come first, and each is idempotent. Then position, write-id mapping and quarantine become durable in one
+store transaction: at the end of a batch, before and after events that change names (``renames``), and as soon as a table is
+quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that event, and a
+restart would then take the event for applied.
 
-The position never stands inside an event: the write parts of a commit are only remembered until the commit itself. The target's
-``repl.last.id`` may be ahead of the position after a crash, or when the state file was lost: events up to it are remembered in
-the write-id mapping, and not applied again.
+The recorded position is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
+After a crash, or if the state file was lost, the target's ``repl.last.id`` may be ahead of the position. Events up to that id
+are recorded in the write-id mapping and not applied again.
 """
 
 from __future__ import annotations
@@ -34,34 +35,33 @@ if TYPE_CHECKING:
 
 
 FAULTS_MAX: Final = 3
-"""How often the target's metastore may answer one event with an internal error before its table is confined."""
-
+"""Internal errors of the target's metastore at one event before the event counts as a failure of its table."""
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
-"""Highest source transaction that may be open on the target without being in the write-id mapping (its state file was lost)."""
+"""Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
 
 
 @dataclass(slots=True)
 class _Faults:
-    """Internal errors of the target at one event, counted across restarts of the projection."""
+    """Consecutive internal errors of the target at one event, counted across restarts of the projection."""
 
     event_id: int = -1
     count: int = 0
 
-    def again(self, event_id: int) -> int:
-        """Count one more for ``event_id`` and return how many there were in a row."""
+    def record(self, event_id: int) -> int:
+        """Count an error at ``event_id`` and return the number of consecutive ones."""
         self.count = self.count + 1 if event_id == self.event_id else 1
         self.event_id = event_id
         return self.count
 
 
 class ReplicationProjection:
-    """Follows one source for one policy; used by one thread, but for ``quarantined``."""
+    """Follows one source for one policy. Used by one thread, except for ``quarantined``."""
 
     def __init__(
         self, *, source_name: str, context: Context, store: Store, bootstraps_itself: bool = False
     ) -> None:
-        """Follow for ``context.policy``; with ``bootstraps_itself`` a policy that is new is bootstrapped when it is opened."""
+        """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` bootstraps a new policy."""
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
         self._context = context
@@ -78,14 +78,14 @@ class ReplicationProjection:
 
     @property
     def source(self) -> str:
-        """The name of the source that it follows."""
+        """The name of the followed source."""
         return self._source_name
 
     def open(self) -> Position:
-        """Load the state, ask the target how far it is, and return where to go on.
+        """Load the state, read the target's position, and return the position to continue from.
 
-        Raises ConfigError where the policy was never bootstrapped, TargetDiverged where Hive calls the replica incompatible,
-        and what ``bootstrap`` raises where the policy starts itself.
+        Raises ConfigError if the policy was never bootstrapped, TargetDiverged if Hive marked the replica as incompatible,
+        and what ``bootstrap`` raises if the policy bootstraps itself.
         """
         context = self._context
         context.table_cache.clear()
@@ -119,7 +119,7 @@ class ReplicationProjection:
         self._position = Position(done.event_id)
 
     def _start_without_state(self, on_target: int) -> None:
-        """Go on from the target's own position; transactions that are open there now are not in the write-id mapping."""
+        """Continue from the target's own position. Transactions that are open there are not in the write-id mapping."""
         newest = self._context.source.newest_txn_id()
         self._position = Position(on_target)
         with self._store.transaction() as txn:
@@ -127,29 +127,29 @@ class ReplicationProjection:
             txn.put(POSITION_KEY, self._position.to_bytes())
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order and make the new position durable; what was applied before an error is recorded too.
+        """Apply ``events`` in order and make the new position durable, also if an error ends the batch early.
 
-        An event at or before the position is passed over. Nothing is copied ahead for events that the target has already:
-        their tables may have changed names since.
+        Events up to the position are skipped. Nothing is copied early for events that the target already has, because their
+        tables may have been renamed since.
         """
         policy = self._context.policy
-        done = max(self._target_event_id, self._position.applied_event_id)
-        concerned = [event for event in events if event.event_id > done and may_concern(event, policy)]
-        merged, ahead = find_superseded_alters(concerned), select_lookahead_events(concerned)
-        writes = self._dispatcher.transactions.files
+        applied = max(self._target_event_id, self._position.applied_event_id)
+        new = [event for event in events if event.event_id > applied and may_concern(event, policy)]
+        merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
+        files = self._dispatcher.transactions.files
         try:
-            writes.start_early_copies(ahead)
+            files.start_early_copies(ahead)
             for event in events:
                 if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     self._advance(event, merged=event.event_id in merged)
                     if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
-                        writes.start_early_copies(later for later in ahead if later.event_id > event.event_id)
+                        files.start_early_copies(later for later in ahead if later.event_id > event.event_id)
         finally:
             self._record()
         return self._position
 
     def _advance(self, event: Event, *, merged: bool) -> None:
-        """Apply the next event; record the position around it where it could not be repeated later."""
+        """Apply the next event; record the position before and after an event that cannot be repeated later."""
         checkpoint = (
             event.event_id > self._target_event_id
             and may_concern(event, self._context.policy)
@@ -179,16 +179,16 @@ class ReplicationProjection:
             observer.event_skipped(event.kind, reason)
 
     def _apply_or_give_up(self, event: Event) -> str | None:
-        """Apply ``event``; an internal error of the target that does not pass confines what it is about."""
+        """Apply ``event``; give it up after ``FAULTS_MAX`` internal errors of the target."""
         try:
             return self._dispatcher.apply(event)
         except ServerFault as fault:
-            if self._faults.again(event.event_id) < FAULTS_MAX:
+            if self._faults.record(event.event_id) < FAULTS_MAX:
                 raise
             return self._dispatcher.give_up(event, fault)
 
     def _record(self) -> None:
-        """Write position, write-id mapping and quarantine together; an event of which parts are missing is not counted."""
+        """Write position, write-id mapping and quarantine together; an event counts once all its parts are applied."""
         done = Position(self._position.applied_event_id)
         failpoint("replay.before-position")
         with self._store.transaction() as txn:
@@ -198,16 +198,16 @@ class ReplicationProjection:
         failpoint("replay.after-position")
 
     def settle(self) -> None:
-        """Raise the target's ``repl.last.id`` to the position: called when there is nothing to apply.
+        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply.
 
-        During a stream of commits it trails by one event; at rest a reader of the target sees how far the replica is.
+        During a stream of commits it is one event behind. At rest it shows users of the target how far the replica is.
         """
         self._context.target_position.advance(self._position.applied_event_id)
 
     def quarantined(self) -> Sequence[str]:
-        """Return the confined tables as ``db.table``, by name; safe to call from another thread."""
+        """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""
         db = self._context.policy.source_db
-        return tuple(f"{db}.{confinement.table}" for confinement in self._context.quarantine.entries())
+        return tuple(f"{db}.{entry.table}" for entry in self._context.quarantine.entries())
 
     def close(self) -> None:
         """Release connections, copies and the store."""
