@@ -101,7 +101,7 @@ def map_external_location(source_location: str | None, policy: Policy) -> str | 
     return policy.external_base.rstrip("/") + "/" + urlsplit(source_location).path.strip("/")
 
 
-def partition_name(keys: list[str], values: list[str]) -> str:
+def format_partition_name(keys: list[str], values: list[str]) -> str:
     """Return Hive's name of a partition, ``k=v/k2=v2``, escaped as by Hive's FileUtils.makePartName."""
     return "/".join(
         f"{escape_path_name(k.lower())}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True)

@@ -1,7 +1,7 @@
-"""Replay of partition events: add, alter, rename, truncate, drop.
+"""Replay of partition events: add, alter, rename, truncate and drop.
 
-Partitions that an open transaction touches are remembered: Hive forgets some of them in its own write events (reference:
-hive-replication.md §0c.2), and their files are then found by listing at the source when the transaction commits.
+Partitions that an open transaction touches are recorded, because Hive omits some of them in its own write events (reference:
+hive-replication.md §0c.2). When the transaction commits, their files are found by listing at the source.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Partit
 from handlers.replication.effects.plain_files import copy_current_files, copy_plain_files
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
+    format_partition_name,
     is_external,
     is_transactional,
     map_external_location,
     owns_data,
     partition_key_names,
-    partition_name,
+    replayed_write_id,
     to_target_partition,
 )
 from state.errors import NotFound
@@ -31,50 +32,48 @@ if TYPE_CHECKING:
 
 
 def add(event: PartitionsAdded, context: Context) -> None:
-    """Add the partitions (those that are there stay), and copy the files of plain ones."""
+    """Add the partitions, keeping existing ones unchanged, and copy the files of plain ones."""
     assert event.table is not None
     owner = context.table_cache.table(event.table)
-    names = [name_of(item.value, owner) for item in event.partitions]
+    names = [name_partition(item.value, owner) for item in event.partitions]
     record_touched(event.db, event.table, event.partitions, names, context)
-    target_partition = [_to_target(item, owner, context) for item in event.partitions]
+    partitions = [_to_target(item.copy(), owner, context) for item in event.partitions]
     context.target.add_partitions(
-        context.policy.target_db, event.table, target_partition, environment=KEEP_STATISTICS
+        context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
     )
     if is_transactional(owner):
         return
     for item, name in zip(event.partitions, names, strict=True):
-        place = context.table_cache.location(event.table, name)
+        location = context.table_cache.location(event.table, name)
         files = event.files.get(name, ())
         if files:
-            copy_plain_files(context, files, place, owner=owner)
+            copy_plain_files(context, files, location, owner=owner)
         elif is_external(owner):
-            copy_current_files(context, item.value.sd.location, place, owner=owner)
+            copy_current_files(context, item.value.sd.location, location, owner=owner)
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:
-    """Add a partition that a write event names but that is not there (§3.4)."""
+    """Add a partition that a write event names but that does not exist (§3.4)."""
     owner = context.table_cache.table(table)
-    target_partition = to_target_partition(partition, context.policy, _place(partition, owner, context))
     context.target.add_partitions(
-        context.policy.target_db, table, [target_partition], environment=KEEP_STATISTICS
+        context.policy.target_db,
+        table,
+        [_to_target(partition, owner, context)],
+        environment=KEEP_STATISTICS,
     )
 
 
-def _to_target(item: Embedded[Partition], owner: Table, context: Context) -> Partition:
-    partition = item.copy()
-    return to_target_partition(partition, context.policy, _place(partition, owner, context))
-
-
-def _place(partition: Partition, owner: Table, context: Context) -> str | None:
-    """Managed partitions lie where the target puts them; external ones below the policy's base."""
-    return map_external_location(partition.sd.location, context.policy) if is_external(owner) else None
+def _to_target(partition: Partition, owner: Table, context: Context) -> Partition:
+    """Change ``partition`` into its form on the target; the target chooses the location of managed partitions."""
+    location = map_external_location(partition.sd.location, context.policy) if is_external(owner) else None
+    return to_target_partition(partition, context.policy, location)
 
 
 def alter(event: PartitionsAltered, context: Context) -> None:
-    """Apply what changed: a truncation, a rename, or the partitions as a whole."""
+    """Apply the change: a truncation, a rename, or new contents of the partitions."""
     assert event.table is not None
     owner = context.table_cache.table(event.table)
-    names = [name_of(item.value, owner) for item in event.after]
+    names = [name_partition(item.value, owner) for item in event.after]
     if event.truncate:
         _truncate(event, names, owner, context)
     elif event.before is not None and event.before.value.values != event.after[0].value.values:
@@ -85,69 +84,72 @@ def alter(event: PartitionsAltered, context: Context) -> None:
 
 
 def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
-    """Write the event's partitions over the target's, which keep their places; those that are gone are passed over."""
+    """Replace the target's partitions by the event's, except for their locations; skip partitions that do not exist."""
     assert event.table is not None
-    target_partition = []
+    partitions = []
     for item, name in zip(event.after, names, strict=True):
         try:
-            place = context.table_cache.location(event.table, name)
+            location = context.table_cache.location(event.table, name)
         except NotFound:
             continue
-        target_partition.append(to_target_partition(item.copy(), context.policy, place))
-    if not target_partition:
+        partitions.append(to_target_partition(item.copy(), context.policy, location))
+    if not partitions:
         return
-    write_id = event.write_id if is_transactional(owner) and event.write_id else None
-    for partition in target_partition:
+    write_id = replayed_write_id(event.write_id, owner)
+    for partition in partitions:
         partition.writeId = write_id
     context.target.alter_partitions(
         context.policy.target_db,
         event.table,
-        target_partition,
+        partitions,
         write_id=write_id,
-        valid_write_ids=context.valid_up_to(event.table, write_id) if write_id else None,
+        valid_write_ids=context.valid_up_to(event.table, write_id),
         environment=KEEP_STATISTICS,
     )
 
 
 def rename(event: PartitionsAltered, before: Partition, owner: Table, context: Context) -> None:
-    """Give a partition its new values; the metastore moves a managed one's directory. Already renamed is no error."""
+    """Give a partition its new values; the metastore moves the directory of a managed one.
+
+    A repeated event finds the partition renamed and does nothing.
+    """
     assert event.table is not None
     keys = partition_key_names(owner)
-    old = partition_name(keys, list(before.values or []))
+    old = format_partition_name(keys, list(before.values or []))
     after = event.after[0].copy()
     try:
-        place = context.table_cache.location(event.table, old)
+        location = context.table_cache.location(event.table, old)
     except NotFound:
-        context.table_cache.location(event.table, partition_name(keys, list(after.values or [])))
+        context.table_cache.location(event.table, format_partition_name(keys, list(after.values or [])))
         return
-    target_partition = to_target_partition(after, context.policy, place)
-    write_id = event.write_id if is_transactional(owner) and event.write_id else None
-    target_partition.writeId = write_id
+    renamed = to_target_partition(after, context.policy, location)
+    write_id = replayed_write_id(event.write_id, owner)
+    renamed.writeId = write_id
     context.table_cache.forget(event.table)
     context.target.rename_partition(
         context.policy.target_db,
         event.table,
         list(before.values or []),
-        target_partition,
-        valid_write_ids=context.valid_up_to(event.table, write_id) if write_id else None,
+        renamed,
+        valid_write_ids=context.valid_up_to(event.table, write_id),
     )
 
 
 def _truncate(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
-    """Empty the partitions by the call that emptied them at the source."""
+    """Truncate the partitions by the same call as at the source."""
     assert event.table is not None
-    write_id = event.write_id if is_transactional(owner) and event.write_id else None
+    write_id = replayed_write_id(event.write_id, owner)
     context.target.truncate_table(
         context.policy.target_db,
         event.table,
         partition_names=list(names),
         write_id=write_id,
-        valid_write_ids=context.valid_up_to(event.table, write_id) if write_id else None,
+        valid_write_ids=context.valid_up_to(event.table, write_id),
     )
 
 
 def drop(event: PartitionsDropped, context: Context) -> None:
-    """Drop the partitions; data that Hive does not own stays, missing partitions (and a missing table) are no error."""
+    """Drop the partitions, without data that Hive does not own; skip partitions that do not exist."""
     assert event.table is not None
     try:
         owner = context.table_cache.table(event.table)
@@ -156,7 +158,7 @@ def drop(event: PartitionsDropped, context: Context) -> None:
     keys = partition_key_names(owner)
     for spec in event.specs:
         values = [spec[key] for key in keys]
-        context.table_cache.forget_partition(event.table, partition_name(keys, values))
+        context.table_cache.forget_partition(event.table, format_partition_name(keys, values))
         try:
             context.target.drop_partition(
                 context.policy.target_db, event.table, values, delete_data=owns_data(owner)
@@ -172,21 +174,21 @@ def record_touched(
     names: Sequence[str],
     context: Context,
 ) -> None:
-    """Remember the partitions that carry a write id (it stands in the partition's object)."""
+    """Record the partitions whose object contains a write id as touched by its transaction."""
     for item, name in zip(partitions, names, strict=True):
         if item.value.writeId:
             context.write_ids.touch_partition(f"{db}.{table}", item.value.writeId, name)
 
 
 def remember_touched(event: PartitionsAdded | PartitionsAltered, context: Context) -> None:
-    """Take note of the touched partitions of an event that the target has already; the event's own table names the keys."""
+    """Record the touched partitions of an event that the target already has; its own table gives the partition keys."""
     if event.owner is None or event.table is None:
         return
     items = event.partitions if isinstance(event, PartitionsAdded) else event.after
-    names = [name_of(item.value, event.owner.value) for item in items]
+    names = [name_partition(item.value, event.owner.value) for item in items]
     record_touched(event.db, event.table, items, names, context)
 
 
-def name_of(partition: Partition, owner: Table) -> str:
-    """Return the partition's name by the owner's partition columns."""
-    return partition_name(partition_key_names(owner), list(partition.values or []))
+def name_partition(partition: Partition, owner: Table) -> str:
+    """Return the partition's name according to the owner's partition columns."""
+    return format_partition_name(partition_key_names(owner), list(partition.values or []))

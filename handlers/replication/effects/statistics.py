@@ -1,15 +1,15 @@
-"""Replay of column statistics, and the end of those whose rows never come.
+"""Replay of column statistics, and the invalidation of statistics whose rows will not be on the target.
 
-They travel as the source computed them, since the data does not change on the way. The target's metastore accepts anything
-here, also what damages its state (older or future write ids), so order is the only guard, and order is what replay keeps:
-the ALTER_TABLE that raises BASIC_STATS comes before them in the log (reference: hive-replication.md §0c.6, §6).
+Statistics are copied as the source computed them, because the data does not change on the way. The target's metastore accepts
+any statistics, even those that damage its state (older or future write ids). Only the order protects it, and replay keeps the
+order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log (reference: hive-replication.md §0c.6, §6).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.target_objects import KEEP_STATISTICS, is_transactional
+from handlers.replication.target_objects import KEEP_STATISTICS, replayed_write_id
 from state.errors import MalformedEvent, NotFound
 
 
@@ -25,7 +25,7 @@ ACCURATE: Final = "COLUMN_STATS_ACCURATE"
 
 
 def update(event: StatisticsUpdated, context: Context) -> None:
-    """Write the statistics of one table or one partition; an object that is gone (dropped later at the source) is no error."""
+    """Write the statistics of a table or partition; do nothing if it does not exist, because it was dropped later."""
     assert event.table is not None
     statistics = event.statistics.copy()
     if statistics.statsDesc is None:
@@ -33,28 +33,24 @@ def update(event: StatisticsUpdated, context: Context) -> None:
     statistics.statsDesc.dbName = context.policy.target_db
     statistics.statsDesc.catName = None
     statistics.engine = statistics.engine or "hive"
-    owner = context.table_cache.table(event.table)
-    write_id = event.write_id if is_transactional(owner) and event.write_id else None
+    write_id = replayed_write_id(event.write_id, context.table_cache.table(event.table))
     write = (
         context.target.update_table_statistics
         if statistics.statsDesc.isTblLevel
         else context.target.update_partition_statistics
     )
     try:
-        write(
-            statistics,
-            write_id=write_id,
-            valid_write_ids=context.valid_up_to(event.table, write_id) if write_id else None,
-        )
+        write(statistics, write_id=write_id, valid_write_ids=context.valid_up_to(event.table, write_id))
     except NotFound:
         return
 
 
 def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
-    """Stop calling statistics accurate that came with ``write_id``, because its rows are not and will not be here.
+    """Mark statistics that came with ``write_id`` as inaccurate, because its rows are not and will not be on the target.
 
-    Hive logs them before it commits or aborts, and answers ``count(*)`` from them. Of an aborted id the source's readers know
-    that it is invalid; a Hive 4 target forgets that within seconds. What is gone by now needs nothing.
+    Hive logs statistics before the transaction commits or aborts, and answers ``count(*)`` from accurate ones. Readers of the
+    source know that the write id of an aborted transaction is invalid; a Hive 4 target forgets that within seconds. Objects
+    that no longer exist are skipped.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)
@@ -75,19 +71,19 @@ def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], c
 
 
 def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
-    disclaimed: list[Partition] = []
+    changed: list[Partition] = []
     for name in names:
         try:
             partition = context.target.get_partition_by_name(context.policy.target_db, table, name)
         except NotFound:
             continue
         if partition.writeId == write_id and _remove_accuracy_mark(partition):
-            disclaimed.append(partition)
-    if disclaimed:
+            changed.append(partition)
+    if changed:
         context.target.alter_partitions(
             context.policy.target_db,
             table,
-            disclaimed,
+            changed,
             write_id=write_id,
             valid_write_ids=context.valid_up_to(table, write_id),
             environment=KEEP_STATISTICS,
@@ -95,5 +91,5 @@ def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str],
 
 
 def _remove_accuracy_mark(item: Table | Partition) -> bool:
-    """Take the mark of accuracy off ``item``; tell whether it was there."""
+    """Remove the mark of accurate statistics from ``item``; return whether it was present."""
     return (item.parameters or {}).pop(ACCURATE, None) is not None

@@ -1,7 +1,7 @@
-"""Replay of table events: create, alter, rename, truncate, drop.
+"""Replay of table events: create, alter, rename, truncate and drop.
 
-Each is idempotent: after a crash the events since the last recorded position come again, and what is there already is left
-as it is.
+Each is idempotent: after a crash, the events since the last recorded position are applied again, and what already exists stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from handlers.replication.target_objects import (
     map_external_location,
     owns_data,
     partition_key_names,
+    replayed_write_id,
     to_target_table,
 )
 from state.errors import AlreadyExists, NotFound, TargetDiverged
@@ -31,51 +32,51 @@ if TYPE_CHECKING:
 
 
 def create(event: TableCreated, context: Context) -> None:
-    """Create the table where the target wants it (external ones below the policy's base), and copy what a CTAS wrote."""
+    """Create the table, except for materialized views, and copy the rows of a CREATE TABLE AS SELECT."""
     if event.after.value.tableType == "MATERIALIZED_VIEW":
         return
-    table = event.after.copy()
-    location = _source_location(table)
-    place = map_external_location(location, context.policy) if is_external(table) else None
-    target_table = to_target_table(table, context.policy, place)
+    source = event.after.copy()
+    source_location = source.sd.location
+    location = map_external_location(source_location, context.policy) if is_external(source) else None
+    target_table = to_target_table(source, context.policy, location)
     target_table.writeId = None
     context.table_cache.forget(_name(target_table))
     try:
         context.target.create_table(target_table, environment=KEEP_STATISTICS)
     except AlreadyExists:
         _require_same_kind(event.after.value, context)
-    _copy_first_rows(event, location, context)
+    _copy_first_rows(event, source_location, context)
 
 
-def _copy_first_rows(event: TableCreated, source_place: str | None, context: Context) -> None:
-    """Copy what a CREATE TABLE AS put into a plain table; a transactional one's rows come with the commit."""
+def _copy_first_rows(event: TableCreated, source_location: str | None, context: Context) -> None:
+    """Copy the rows of a CREATE TABLE AS SELECT into a plain table; those of a transactional one come with the commit."""
     table = event.after.value
     if is_view(table) or is_transactional(table) or table.partitionKeys:
         return
-    place = context.table_cache.location(_name(table))
+    location = context.table_cache.location(_name(table))
     if event.files:
-        copy_plain_files(context, event.files, place, owner=table)
+        copy_plain_files(context, event.files, location, owner=table)
     elif is_external(table):
-        copy_current_files(context, source_place, place, owner=table)
+        copy_current_files(context, source_location, location, owner=table)
 
 
 def _require_same_kind(source: Table, context: Context) -> None:
-    """Tell our own earlier creation from a stranger's table of the same name."""
+    """Raise TargetDiverged if the target's table of this name cannot be the result of an earlier replay of this event."""
     target = context.table_cache.table(_name(source))
-    ours = (is_transactional(source), is_external(source), partition_key_names(source))
-    theirs = (is_transactional(target), is_external(target), partition_key_names(target))
-    if ours != theirs:
+    expected = (is_transactional(source), is_external(source), partition_key_names(source))
+    present = (is_transactional(target), is_external(target), partition_key_names(target))
+    if expected != present:
         raise TargetDiverged(
-            "a table of this name but of another kind is on the target",
+            "the target has a table of this name but of another kind",
             table=f"{context.policy.target_db}.{_name(source)}",
-            value=theirs,
-            reason=f"the source creates {ours}",
+            value=present,
+            reason=f"the source creates {expected}",
             hint="Drop the table on the target, or exclude it from the policy; then bootstrap it.",
         )
 
 
 def alter(event: TableAltered, context: Context) -> None:
-    """Apply what changed: a truncation, a rename, or the table as a whole."""
+    """Apply the change: a truncation, a rename, or new contents of the table's definition."""
     if event.truncate:
         _truncate(event, context)
     elif _name(event.before.value) != _name(event.after.value):
@@ -85,12 +86,12 @@ def alter(event: TableAltered, context: Context) -> None:
 
 
 def rename(event: TableAltered, context: Context) -> None:
-    """Rename the table, and carry over what else changed; the metastore moves a managed table's directory by itself."""
+    """Rename the table and apply its other changes; the metastore moves the directory of a managed table."""
     old, new = _name(event.before.value), _name(event.after.value)
     try:
         _replace(event, old, context)
     except NotFound:
-        context.table_cache.table(new)  # a repetition: raises NotFound again where neither name is there
+        context.table_cache.table(new)  # a repeated event; raises NotFound again if neither name exists
     context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
     context.quarantine.rename(old, new)
     context.table_cache.forget(old)
@@ -98,14 +99,14 @@ def rename(event: TableAltered, context: Context) -> None:
 
 
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
-    """Write the event's table over the target's, which keeps its place.
+    """Replace the target's table by the event's, except for its location.
 
-    The write id has to stand inside the table as well, and the list has to reach it, else the metastore drops the statistics'
-    accuracy silently (reference: stack/hive4 README, "Statistics on the target").
+    The write id must be in the table as well, and the write-id list must include it; otherwise the metastore silently drops
+    the accuracy of the statistics (reference: stack/hive4 README, "Statistics on the target").
     """
-    place = _location_after(event, current_name, context)
-    target_table = to_target_table(event.after.copy(), context.policy, place)
-    write_id = event.write_id if is_transactional(target_table) and event.write_id else None
+    location = _location_after(event, current_name, context)
+    target_table = to_target_table(event.after.copy(), context.policy, location)
+    write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
     context.table_cache.forget(current_name)
     context.target.alter_table(
@@ -113,34 +114,34 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         current_name,
         target_table,
         write_id=write_id,
-        valid_write_ids=context.valid_up_to(current_name, write_id) if write_id else None,
+        valid_write_ids=context.valid_up_to(current_name, write_id),
         environment=KEEP_STATISTICS,
     )
 
 
 def _location_after(event: TableAltered, current_name: str, context: Context) -> str | None:
-    """Return the target's place after the change: as before, unless an external table was moved at the source."""
+    """Return the target's location after the change: the same, unless an external table was moved at the source."""
     before, after = event.before.value, event.after.value
-    moved = _source_location(before) != _source_location(after)
+    moved = before.sd.location != after.sd.location
     if moved and is_external(after) and _name(before) == _name(after):
-        return map_external_location(_source_location(after), context.policy)
-    return context.table_cache.location(current_name) if _source_location(after) is not None else None
+        return map_external_location(after.sd.location, context.policy)
+    return context.table_cache.location(current_name) if after.sd.location is not None else None
 
 
 def _truncate(event: TableAltered, context: Context) -> None:
-    """Empty the table: an ACID one gets an empty base of the same write id, by the same call as at the source."""
+    """Truncate the table by the same call as at the source; an ACID table gets an empty base with the same write id."""
     name = _name(event.after.value)
-    write_id = event.write_id if is_transactional(event.after.value) and event.write_id else None
+    write_id = replayed_write_id(event.write_id, event.after.value)
     context.target.truncate_table(
         context.policy.target_db,
         name,
         write_id=write_id,
-        valid_write_ids=context.valid_up_to(name, write_id) if write_id else None,
+        valid_write_ids=context.valid_up_to(name, write_id),
     )
 
 
 def rename_quarantined(move: Rename, context: Context) -> None:
-    """Give a confined table its new name and change nothing else of it: the old one may soon belong to another table."""
+    """Rename a quarantined table and change nothing else, because its old name may soon belong to another table."""
     (db, old), (_, new) = move.before, move.after
     with suppress(NotFound):
         kept = context.target.get_table(context.policy.target_db, old)
@@ -153,12 +154,12 @@ def rename_quarantined(move: Rename, context: Context) -> None:
 
 
 def drop_renamed_away(move: Rename, context: Context) -> None:
-    """Drop a table that was renamed out of the policy: nothing would be known of it from now on."""
+    """Drop a table that was renamed out of the policy, because its later events are not replayed."""
     _drop(move.before[0], move.before[1], context)
 
 
 def drop(event: TableDropped, context: Context) -> None:
-    """Drop the table; data that Hive does not own stays where it is (§5), and a missing table is no error."""
+    """Drop the table, without data that Hive does not own (§5); do nothing if it does not exist."""
     assert event.table is not None
     _drop(event.db, event.table, context)
 
@@ -177,7 +178,3 @@ def _drop(db: str | None, name: str, context: Context) -> None:
 
 def _name(table: Table) -> str:
     return (table.tableName or "").lower()
-
-
-def _source_location(table: Table) -> str | None:
-    return table.sd.location

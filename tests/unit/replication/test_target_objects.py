@@ -8,9 +8,9 @@ from handlers.replication.effects.databases import apply_database_changes, to_ta
 from handlers.replication.policy import Policy
 from handlers.replication.target_objects import (
     escape_path_name,
+    format_partition_name,
     map_external_location,
     owns_data,
-    partition_name,
     to_target_table,
 )
 from handlers.structs.objects import Database
@@ -77,7 +77,7 @@ def test_data_is_dropped_with_a_table_only_where_hive_owns_it(
 
 def test_partition_names_are_escaped_as_hive_does() -> None:
     assert (
-        partition_name(["dt", "Hr"], ["2024-01-01 10:00", "a/b=c%"])
+        format_partition_name(["dt", "Hr"], ["2024-01-01 10:00", "a/b=c%"])
         == "dt=2024-01-01 10%3A00/hr=a%2Fb%3Dc%25"
     )
     assert escape_path_name("") == "__HIVE_DEFAULT_PARTITION__"
