@@ -52,7 +52,7 @@ FROM build AS build-flat
 ARG MAVEN_REPO_URL=""
 COPY dev/ dev/
 RUN /opt/backend/bin/pip --python /opt/tideline/bin/python install --no-cache-dir --require-hashes -r requirements/flat.txt \
- && TIDELINE_CACHE=/jars /opt/tideline/bin/python -c "from dev.stack.downloads import jars, maven_repository; jars.fetch(jars.read_lock('spark-kafka'), maven_repository.repository_root())" \
+ && TIDELINE_CACHE=/jars /opt/tideline/bin/python -c "from dev.stack.downloads import jars, maven_repository; jars.fetch(jars.read_lock('spark-kafka'), maven_repository.find_repository())" \
  && find /jars -name '*.jar' -exec cp {} "$(/opt/tideline/bin/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/" \;
 
 FROM runtime AS flat

@@ -96,7 +96,7 @@ image: ## Build the container image of the daemon; IMAGE_OPTIONS are passed to t
 
 .PHONY: image-flat
 image-flat: venv ## Build the image with Spark and Java, for flat tables
-	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.downloads.maven_repository import repository_root; print(repository_root())')" .
+	docker build $(IMAGE_OPTIONS) --target flat --tag tideline:flat --build-arg MAVEN_REPO_URL="$$($(BIN)/python -c 'from dev.stack.downloads.maven_repository import find_repository; print(find_repository())')" .
 
 .PHONY: lock
 lock: $(UV) ## Pin the newest versions of Python packages and, with Maven, of the stack's jars

@@ -12,18 +12,18 @@ import click
 
 from dev.stack import preflight as checks
 from dev.stack.cluster import Stack
-from dev.stack.downloads.jars import Jar, cache_dir, fetch, missing, read_lock
-from dev.stack.downloads.lock_writer import pin
-from dev.stack.downloads.maven_repository import repository_root
-from dev.stack.downloads.npm import WEBHOOKS, fetched
+from dev.stack.downloads.jars import Jar, cache_dir, fetch, find_missing, read_lock
+from dev.stack.downloads.lock_writer import write_lock
+from dev.stack.downloads.maven_repository import find_repository
+from dev.stack.downloads.npm import WEBHOOKS, fetch_package
 from dev.stack.endpoints import FILE, read_endpoints
 from dev.stack.errors import Missing, StackError
-from dev.stack.hive.java_build import harness_jar
+from dev.stack.hive.java_build import build_harness
 from dev.stack.process.component import running_pid
 from dev.stack.process.owner_watch import stop_all
 
 
-DEFAULT_DIR = Path("build") / "stack"  # no hidden name: Hive reads no data below one
+DEFAULT_DIR = Path("build") / "stack"  # not a hidden name: Hive reads no data below one
 _dir = click.option(
     "--dir", "directory", type=click.Path(path_type=Path), default=DEFAULT_DIR, show_default=True
 )
@@ -36,36 +36,38 @@ def cli() -> None:
 
 @cli.command()
 @_dir
-@click.option("--port", "ports", multiple=True, type=int, help="A port that must be free; may be repeated.")
-@click.option("--quiet", is_flag=True, help="Say nothing when all is well.")
+@click.option(
+    "--port", "ports", multiple=True, type=int, help="Require that this port is free. May be repeated."
+)
+@click.option("--quiet", is_flag=True, help="Print problems only.")
 def preflight(directory: Path, ports: tuple[int, ...], *, quiet: bool) -> None:
-    """Check that this machine has what is needed, before anything is downloaded."""
+    """Check that this machine meets the requirements, before anything is downloaded."""
     checks.check_all(directory, ports)
     if not quiet:
-        click.echo("this machine has what the stack needs")
+        click.echo("this machine meets the requirements of the stack")
 
 
 @cli.command("fetch")
 def fetch_command() -> None:
-    """Bring the pinned jars and the corpus of events into the cache and compile our Java."""
+    """Download the pinned jars and the corpus of events into the cache, and compile the Java classes."""
     fetch_all()
 
 
 @cli.command()
 def lock() -> None:
-    """For developers: pin the jars of locks/*.pom.xml anew (needs Maven)."""
+    """Resolve locks/*.pom.xml again and write the lock files (for developers; needs Maven)."""
     for name in checks.LOCK_NAMES:
-        click.echo(f"{name}.lock: {pin(name)} jars")
+        click.echo(f"{name}.lock: {write_lock(name)} jars")
 
 
 @cli.command()
 @_dir
-@click.option("--detach", is_flag=True, help="Return when everything serves and leave it running.")
+@click.option("--detach", is_flag=True, help="Return when everything is ready, and leave it running.")
 def up(directory: Path, *, detach: bool) -> None:
-    """Start everything, write DIR/endpoints.json and print it; without --detach until ctrl-c."""
+    """Start everything, then write and print DIR/endpoints.json. Runs until ctrl-c unless --detach is given."""
     if any(running_pid(file) for file in directory.glob("*/*.pid")):
         raise StackError(
-            f"a stack runs in {directory} already: 'python -m dev.stack status --dir {directory}'"
+            f"a stack is already running in {directory}: see 'python -m dev.stack status --dir {directory}'"
         )
     checks.check_all(directory)
     fetch_all()
@@ -74,12 +76,12 @@ def up(directory: Path, *, detach: bool) -> None:
     stack.start(engines=True)
     stack.endpoints().write(stack.directory)
     click.echo(stack.endpoints().to_json())
-    click.echo(f"everything serves after {time.monotonic() - began:.1f} s", err=True)
+    click.echo(f"everything is ready after {time.monotonic() - began:.1f} s", err=True)
     if detach:
         stack.detach()
         return
     try:
-        _until_interrupted()
+        _wait_for_interrupt()
     finally:
         stack.stop()
         (stack.directory / FILE).unlink(missing_ok=True)
@@ -88,7 +90,7 @@ def up(directory: Path, *, detach: bool) -> None:
 @cli.command()
 @_dir
 def down(directory: Path) -> None:
-    """Stop what runs in DIR; the data stays."""
+    """Stop everything that runs in DIR; keep the data."""
     (directory / FILE).unlink(missing_ok=True)
     click.echo(f"{stop_all(directory)} processes stopped")
 
@@ -96,57 +98,59 @@ def down(directory: Path) -> None:
 @cli.command()
 @_dir
 def status(directory: Path) -> None:
-    """Tell what runs in DIR; exit code 1 when nothing does."""
+    """Show what runs in DIR; exit with 1 if nothing does."""
     files = sorted(directory.glob("*/*.pid"))
     for file in files:
         pid = running_pid(file)
-        click.echo(f"{file.parent.name + '/' + file.stem:20} {f'pid {pid}' if pid else 'gone'}")
+        click.echo(f"{file.parent.name + '/' + file.stem:20} {f'pid {pid}' if pid else 'not running'}")
     if not any(running_pid(file) for file in files):
         raise StackError(f"nothing runs in {directory}")
     click.echo(read_endpoints(directory / FILE).to_json())
 
 
 def fetch_all() -> None:
-    """Every jar of every lock, the harness and the corpus of events; quiet when all is there."""
+    """Fetch the jars of every lock, the harness and the corpus of events; print nothing if all of them are present."""
     jars = [jar for name in checks.LOCK_NAMES for jar in read_lock(name)]
-    if wanted := missing(jars):
-        began, counter = time.monotonic(), _Counter(len(wanted))
-        fetch(wanted, repository_root(), progress=counter.add)
-        click.echo(f"{counter.told()} in {time.monotonic() - began:.1f} s, kept in {cache_dir()}", err=True)
-    harness_jar()
+    if absent := find_missing(jars):
+        began, counter = time.monotonic(), _Counter(len(absent))
+        fetch(absent, find_repository(), progress=counter.add)
+        click.echo(
+            f"{counter.describe()} in {time.monotonic() - began:.1f} s, stored in {cache_dir()}", err=True
+        )
+    build_harness()
     try:
-        fetched(WEBHOOKS)
+        fetch_package(WEBHOOKS)
     except Missing as missed:
-        click.echo(f"without the corpus of events: {missed}", err=True)
+        click.echo(f"continuing without the corpus of events: {missed}", err=True)
 
 
 class _Counter:
-    """Bytes so far, on a terminal as they come."""
+    """Counts downloaded bytes, and shows them on a terminal."""
 
     def __init__(self, jars: int) -> None:
         self.jars = jars
         self.bytes = 0
         self._lock = threading.Lock()
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"{self.jars} jars, {self.bytes / 1e6:.0f} MB fetched"
 
     def add(self, _jar: Jar, size_bytes: int) -> None:
         with self._lock:
             self.bytes += size_bytes
             if sys.stderr.isatty():
-                click.echo(f"\r{self.told()} ", nl=False, err=True)
+                click.echo(f"\r{self.describe()} ", nl=False, err=True)
 
 
-def _until_interrupted() -> None:
-    asked = threading.Event()
+def _wait_for_interrupt() -> None:
+    interrupted = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, lambda *_: asked.set())
-    asked.wait()
+        signal.signal(sign, lambda *_: interrupted.set())
+    interrupted.wait()
 
 
 def main() -> None:
-    """Run a command; what is wrong is told in one message, exit code 1."""
+    """Run a command; print a StackError as one message and exit with 1."""
     try:
         cli(standalone_mode=True)
     except StackError as error:

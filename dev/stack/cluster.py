@@ -1,12 +1,12 @@
-"""The whole stack: Kafka, a source cluster and a target cluster, started side by side in one directory.
+"""The complete stack: Kafka, a source cluster and a target cluster, started in parallel in one directory.
 
 A context manager for tests and scripts::
 
     with Stack(directory) as stack:
         stack.source.sql().run("create database d")
 
-Everything ends with the ``with`` block, or with the process that owns it (``owner_watch.py``); ``detach`` gives up ownership.
-The SQL engines start when they are first asked for, since each costs half a gigabyte.
+Everything stops with the ``with`` block, or when the owning process ends (``process/owner_watch.py``); ``detach`` gives up ownership.
+SQL engines start on first use, because each takes half a gigabyte of memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
-from dev.stack.hive.java_build import harness_jar
+from dev.stack.hive.java_build import build_harness
 from dev.stack.hive.servers import Metastore, SqlEngine
 from dev.stack.hive.sql_session import Session
 from dev.stack.process.owner_watch import OwnerWatch
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class HiveCluster:
-    """One side: a metastore, and an engine as soon as somebody wants to speak SQL."""
+    """One cluster: a metastore, and a SQL engine that starts with the first session."""
 
     def __init__(
         self, directory: Path, settings: ClusterSettings | None = None, database: Database | None = None
@@ -43,14 +43,14 @@ class HiveCluster:
         self._engine_lock = threading.Lock()
 
     def sql(self) -> Session:
-        """A new session; the first one starts the engine."""
+        """Open a session; the first one starts the engine."""
         with self._engine_lock:
             if self.engine.pid is None:
                 self.engine.start()
         return Session.connect(self.engine.address)
 
     def endpoints(self) -> ClusterEndpoints:
-        """Where its parts are."""
+        """Return the addresses and directories of the cluster."""
         layout = self.metastore.layout
         return ClusterEndpoints(
             metastore=self.metastore.uri,
@@ -62,7 +62,7 @@ class HiveCluster:
 
 
 class Stack:
-    """Kafka, source and target. ``source`` and ``target`` settings may differ; ``kafka`` takes extra broker properties."""
+    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker properties."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Stack:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """Every process, running or not."""
+        """All processes, running or not."""
         return (
             self.kafka,
             self.source.metastore,
@@ -89,36 +89,36 @@ class Stack:
         )
 
     def start(self, *, engines: bool = False) -> None:
-        """Start all side by side, the SQL engines too if asked for; the jars must be there.
+        """Start all components in parallel, with ``engines`` also the SQL engines. The jars must have been fetched.
 
-        Raises ComponentFailed with a log's tail when one does not come up; the others are stopped then.
+        If one does not start, the others are stopped and ComponentFailed is raised with the end of its log.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:
-            harness_jar()
-            _side_by_side(
-                [self.kafka.start, *(_starter(side, engines) for side in (self.source, self.target))]
+            build_harness()
+            _run_in_parallel(
+                [self.kafka.start, *(_make_starter(side, engines) for side in (self.source, self.target))]
             )
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        """Stop all; fine when some do not run."""
-        _side_by_side([component.stop for component in self.components])
+        """Stop all components that run."""
+        _run_in_parallel([component.stop for component in self.components])
         if self._owner_watch is not None:
             self._owner_watch.close()
             self._owner_watch = None
 
     def detach(self) -> None:
-        """Leave everything running when this process ends; ``python -m dev.stack down`` stops it then."""
+        """Leave everything running when this process ends; ``python -m dev.stack down`` stops it."""
         if self._owner_watch is not None:
             self._owner_watch.dismiss()
             self._owner_watch = None
 
     def endpoints(self) -> Endpoints:
-        """Where everything is."""
+        """Return the addresses and directories of the stack."""
         return Endpoints(
             directory=str(self.directory),
             kafka=self.kafka.bootstrap,
@@ -136,7 +136,7 @@ class Stack:
         self.stop()
 
 
-def _starter(side: HiveCluster, engine: bool) -> Callable[[], None]:  # noqa: FBT001 (private, named at its only call)
+def _make_starter(side: HiveCluster, engine: bool) -> Callable[[], None]:  # noqa: FBT001 (private, named at its only call)
     def start() -> None:
         side.metastore.start()
         if engine:
@@ -145,8 +145,8 @@ def _starter(side: HiveCluster, engine: bool) -> Callable[[], None]:  # noqa: FB
     return start
 
 
-def _side_by_side(actions: list[Callable[[], None]]) -> None:
-    """Run all at once, to the end; raise the first failure afterwards."""
+def _run_in_parallel(actions: list[Callable[[], None]]) -> None:
+    """Run all actions in parallel to their end, then raise the first failure."""
     with ThreadPoolExecutor(len(actions)) as pool:
         running = [pool.submit(action) for action in actions]
     for each in running:

@@ -1,7 +1,7 @@
-"""Run one component in the foreground, as a container does: ``python -m dev.stack.container_entrypoint kafka|metastore|engine …``.
+"""Runs one component in the foreground of a container: ``python -m dev.stack.container_entrypoint kafka|metastore|engine …``.
 
-The process prepares the component like any launcher here and then becomes the server itself (``exec``), so signals and
-exit code are the server's. The standard library is enough for it.
+The process prepares the component as every launcher here does and then becomes the server itself (``exec``). Signals and the exit code
+are therefore those of the server. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dev.stack.servers.kafka import Kafka
 if TYPE_CHECKING:
     from dev.stack.process.component import Component
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 (inside a container only published ports are reached)
+EVERYWHERE = "0.0.0.0"  # noqa: S104 (only published ports of a container can be reached)
 
 
-def component(arguments: argparse.Namespace) -> Component:
-    """The component that the command line describes."""
+def choose_component(arguments: argparse.Namespace) -> Component:
+    """Return the component that the command line names."""
     directory: Path = arguments.dir
     if arguments.what == "kafka":
         return Kafka(directory, arguments.port, host=EVERYWHERE, advertised=arguments.advertise)
@@ -34,21 +34,24 @@ def component(arguments: argparse.Namespace) -> Component:
 
 
 def main() -> None:
-    """Parse, prepare, become the server."""
+    """Prepare the component and replace this process by its server."""
     parser = argparse.ArgumentParser(prog="dev.stack.container_entrypoint")
     parser.add_argument("what", choices=["kafka", "metastore", "engine"])
     parser.add_argument(
-        "--dir", type=Path, required=True, help="data directory; the same path for all who read its files"
+        "--dir",
+        type=Path,
+        required=True,
+        help="data directory, the same path in all containers that read its files",
     )
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--advertise", default="127.0.0.1", help="host name that Kafka tells its clients")
-    parser.add_argument("--metastore", help="thrift://host:port that the engine works with")
-    server = component(parser.parse_args())
+    parser.add_argument("--advertise", default="127.0.0.1", help="host name that Kafka advertises to clients")
+    parser.add_argument("--metastore", help="thrift://host:port of the engine's metastore")
+    server = choose_component(parser.parse_args())
     server.directory.mkdir(parents=True, exist_ok=True)
     server.prepare()
     command = server.command()
     os.chdir(server.directory)
-    os.execvpe(command[0], command, os.environ | server.environment())  # noqa: S606 (becoming the server is the point)
+    os.execvpe(command[0], command, os.environ | server.environment())  # noqa: S606 (the process is meant to become the server)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The same stack as containers, through testcontainers: the launchers of this package inside images of our own.
+"""The same stack as containers, through testcontainers: the launchers of this package inside images of its own.
 
-Nothing differs for a test: the same endpoints on 127.0.0.1 (each container publishes its port under the same number), and
-the same files, since a cluster's directory is mounted under its own path and written as the user who runs the test. The
-images are built from ``images/Dockerfile`` out of what the cache holds, so building needs no network; their tag is the
-hash of what is in them.
+For a test nothing differs. The endpoints on 127.0.0.1 are the same, because each container publishes its port under the same number.
+The files are the same, because the directory of a cluster is mounted under its own path and written as the user who runs the test.
+Images are built from ``images/Dockerfile`` and the cache, so a build needs no network; their tag is the hash of their content.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from dev.stack.docker_engine import BASE_IMAGE
-from dev.stack.downloads.jars import cache_dir, class_path, read_lock
+from dev.stack.downloads.jars import cache_dir, locate_jars, read_lock
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
-from dev.stack.hive.java_build import harness_hash, harness_jar
+from dev.stack.hive.java_build import build_harness, hash_harness
 from dev.stack.hive.servers import Metastore, SqlEngine
-from dev.stack.process.component import wait_for_answer
-from dev.stack.process.java_runtime import java
+from dev.stack.process.component import wait_until_ready
+from dev.stack.process.java_runtime import find_java
 from dev.stack.servers.kafka import Kafka
 
 
@@ -43,7 +42,7 @@ LOG_TAIL_LINES = 30
 
 
 class ContainerStack:
-    """Kafka, source and target with their SQL engines, as five containers on a network of their own."""
+    """Kafka, source and target with their SQL engines, as five containers on a private network."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
@@ -54,7 +53,7 @@ class ContainerStack:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Build what is not built yet and start all; raises ComponentFailed with a container's log."""
+        """Build missing images and start all containers; raise ComponentFailed with the log of one that does not start."""
         images = {target: build_image(target) for target in ("kafka", "hive")}
         network = self._cleanup.enter_context(Network())
         for wave in ((self.kafka, self.source, self.target), tuple(self.engines.values())):
@@ -67,7 +66,9 @@ class ContainerStack:
         container.with_command(self._command(component))
         container.with_bind_ports(component.port, component.port)
         container.with_volume_mapping(str(component.directory), str(component.directory), "rw")
-        container.with_volume_mapping("/etc/passwd", "/etc/passwd", "ro")  # Hadoop asks for the user's name
+        container.with_volume_mapping(
+            "/etc/passwd", "/etc/passwd", "ro"
+        )  # Hadoop looks up the name of the user
         container.with_kwargs(user=f"{os.getuid()}:{os.getgid()}")
         return container.with_network_aliases(_alias(component))
 
@@ -81,7 +82,7 @@ class ContainerStack:
     def _run(self, component: Server, container: DockerContainer) -> None:
         component.directory.mkdir(parents=True, exist_ok=True)
         container.start()
-        self._cleanup.callback(_end, component, container)
+        self._cleanup.callback(_stop_container, component, container)
         wrapped = container.get_wrapped_container()
 
         def alive() -> bool:
@@ -91,14 +92,14 @@ class ContainerStack:
         def log_tail() -> str:
             return str(wrapped.logs(tail=LOG_TAIL_LINES).decode(errors="replace"))
 
-        wait_for_answer(component, alive, log_tail)
+        wait_until_ready(component, alive, log_tail)
 
     def stop(self) -> None:
-        """Stop all; the logs are beside the data then."""
+        """Stop all containers and store their logs beside the data."""
         self._cleanup.close()
 
     def endpoints(self) -> Endpoints:
-        """Where everything is, as for processes."""
+        """Return the addresses and directories, as for processes."""
         return Endpoints(
             directory=str(self.directory),
             kafka=self.kafka.bootstrap,
@@ -130,17 +131,17 @@ class ContainerStack:
 
 
 def _alias(component: Component) -> str:
-    """Its name on the network."""
+    """Return the name of the component on the network."""
     return f"{component.directory.name}-{component.name}"
 
 
-def _end(component: Component, container: DockerContainer) -> None:
+def _stop_container(component: Component, container: DockerContainer) -> None:
     component.log.write_bytes(container.get_wrapped_container().logs())
     container.stop()
 
 
 def build_image(target: str, base: str = BASE_IMAGE) -> str:
-    """Build ``images/Dockerfile`` up to the target, unless this form of it exists; returns the tag."""
+    """Build ``images/Dockerfile`` up to ``target`` unless an image of this content exists; return its tag."""
     tag = f"tideline-stack-{target}:{_content_hash(base)}"
     client = docker.from_env()
     if client.images.list(name=tag):
@@ -152,7 +153,7 @@ def build_image(target: str, base: str = BASE_IMAGE) -> str:
 
 
 def _content_hash(base: str) -> str:
-    digest = hashlib.sha256(f"{base} {harness_hash()}".encode())
+    digest = hashlib.sha256(f"{base} {hash_harness()}".encode())
     for file in sorted(HERE.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             digest.update(file.read_bytes())
@@ -161,15 +162,15 @@ def _content_hash(base: str) -> str:
 
 def _fill_context(context: Path) -> None:
     shutil.copy(HERE / "images" / "Dockerfile", context)
-    shutil.copytree(java().parent.parent, context / "java", copy_function=_link)
+    shutil.copytree(find_java().parent.parent, context / "java", copy_function=_link)
     shutil.copytree(HERE, context / "dev" / "stack", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(HERE.parent / "__init__.py", context / "dev")
     cache = cache_dir()
     for name in ("kafka", "hive"):
-        for jar in class_path(read_lock(name)):
+        for jar in locate_jars(read_lock(name)):
             _link(jar, context / f"cache-{name}" / jar.relative_to(cache))
-    _link(harness_jar(), context / "cache-hive" / harness_jar().relative_to(cache))
-    template = Metastore.template()
+    _link(build_harness(), context / "cache-hive" / build_harness().relative_to(cache))
+    template = Metastore.template_path()
     if not template.exists():
         with tempfile.TemporaryDirectory() as scratch:
             Metastore(Path(scratch)).prepare()
@@ -177,7 +178,7 @@ def _fill_context(context: Path) -> None:
 
 
 def _link(source: Path | str, target: Path | str) -> None:
-    """A hard link where the file systems allow one: the context is half a gigabyte."""
+    """Create a hard link if possible, because the context has half a gigabyte; otherwise copy."""
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)

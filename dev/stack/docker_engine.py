@@ -1,13 +1,12 @@
-"""A Docker engine for tests: the one that is there, else a private one.
+"""A Docker engine for tests: an existing one, or else a private one.
 
-``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` pointing to an engine. Where none
-answers and we are root on Debian, a private ``dockerd`` is started for as long as the command runs: its own socket and
-data below ``.run/docker``, without touching the machine's firewall or forwarding (published ports go through
-docker-proxy; builds that need the network use ``--network host``). Where that is impossible the command runs all the
-same, and the tests that need an engine skip with the reason.
+``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` set to an engine. If no engine responds and the user
+is root on Debian, a private ``dockerd`` runs as long as the command. It has its own socket and data below ``.run/docker`` and does not
+touch the firewall or forwarding of the machine: published ports go through docker-proxy, and builds that need the network use
+``--network host``. If that is impossible, the command runs without an engine, and tests that need one are skipped with the reason.
 
-A machine without a registry cannot pull, so the base image of our Dockerfiles is then made from Debian packages
-(``debootstrap``) under its real name: the Dockerfiles stay as they are for everybody else.
+A machine without a registry cannot pull images. The base image of the Dockerfiles is then built from Debian packages
+(``debootstrap``) under its real name, so that the Dockerfiles are the same everywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 BASE_IMAGE = "python:3.11-slim-bookworm"
 BASE_PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
 DIRECTORY = Path(".run") / "docker"
-# Not one of Docker's defaults, which another engine on the machine may use.
+# Not a default of Docker, which another engine on this machine may use.
 BRIDGE = "172.30.250.1/24"
 
 
@@ -47,10 +46,10 @@ class DockerEngine(Component):
         return f"unix://{self.directory}/docker.sock"
 
     def prepare(self) -> None:
-        """Nothing: dockerd makes its directories."""
+        """Do nothing: dockerd creates its directories."""
 
     def command(self) -> list[str]:
-        """All state below the directory; the machine's network settings stay as they are."""
+        """Keep all state below the directory, and leave the network settings of the machine unchanged."""
         network = [
             "--iptables=false",
             "--ip6tables=false",
@@ -61,14 +60,14 @@ class DockerEngine(Component):
         state = [f"--data-root={self.directory}/root", f"--exec-root={self.directory}/exec"]
         return ["dockerd", f"--host={self.host}", f"--pidfile={self.directory}/docker.pid", *state, *network]
 
-    def ask(self) -> None:
-        """It serves when it answers ``docker info``."""
-        if not engine_answers(self.host):
-            raise TimeoutError("no answer to docker info")
+    def check_ready(self) -> None:
+        """Ready when ``docker info`` succeeds."""
+        if not is_engine_available(self.host):
+            raise TimeoutError("docker info failed")
 
 
-def engine_answers(host: str | None = None) -> bool:
-    """Whether the engine at the address, or the default one, answers."""
+def is_engine_available(host: str | None = None) -> bool:
+    """Return whether the engine at the address, or the default one, responds."""
     if shutil.which("docker") is None:
         return False
     where = ["--host", host] if host else []
@@ -76,12 +75,12 @@ def engine_answers(host: str | None = None) -> bool:
 
 
 @contextmanager
-def engine(directory: Path = DIRECTORY) -> Iterator[str | None]:
-    """The address of an engine for the length of the block; None means the default one.
+def run_engine(directory: Path = DIRECTORY) -> Iterator[str | None]:
+    """Provide the address of an engine during the block; None means the default one.
 
-    Raises Missing where there is none and none can be started, ComponentFailed when a private one does not come up.
+    Raises Missing if there is none and none can be started, ComponentFailed if a private one does not start.
     """
-    if engine_answers():
+    if is_engine_available():
         yield None
         return
     _install()
@@ -96,7 +95,7 @@ def engine(directory: Path = DIRECTORY) -> Iterator[str | None]:
 def _install() -> None:
     if os.geteuid() != 0:
         raise Missing(
-            "no Docker engine answers, and only root can start one: start Docker, or set DOCKER_HOST"
+            "no Docker engine responds, and only root can start one: start Docker or set DOCKER_HOST"
         )
     if shutil.which("dockerd") is None:
         _apt_get("docker.io")
@@ -104,26 +103,26 @@ def _install() -> None:
 
 def _apt_get(package: str) -> None:
     if shutil.which("apt-get") is None:
-        raise Missing(f"{package} is needed and cannot be installed here: install it by hand")
+        raise Missing(f"{package} is required and cannot be installed automatically: install it manually")
     for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
         if subprocess.run(["apt-get", *step], capture_output=True, check=False).returncode != 0:
-            raise Missing(f"{package} is needed and 'apt-get {step[0]}' failed: install it by hand")
+            raise Missing(f"{package} is required and 'apt-get {step[0]}' failed: install it manually")
 
 
 def ensure_base(image: str = BASE_IMAGE, directory: Path = DIRECTORY) -> None:
-    """The base image is there, pulled or made; raises Missing when neither works."""
+    """Pull or build the base image unless it exists; raise Missing if neither is possible."""
     for attempt in (["image", "inspect", image], ["pull", "--quiet", image]):
         if subprocess.run(["docker", *attempt], capture_output=True, check=False).returncode == 0:
             return
     if os.geteuid() != 0:
-        raise Missing(f"{image} can be neither pulled nor (without root) made: load it into the engine")
+        raise Missing(f"{image} cannot be pulled, and only root can build it: load it into the engine")
     if shutil.which("debootstrap") is None:
         _apt_get("debootstrap")
-    _import(image, _root_file_system(directory))
+    _import(image, _build_root(directory))
 
 
-def _root_file_system(directory: Path) -> Path:
-    """A minimal Debian with Python that trusts whom this machine trusts; made once (about a minute)."""
+def _build_root(directory: Path) -> Path:
+    """Build a minimal Debian with Python and the certificates of this machine, once (about a minute); return its directory."""
     root = (directory / "base").resolve()
     if (root / "made").exists():
         return root
@@ -136,7 +135,7 @@ def _root_file_system(directory: Path) -> Path:
             f"--include={BASE_PACKAGES}",
             "bookworm",
             str(root),
-            *_debian_mirror(),
+            *_find_debian_mirror(),
         ],
         capture_output=True,
         text=True,
@@ -155,7 +154,7 @@ def _root_file_system(directory: Path) -> Path:
     return root
 
 
-def _debian_mirror() -> list[str]:
+def _find_debian_mirror() -> list[str]:
     sources = Path("/etc/apt/sources.list.d/debian.sources")
     lines = sources.read_text().splitlines() if sources.exists() else []
     return [line.split()[1] for line in lines if line.startswith("URIs:")][:1]
@@ -175,11 +174,11 @@ def _import(image: str, root: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """``run COMMAND…``; the command's exit code."""
+    """Run ``run COMMAND…`` and return the exit code of the command."""
     if len(arguments) < 2 or arguments[0] != "run":
         sys.exit("usage: python -m dev.stack.docker_engine run COMMAND…")
     try:
-        with engine() as host:
+        with run_engine() as host:
             began = time.monotonic()
             if host:
                 os.environ |= {
@@ -188,7 +187,7 @@ def main(arguments: list[str]) -> int:
                 }  # its image cannot be pulled
             ensure_base()
             print(
-                f"Docker engine and base image are there after {time.monotonic() - began:.1f} s", flush=True
+                f"Docker engine and base image are ready after {time.monotonic() - began:.1f} s", flush=True
             )
             return subprocess.run(arguments[1:], check=False).returncode
     except Missing as reason:

@@ -1,4 +1,4 @@
-"""Where a running stack can be reached: the one file (``endpoints.json``) that its users need."""
+"""The addresses of a running stack, as its users read them from ``endpoints.json``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClusterEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The whole stack; ``directory`` holds data and logs."""
+    """The complete stack; ``directory`` contains data and logs."""
 
     directory: str
     kafka: str
@@ -37,7 +37,7 @@ class Endpoints:
     target: ClusterEndpoints
 
     def write(self, directory: Path) -> Path:
-        """Write ``endpoints.json`` in one step, so that who waits for the file never reads half of it."""
+        """Write ``endpoints.json`` atomically, so that a process that waits for the file never reads half of it."""
         file = directory / FILE
         part = file.with_suffix(".part")
         part.write_text(self.to_json() + "\n")
@@ -45,12 +45,12 @@ class Endpoints:
         return file
 
     def to_json(self) -> str:
-        """As indented JSON."""
+        """Return the endpoints as indented JSON."""
         return json.dumps(asdict(self), indent=2)
 
 
 def read_endpoints(file: Path) -> Endpoints:
-    """Raises StackError when there is no such file, or it is not one of ours."""
+    """Read ``endpoints.json``; raise StackError if the file is missing or invalid."""
     try:
         raw = json.loads(file.read_text())
         source, target = ClusterEndpoints(**raw.pop("source")), ClusterEndpoints(**raw.pop("target"))

@@ -1,32 +1,32 @@
-"""What can go wrong while real components are fetched, started and asked.
+"""Errors of fetching, starting and using real components.
 
-A tree of its own: these errors belong to developers and CI, never reach a user of the daemon, and so have no place in
-``state/errors.py`` (whose every class is a documented code). Each carries what to do next in its message.
+They form a tree of their own: developers and CI see them, users of the daemon never do. They therefore do not belong to
+``state/errors``, whose every class is a documented error code. Each message says what to do next.
 """
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """Root: something about the stack, told in one message that says what to do."""
+    """Root of the errors of the stack; the message says what to do."""
 
 
 class Missing(StackError):
-    """The machine lacks something (Java, a port, disk space): nothing was downloaded or started."""
+    """The machine lacks a requirement (Java, a port, disk space); nothing was downloaded or started."""
 
 
 class FetchFailed(StackError):
-    """A pinned jar could not be had, or is not the one that was pinned."""
+    """A pinned artifact cannot be downloaded, or is not the one that was pinned."""
 
 
 class ComponentFailed(StackError):
-    """A component died or did not answer in time; the message ends with the tail of its log."""
+    """A component died or did not become ready in time; the message ends with the end of its log."""
 
 
 class SqlFailed(StackError):
-    """Hive refused a statement, or failed while running it.
+    """Hive refused a statement or failed while running it.
 
-    ``code`` is Hive's own error number (10087 and so on; 0 when it has none), ``sql`` the statement.
+    ``code`` is Hive's error number, such as 10087, or 0 if there is none; ``sql`` is the statement.
     """
 
     def __init__(self, message: str, *, sql: str, code: int = 0) -> None:

@@ -1,15 +1,15 @@
-"""An object store that speaks S3: MinIO, built from its pinned source by a Go that the machine has.
+"""An object store with the S3 interface: MinIO, built from pinned source with the Go compiler of the machine.
 
-For the tests of files and flat tables on ``s3a://``; it is no part of the default stack. ::
+It serves the tests of files and flat tables on ``s3a://`` and is not part of the default stack. ::
 
     with ObjectStore(directory) as store:
         store.endpoint  # http://access:secret@127.0.0.1:PORT
 
-``python -m dev.stack.object_store run COMMAND…`` runs a command with ``TIDELINE_TEST_S3`` pointing to one, as ``make s3`` does.
+``python -m dev.stack.object_store run COMMAND…`` runs a command with ``TIDELINE_TEST_S3`` set to such a store, as ``make s3`` does.
 
-Its authors publish no binaries any more, so it is built once per machine (five minutes of two cores) and kept in the cache beside
-the jars. Where Go takes modules from is Go's own business (``GOPROXY``). Nothing has to be believed: the module's checksum is pinned
-here, and its own ``go.sum``, which that checksum covers, pins all it is built from; so Go's checksum database is not asked.
+The authors of MinIO no longer publish binaries, so it is built once per machine (five minutes on two cores) and kept in the cache beside
+the jars. Go's own settings (``GOPROXY``) decide where modules come from. The checksum of the module is pinned here. Its ``go.sum``, which
+that checksum covers, pins everything that it is built from, so Go's checksum database is not consulted.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 VARIABLE = "TIDELINE_TEST_S3"
-"""Tells tests where a store is."""
+"""Environment variable with the endpoint of the store, for tests."""
 MODULE = "github.com/minio/minio"
 VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
 CHECKSUM = "h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA="
-"""Of the module's source, as ``go.sum`` writes it."""
+"""Checksum of the module source, in the form of ``go.sum``."""
 GO_OLDEST = (1, 24)
-ASK_TIMEOUT_S = 2.0
+READY_TIMEOUT_S = 2.0
 
 
 class ObjectStore(Component):
-    """One server with one disk; a context manager, and ended with the process that owns it."""
+    """A server with one disk; a context manager that also stops when the owning process ends."""
 
     def __init__(self, directory: Path, port: int | None = None) -> None:
         super().__init__("minio", directory)
@@ -60,18 +60,18 @@ class ObjectStore(Component):
 
     @property
     def endpoint(self) -> str:
-        """Its address with its keys, as the tests want it."""
+        """The address with its keys, in the form that tests expect."""
         return f"http://{self.access_key}:{self.secret_key}@{HOST}:{self.port}"
 
     def prepare(self) -> None:
-        """Build it where that was not done before."""
-        built()
+        """Build the server if it is not in the cache."""
+        build_server()
         (self.directory / "data").mkdir(exist_ok=True)
 
     def command(self) -> list[str]:
         """MinIO's own server, without its console."""
         return [
-            str(_binary()),
+            str(_binary_path()),
             "server",
             "--quiet",
             "--address",
@@ -80,7 +80,7 @@ class ObjectStore(Component):
         ]
 
     def environment(self) -> dict[str, str]:
-        """Keys of our own, and no questions to anybody else."""
+        """Generated keys; no console and no check for updates."""
         return {
             "MINIO_ROOT_USER": self.access_key,
             "MINIO_ROOT_PASSWORD": self.secret_key,
@@ -88,21 +88,21 @@ class ObjectStore(Component):
             "MINIO_UPDATE": "off",
         }
 
-    def ask(self) -> None:
-        """It serves when it says that it is ready for reading and writing."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=ASK_TIMEOUT_S)
+    def check_ready(self) -> None:
+        """Ready when the health check for reading and writing succeeds."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=READY_TIMEOUT_S)
         try:
             connection.request("GET", "/minio/health/cluster")
             status = connection.getresponse().status
         except http.client.HTTPException as error:
-            raise TimeoutError(f"no answer: {error}") from error
+            raise TimeoutError(f"the health check failed: {error}") from error
         finally:
             connection.close()
         if status != http.client.OK:
             raise TimeoutError(f"not ready: HTTP status {status}")
 
     def __enter__(self) -> Self:
-        built()
+        build_server()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:
@@ -120,49 +120,51 @@ class ObjectStore(Component):
             self._owner_watch.close()
 
 
-def built() -> Path:
-    """Return the server's program, built if it is not in the cache.
+def build_server() -> Path:
+    """Return the server program; build it if it is not in the cache.
 
-    Raises Missing without a Go that is new enough, FetchFailed where the source cannot be had, is not the pinned one, or does not
+    Raises Missing if Go is absent or too old, FetchFailed if the source cannot be downloaded, is not the pinned one, or does not
     compile.
     """
-    final = _binary()
+    final = _binary_path()
     if final.exists():
         return final
     _check_go()
     final.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its final place, since /tmp may be small: the source of all it is made from, and Go's own cache, take 3 GB.
+    # Beside the final path, because /tmp may be small: all sources and Go's own cache take 3 GB.
     with tempfile.TemporaryDirectory(dir=final.parent.parent, prefix="building-") as scratch:
-        source = _source(Path(scratch))
+        source = _download_source(Path(scratch))
         part = Path(scratch) / "minio"
         _go(Path(scratch), "build", "-trimpath", "-ldflags=-s -w", "-o", str(part), ".", within=source)
         part.replace(final)
     return final
 
 
-def _binary() -> Path:
+def _binary_path() -> Path:
     return cache_dir() / "go" / f"minio-{VERSION}" / "minio"
 
 
 def _check_go() -> None:
     if shutil.which("go") is None:
         raise Missing(
-            f"an object store is built with Go {GO_OLDEST[0]}.{GO_OLDEST[1]} or newer, and there is none here: install it"
+            f"Go {GO_OLDEST[0]}.{GO_OLDEST[1]} or newer is required to build the object store: install it"
         )
     answer = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False)
     found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
     if found is None or (int(found[1]), int(found[2])) < GO_OLDEST:
         raise Missing(
-            f"Go {GO_OLDEST[0]}.{GO_OLDEST[1]} or newer is needed, this is {answer.stdout.strip() or 'unknown'}"
+            f"Go {GO_OLDEST[0]}.{GO_OLDEST[1]} or newer is required, found {answer.stdout.strip() or 'unknown'}"
         )
 
 
-def _source(scratch: Path) -> Path:
-    """Return the directory of the module's source, of which the checksum is right."""
-    told = json.loads(_go(scratch, "mod", "download", "-json", f"{MODULE}@{VERSION}", within=scratch))
-    if told.get("Sum") != CHECKSUM:
-        raise FetchFailed(f"{MODULE} {VERSION}: the checksum is {told.get('Sum')}, and {CHECKSUM} was pinned")
-    return Path(told["Dir"])
+def _download_source(scratch: Path) -> Path:
+    """Download the module source, verify its checksum and return its directory."""
+    module = json.loads(_go(scratch, "mod", "download", "-json", f"{MODULE}@{VERSION}", within=scratch))
+    if module.get("Sum") != CHECKSUM:
+        raise FetchFailed(
+            f"{MODULE} {VERSION}: the checksum is {module.get('Sum')}, but {CHECKSUM} is pinned"
+        )
+    return Path(module["Dir"])
 
 
 def _go(scratch: Path, *arguments: str, within: Path) -> str:
@@ -180,13 +182,15 @@ def _go(scratch: Path, *arguments: str, within: Path) -> str:
         ["nice", "go", *arguments], cwd=within, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        said = (done.stdout + done.stderr)[-2000:]
-        raise FetchFailed(f"go {arguments[0]} failed; another source of modules: set GOPROXY. {said}")
+        output = (done.stdout + done.stderr)[-2000:]
+        raise FetchFailed(
+            f"go {arguments[0]} failed; to use another source of modules, set GOPROXY. {output}"
+        )
     return done.stdout
 
 
 def main(arguments: list[str]) -> int:
-    """``run COMMAND…``; the command's exit code."""
+    """Run ``run COMMAND…`` and return the exit code of the command."""
     if len(arguments) < 2 or arguments[0] != "run":
         sys.exit("usage: python -m dev.stack.object_store run COMMAND…")
     try:

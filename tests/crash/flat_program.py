@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dev.stack.downloads.jars import class_path, read_lock
+from dev.stack.downloads.jars import locate_jars, read_lock
 from streaming.driver import commands
 from streaming.driver.progress import write_lines_to
 from streaming.settings import KafkaSource, SparkSettings
@@ -31,7 +31,7 @@ def main() -> None:
     )
     settings = stream.settings
     if "topic" in given:
-        jars = map(str, class_path(read_lock("spark-kafka")))
+        jars = map(str, locate_jars(read_lock("spark-kafka")))
         settings = replace(settings, spark=replace(settings.spark, jars=tuple(jars)))
         source = KafkaSource(
             given["bootstrap"], given["topic"], records_per_batch=given.get("records", 1_000)

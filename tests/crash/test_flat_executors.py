@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from daemon.process.child import Child
-from dev.stack.downloads.jars import class_path, read_lock
+from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.spark_cluster import SparkCluster
@@ -64,7 +64,7 @@ def spark_with_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             (image / entry.name).symlink_to(entry)
     (image / "find_spark_home.py").unlink()  # it asks where it really is
     shutil.copy(own / "find_spark_home.py", image)
-    for jar in [*(own / "jars").iterdir(), *class_path(read_lock("spark-kafka"))]:
+    for jar in [*(own / "jars").iterdir(), *locate_jars(read_lock("spark-kafka"))]:
         (image / "jars" / jar.name).symlink_to(jar)
     monkeypatch.setenv("PYTHONPATH", str(image.parent))
     monkeypatch.setenv("PYSPARK_PYTHON", "/there/is/no/python")

@@ -1,9 +1,9 @@
-"""Jars without Maven: a pinned list, fetched in parallel, checked, shared by all clones of a machine.
+"""Pinned jars: lock files, and downloads into a cache that all clones share.
 
-A lock (``locks/*.lock``) names every jar as ``group:artifact:version[:classifier] sha256``, one a line, sorted, without
-any address; where the jars come from is ``repository.py``'s business. A jar is stored under its final name only by a
-rename after its checksum was right, so what is in the cache is complete, and a broken-off download goes on where it
-stopped. Several processes may fetch at once: each jar's part file is locked.
+A lock (``locks/*.lock``) lists jars as ``group:artifact:version[:classifier] sha256``, one per line, sorted and without an address;
+``maven_repository`` finds the repository. A jar gets its final
+name only by a rename after its checksum was verified, so everything in the cache is complete. An interrupted download resumes where it
+stopped. Several processes may fetch at once: the part file of each jar is locked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Jar:
 
     @property
     def path(self) -> str:
-        """Its place below a Maven repository's root, and below the cache's."""
+        """The path below the root of a Maven repository and of the cache."""
         group, artifact, version, *classifier = self.coordinates.split(":")
         name = "-".join([artifact, version, *classifier])
         return f"{group.replace('.', '/')}/{artifact}/{version}/{name}.jar"
@@ -51,17 +51,17 @@ Progress = Callable[[Jar, int], None]
 
 
 def cache_dir() -> Path:
-    """``$TIDELINE_CACHE``, else ``~/.cache/tideline``."""
+    """Return ``$TIDELINE_CACHE``, or ``~/.cache/tideline``."""
     return Path(os.environ.get("TIDELINE_CACHE") or Path.home() / ".cache" / "tideline")
 
 
 def read_lock(name: str, directory: Path = LOCKS) -> tuple[Jar, ...]:
-    """The jars of ``locks/<name>.lock``, in its order, which is the order of the class path."""
+    """Return the jars of ``locks/<name>.lock`` in their order, which is that of the class path."""
     return parse_lock((directory / f"{name}.lock").read_text(), name)
 
 
 def parse_lock(text: str, name: str) -> tuple[Jar, ...]:
-    """Raises FetchFailed when a line is not ``group:artifact:version[:classifier] sha256`` or comes twice."""
+    """Parse a lock; raise FetchFailed if a line is not ``group:artifact:version[:classifier] sha256`` or is repeated."""
     jars: dict[str, Jar] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -83,14 +83,14 @@ def _parse_line(line: str, where: str) -> Jar:
     return Jar(coordinates, digest)
 
 
-def class_path(jars: Iterable[Jar], cache: Path | None = None) -> list[Path]:
-    """Where the jars lie once they were fetched."""
+def locate_jars(jars: Iterable[Jar], cache: Path | None = None) -> list[Path]:
+    """Return the paths of the jars in the cache."""
     root = (cache or cache_dir()) / "jars"
     return [root / jar.path for jar in jars]
 
 
-def missing(jars: Iterable[Jar], cache: Path | None = None) -> list[Jar]:
-    """Those that the cache does not hold."""
+def find_missing(jars: Iterable[Jar], cache: Path | None = None) -> list[Jar]:
+    """Return the jars that are not in the cache."""
     root = (cache or cache_dir()) / "jars"
     return [jar for jar in jars if not (root / jar.path).exists()]
 
@@ -98,24 +98,24 @@ def missing(jars: Iterable[Jar], cache: Path | None = None) -> list[Jar]:
 def fetch(
     jars: Iterable[Jar], repository: str, cache: Path | None = None, progress: Progress | None = None
 ) -> int:
-    """Bring the missing jars into the cache; returns how many came.
+    """Download the missing jars into the cache; return their number.
 
-    ``progress`` is told every jar's new bytes, from several threads. Raises FetchFailed, which names the jar, when the
-    repository has not got it, does not answer after four attempts, or sends something else.
+    ``progress`` is called with the new bytes of a jar, from several threads. Raises FetchFailed, which names the jar, if the
+    repository does not have it, does not respond in four attempts, or sends different content.
     """
     root = (cache or cache_dir()) / "jars"
-    wanted = missing(jars, cache)
+    absent = find_missing(jars, cache)
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         running = [
             pool.submit(_fetch_one, jar, repository, root, progress or (lambda _jar, _size: None))
-            for jar in wanted
+            for jar in absent
         ]
         try:
             for each in concurrent.futures.as_completed(running):
                 each.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    return len(wanted)
+    return len(absent)
 
 
 def _fetch_one(jar: Jar, repository: str, root: Path, progress: Progress) -> None:
@@ -130,7 +130,7 @@ def _fetch_one(jar: Jar, repository: str, root: Path, progress: Progress) -> Non
         if _sha256(out) != jar.sha256:
             out.truncate(0)
             raise FetchFailed(
-                f"{jar.coordinates}: sha256 mismatch: the repository sent something else than was pinned"
+                f"{jar.coordinates}: sha256 mismatch: the repository sent different content than was pinned"
             )
         part.replace(final)
 
@@ -143,7 +143,7 @@ def _download(jar: Jar, url: str, out: BinaryIO, progress: Progress) -> None:
             final_answer = isinstance(error, urllib.error.HTTPError) and error.code in {401, 403, 404, 410}
             if final_answer or attempt == ATTEMPTS:
                 raise FetchFailed(
-                    f"{jar.coordinates}: {error}. Another repository: set MAVEN_REPO_URL"
+                    f"{jar.coordinates}: {error}. To use another repository, set MAVEN_REPO_URL"
                 ) from error
             time.sleep(BACKOFF_S * 2**attempt)
         else:
@@ -152,14 +152,14 @@ def _download(jar: Jar, url: str, out: BinaryIO, progress: Progress) -> None:
 
 def _append(url: str, out: BinaryIO, progress: Callable[[int], None]) -> None:
     have = out.seek(0, os.SEEK_END)
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 (the scheme is checked in repository.py)
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 (maven_repository checks the scheme)
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310 (as above)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code != 416:
             raise
-        return  # nothing is left to fetch: the checksum decides
+        return  # the part is complete: the checksum decides
     with answer:
         if have and answer.status != 206:
             out.truncate(0)

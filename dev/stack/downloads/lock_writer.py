@@ -1,7 +1,7 @@
-"""For developers: turn ``locks/<name>.pom.xml`` into ``locks/<name>.lock``. Needs Maven; users of the locks do not.
+"""Writes ``locks/<name>.lock`` from ``locks/<name>.pom.xml``. It needs Maven; users of the locks do not.
 
-Maven decides which versions a class path has (for Kafka with all transitive dependencies); we write down what it chose
-and the checksums of what it fetched.
+Maven resolves the versions of a class path (for Kafka with all transitive dependencies). The lock records its choice and the checksums
+of the downloaded jars.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from dev.stack.errors import Missing
 
 
 MAVEN = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
-# A line of the listing names group, artifact, type, maybe a classifier, version and scope, colon by colon.
+# A line of the listing has group, artifact, type, an optional classifier, version and scope, separated by colons.
 _LISTED = re.compile(
     r"^\s+([\w.-]+):([\w.-]+):jar:(?:([\w.-]+):)?([\w.-]+):(?:compile|runtime)\b", re.MULTILINE
 )
 
 
-def pin(name: str, directory: Path = LOCKS) -> int:
-    """Write ``<name>.lock``; returns how many jars it pins. Raises Missing without Maven."""
+def write_lock(name: str, directory: Path = LOCKS) -> int:
+    """Write ``<name>.lock`` and return the number of its jars; raise Missing without Maven."""
     if shutil.which("mvn") is None:
-        raise Missing("pinning jars needs Maven: install it (Debian: apt-get install maven)")
+        raise Missing("writing a lock requires Maven: install it (Debian: apt-get install maven)")
     pom = directory / f"{name}.pom.xml"
     with tempfile.TemporaryDirectory() as scratch:
         jars = _resolve(pom, Path(scratch))
@@ -38,8 +38,8 @@ def pin(name: str, directory: Path = LOCKS) -> int:
 
 def _resolve(pom: Path, scratch: Path) -> list[Jar]:
     listing, repository = scratch / "list", scratch / "repository"
-    _maven(pom, "dependency:list", f"-DoutputFile={listing}")
-    _maven(
+    _run_maven(pom, "dependency:list", f"-DoutputFile={listing}")
+    _run_maven(
         pom,
         "dependency:copy-dependencies",
         "-Dmdep.useRepositoryLayout=true",
@@ -50,7 +50,7 @@ def _resolve(pom: Path, scratch: Path) -> list[Jar]:
     return [Jar(each, _sha256(repository / Jar(each, "").path)) for each in coordinates]
 
 
-def _maven(pom: Path, goal: str, *options: str) -> None:
+def _run_maven(pom: Path, goal: str, *options: str) -> None:
     subprocess.run([*MAVEN, "--file", str(pom), goal, "-DincludeScope=runtime", *options], check=True)
 
 

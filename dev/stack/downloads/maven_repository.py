@@ -1,8 +1,8 @@
-"""Where the jars come from, without an address in this project.
+"""Finds the Maven repository to use; no address is written in this project.
 
-In order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the default that an installed Maven
-carries in its super-POM; the default that the ``jgo`` wheel (a Maven client in Python, in the ``stack`` dependency group)
-carries. The last one is what a plain machine with Python alone has.
+In this order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the default in the super-POM of an installed Maven;
+the default of the ``jgo`` wheel (a Maven client in Python, in the dependency group ``stack``). The last one serves a machine that has
+only Python.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xml.etree import ElementTree as ET
 from dev.stack.errors import Missing
 
 
-def repository_root() -> str:
-    """The root of a Maven 2 repository, without a slash at its end.
+def find_repository() -> str:
+    """Return the root of a Maven 2 repository, without a trailing slash.
 
-    Raises Missing when the machine names none, or one that is no web address.
+    Raises Missing if the machine defines none, or one that is not a web address.
     """
     root = (
         os.environ.get("MAVEN_REPO_URL")
@@ -31,7 +31,7 @@ def repository_root() -> str:
     )
     if not root:
         raise Missing(
-            "no Maven repository is known here: set MAVEN_REPO_URL to the root of one (Maven Central or a mirror)"
+            "no Maven repository is configured: set MAVEN_REPO_URL to the root of Maven Central or a mirror"
         )
     if not root.startswith(("https://", "http://")):
         raise Missing(f"MAVEN_REPO_URL must start with https:// or http://, not '{root}'")

@@ -1,8 +1,8 @@
-"""Packages of the npm registry, without an address in this project, and without npm where that is missing.
+"""Packages of the npm registry, without an address in this project, and without npm if it is not installed.
 
-Where the registry is, in order: ``$npm_config_registry``; ``registry=`` in ``~/.npmrc``; what an installed npm answers. A package is
-pinned by its checksum, and kept in the cache under its final name only when that was right. Nothing of it is run or installed:
-we read data out of the archive.
+The registry is, in this order: ``$npm_config_registry``; ``registry=`` in ``~/.npmrc``; the answer of an installed npm. A package is pinned by
+its checksum and enters the cache under its final name only after verification. Nothing of it is installed or run: only data is read
+from the archive.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ class Package:
     """One pinned package."""
 
     name: str
-    """With its scope: ``@scope/name``."""
+    """The name with its scope: ``@scope/name``."""
     version: str
     sha256: str
 
     @property
     def path(self) -> str:
-        """Its archive's place below the registry's root, and below the cache's."""
+        """The path of the archive below the root of the registry and of the cache."""
         return f"{self.name}/-/{self.name.rpartition('/')[2]}-{self.version}.tgz"
 
 
 WEBHOOKS = Package(
     "@octokit/webhooks-examples", "7.6.1", "89e6cb1c6345d32e3dd775617fa54effbdc26c859e514898d7728e95e9738280"
 )
-"""Examples of the events that GitHub sends, by their client's authors (MIT): a real corpus of JSON."""
+"""Examples of the events that GitHub sends, by the authors of its client (MIT): a corpus of real JSON."""
 
 
-def fetched(package: Package) -> Path:
-    """Return the package's archive, from the cache or else from the registry; raise Missing or FetchFailed."""
+def fetch_package(package: Package) -> Path:
+    """Return the archive of a package, downloaded if it is not in the cache; raise Missing or FetchFailed."""
     final = cache_dir() / "npm" / package.path
     if not final.exists():
-        content = _download(f"{registry_root()}/{package.path}", package)
+        content = _download(f"{find_registry()}/{package.path}", package)
         if hashlib.sha256(content).hexdigest() != package.sha256:
             raise FetchFailed(
-                f"{package.name}: sha256 mismatch: the registry sent something else than was pinned"
+                f"{package.name}: sha256 mismatch: the registry sent different content than was pinned"
             )
         final.parent.mkdir(parents=True, exist_ok=True)
         part = final.with_suffix(f".{os.getpid()}.part")
@@ -60,8 +60,8 @@ def fetched(package: Package) -> Path:
     return final
 
 
-def registry_root() -> str:
-    """The root of an npm registry, without a slash at its end; raises Missing when the machine names none."""
+def find_registry() -> str:
+    """Return the root of an npm registry, without a trailing slash; raise Missing if the machine defines none."""
     root = (
         os.environ.get("npm_config_registry")  # noqa: SIM112 (npm's own spelling)
         or _from_settings(Path.home() / ".npmrc")
@@ -69,7 +69,7 @@ def registry_root() -> str:
     )
     if not root:
         raise Missing(
-            "no npm registry is known here: set npm_config_registry to the root of one, or install npm"
+            "no npm registry is configured: set npm_config_registry to the root of one, or install npm"
         )
     if not root.startswith(("https://", "http://")):
         raise Missing(f"npm_config_registry must start with https:// or http://, not '{root}'")
@@ -101,6 +101,6 @@ def _download(url: str, package: Package) -> bytes:
             content: bytes = answer.read()
     except (OSError, http.client.HTTPException) as error:
         raise FetchFailed(
-            f"{package.name} {package.version}: {error}. Another registry: set npm_config_registry"
+            f"{package.name} {package.version}: {error}. To use another registry, set npm_config_registry"
         ) from error
     return content

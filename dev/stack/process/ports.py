@@ -1,7 +1,7 @@
 """Free ports that stay free.
 
-The kernel hands out its ephemeral range (32768 and up) to every outgoing connection, so a port from there may be taken
-in the moment a server restarts. Ports are therefore drawn below it.
+The kernel assigns ports of its ephemeral range (32768 and above) to outgoing connections, so such a port may be taken while a server
+restarts. Ports are therefore chosen below that range.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dev.stack.errors import Missing
 
 LOWEST, HIGHEST = 18000, 32000
 TRIES = 200
-# Not the shared generator: pytest-randomly gives that one the same seed before every test.
+# Not the shared generator, which pytest-randomly seeds with the same value before every test.
 _RANDOM = random.SystemRandom()
-_given: set[int] = set()
+_assigned: set[int] = set()
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1:port now."""
+    """Return whether a server could listen on 127.0.0.1:port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -31,21 +31,21 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port nobody listens on, and a different one at every call of this process.
+    """Return a port that is not in use, a different one for each call in this process.
 
-    Raises Missing when the range is exhausted.
+    Raises Missing if the range is exhausted.
     """
     for port in _RANDOM.sample(range(LOWEST, HIGHEST), TRIES):
-        if port not in _given and is_free(port):
-            _given.add(port)
+        if port not in _assigned and is_free(port):
+            _assigned.add(port)
             return port
-    raise Missing(f"no free port between {LOWEST} and {HIGHEST}: stop what listens there")
+    raise Missing(f"no free port between {LOWEST} and {HIGHEST}: stop processes that listen there")
 
 
 def require_free(port: int, what: str) -> int:
-    """The given port, or Missing when somebody listens on it."""
+    """Return ``port``; raise Missing if it is in use."""
     if not is_free(port):
         raise Missing(
-            f"port {port} for {what} is taken: stop what listens there ('ss -ltnp'), or leave the port out"
+            f"port {port} for {what} is in use: stop the process that listens on it (see 'ss -ltnp'), or omit the port"
         )
     return port

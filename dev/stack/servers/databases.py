@@ -1,13 +1,14 @@
-"""MariaDB and PostgreSQL in a directory of their own, for the tests of the key log.
+"""MariaDB and PostgreSQL, each in a directory of its own, for the tests of the key log.
 
-They are no part of the default stack. Their programs come from the system's packages (Debian: ``mariadb-server``, ``postgresql``),
-because no package registry for Python or Java has them. ::
+They are not part of the default stack. The programs come from system packages (Debian: ``mariadb-server``, ``postgresql``), because no
+package registry of Python or Java has them. ::
 
     with MariaDB(directory) as server:
         server.url  # mysql://tideline:...@127.0.0.1:PORT/tideline
 
-Both refuse to run as root; started by root they run as the users that their packages made (``mysql``, ``postgres``), through
-``setpriv``, which becomes the server (``runuser`` would stay in between, and kill it two seconds after being asked to stop). Both are told not to sync: a test's data need not outlive the machine.
+Both refuse to run as root. Started by root, they run as the users of their packages (``mysql``, ``postgres``) through ``setpriv``, which
+becomes the server. (``runuser`` would stay between them, and kills the server two seconds after it is asked to stop.) Both run without
+syncing, because test data need not survive the machine.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 USER = "tideline"
-PASSWORD = "tide line/@:%"  # noqa: S105 - a server of our own; with every character that an address has to escape
+PASSWORD = "tide line/@:%"  # noqa: S105 - a test server; contains every character that a URL must escape
 DATABASE = "tideline"
 INIT_TIMEOUT_S = 60
-_PLACES = "/usr/sbin:/usr/local/sbin:/usr/lib/postgresql"
+_DIRECTORIES = "/usr/sbin:/usr/local/sbin:/usr/lib/postgresql"
 
 
 class DatabaseServer(Component):
-    """One server; a context manager, and ended with the process that owns it."""
+    """A server; a context manager that also stops when the owning process ends."""
 
     scheme = ""
     account = ""
-    """The system's user that it runs as when root starts it."""
+    """The system user that runs the server if root starts it."""
     package = ""
     start_timeout_s = 60.0
 
@@ -55,32 +56,32 @@ class DatabaseServer(Component):
 
     @property
     def url(self) -> str:
-        """The database's address, without the password."""
+        """The address of the database, without the password."""
         return f"{self.scheme}://{USER}@{HOST}:{self.port}/{DATABASE}"
 
     def as_account(self, *command: str) -> list[str]:
-        """Return the command, run as the server's own user where we are root."""
+        """Return the command; as root, wrap it to run as the user of the server."""
         if os.getuid() != 0:
             return list(command)
         group = pwd.getpwnam(self.account).pw_gid
         return ["setpriv", f"--reuid={self.account}", f"--regid={group}", "--init-groups", "--", *command]
 
     def give_directory(self) -> None:
-        """Make the directory, and let the server's user write there where we are root (who has to be able to reach it)."""
+        """Create the directory; as root, give it to the user of the server, who must be able to reach it."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if os.getuid() == 0:
             account = pwd.getpwnam(self.account)
             os.chown(self.directory, account.pw_uid, account.pw_gid)
 
     def write(self, name: str, content: str) -> Path:
-        """Write a file that the server's user may read; returns its path."""
+        """Write a file that the user of the server may read, and return its path."""
         file = self.directory / name
         file.write_text(content)
         file.chmod(0o644)
         return file
 
     def initialise(self, command: list[str]) -> None:
-        """Run the program that makes the data directory; raises ComponentFailed with what it said."""
+        """Run the program that creates the data directory; raise ComponentFailed with its output."""
         done = subprocess.run(
             command, cwd=self.directory, capture_output=True, text=True, timeout=INIT_TIMEOUT_S, check=False
         )
@@ -88,11 +89,15 @@ class DatabaseServer(Component):
             raise ComponentFailed(f"{self.name}: {command[-1]} failed: {(done.stdout + done.stderr)[-2000:]}")
 
     def program(self, name: str) -> str:
-        """Return the path of a program; raises Missing where its package is not installed."""
-        places = [os.environ.get("PATH", os.defpath), *_PLACES.split(":"), *_postgres_places()]
-        found = shutil.which(name, path=os.pathsep.join(places))
+        """Return the path of a program; raise Missing if its package is not installed."""
+        directories = [
+            os.environ.get("PATH", os.defpath),
+            *_DIRECTORIES.split(":"),
+            *_find_postgres_directories(),
+        ]
+        found = shutil.which(name, path=os.pathsep.join(directories))
         if found is None:
-            raise Missing(f"{name} is not installed: 'apt-get install {self.package}' (as root) brings it")
+            raise Missing(f"{name} is not installed: run 'apt-get install {self.package}' as root")
         return str(Path(found).resolve())
 
     def __enter__(self) -> Self:
@@ -115,7 +120,7 @@ class DatabaseServer(Component):
 
 
 class MariaDB(DatabaseServer):
-    """A MariaDB server with one user, who may do everything in one database."""
+    """A MariaDB server with one user, who has all rights in one database."""
 
     scheme = "mariadb"
     account = "mysql"
@@ -125,7 +130,7 @@ class MariaDB(DatabaseServer):
         super().__init__("mariadb", directory, port)
 
     def prepare(self) -> None:
-        """Make the data directory, once, and the statements that the server runs when it starts."""
+        """Create the data directory once, and write the statements that the server runs at its start."""
         install = self.program("mariadb-install-db")
         self.give_directory()
         self.write("init.sql", _MARIADB_INIT)
@@ -134,7 +139,7 @@ class MariaDB(DatabaseServer):
             self.initialise(self.as_account(install, *options, "--skip-test-db"))
 
     def command(self) -> list[str]:
-        """The server itself, in the foreground."""
+        """The server in the foreground."""
         return self.as_account(
             self.program("mariadbd"),
             "--no-defaults",
@@ -149,8 +154,8 @@ class MariaDB(DatabaseServer):
             "--performance-schema=OFF",
         )
 
-    def ask(self) -> None:
-        """It serves when our user is let in and a row comes back."""
+    def check_ready(self) -> None:
+        """Ready when the user can log in and run a query."""
         import pymysql
 
         try:
@@ -167,7 +172,7 @@ class MariaDB(DatabaseServer):
             ):
                 cursor.execute("select 1")
         except pymysql.MySQLError as error:
-            raise TimeoutError(f"MariaDB does not answer: {error}") from error
+            raise TimeoutError(f"the connection to MariaDB failed: {error}") from error
 
 
 class PostgreSQL(DatabaseServer):
@@ -181,7 +186,7 @@ class PostgreSQL(DatabaseServer):
         super().__init__("postgresql", directory, port)
 
     def prepare(self) -> None:
-        """Make the data directory with our user as its first one, once."""
+        """Create the data directory once, with the user as its first one."""
         initdb = self.program("initdb")
         self.give_directory()
         if (self.data / "PG_VERSION").is_file():
@@ -193,11 +198,11 @@ class PostgreSQL(DatabaseServer):
         )
 
     def stop(self) -> None:
-        """Ask it to end without waiting for its clients, which SIGTERM would do; fine when it does not run."""
+        """Stop without waiting for clients, as SIGTERM would; do nothing if the server does not run."""
         self._end(signal.SIGINT)
 
     def command(self) -> list[str]:
-        """The server itself, in the foreground."""
+        """The server in the foreground."""
         settings = {
             "port": self.port,
             "listen_addresses": HOST,
@@ -208,8 +213,8 @@ class PostgreSQL(DatabaseServer):
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return self.as_account(self.program("postgres"), "-D", str(self.data), *options)
 
-    def ask(self) -> None:
-        """It serves when our user is let in and its database is there."""
+    def check_ready(self) -> None:
+        """Ready when the user can log in; creates the database if it does not exist."""
         import psycopg
 
         login = psycopg.conninfo.make_conninfo(
@@ -217,19 +222,19 @@ class PostgreSQL(DatabaseServer):
         )
         try:
             with psycopg.connect(login, autocommit=True) as connection:
-                wanted = "select 1 from pg_database where datname = %s"
-                if connection.execute(wanted, (DATABASE,)).fetchone() is None:
+                query = "select 1 from pg_database where datname = %s"
+                if connection.execute(query, (DATABASE,)).fetchone() is None:
                     connection.execute(f"create database {DATABASE}")
         except psycopg.Error as error:
-            raise TimeoutError(f"PostgreSQL does not answer: {error}") from error
+            raise TimeoutError(f"the connection to PostgreSQL failed: {error}") from error
 
 
-def _postgres_places() -> list[str]:
-    """Debian keeps a directory of programs per version; the newest first."""
+def _find_postgres_directories() -> list[str]:
+    """Return Debian's program directories, one per version, the newest first."""
     return sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
 
 
-# One statement a line. The grant reaches further databases, so that every test has one of its own.
+# One statement per line. The grant covers further databases, so that each test can have its own.
 _MARIADB_INIT = f"""\
 CREATE DATABASE IF NOT EXISTS {DATABASE};
 CREATE USER IF NOT EXISTS '{USER}'@'{HOST}' IDENTIFIED BY '{PASSWORD}';

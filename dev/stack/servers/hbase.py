@@ -1,12 +1,12 @@
 """HBase in one directory: master, region server and ZooKeeper in one JVM, the Thrift gateway in another.
 
-For the tests of the partition index; it is no part of the default stack, which needs its memory for Hive. Its files lie on
-the local file system, so a power loss may lose what was written; a killed process may not, and that is what tests do. ::
+It serves the tests of the partition index and is not part of the default stack, which needs its memory for Hive. Its files are on the local
+file system: a power failure may lose data, a killed process does not, and only the latter is tested. ::
 
     with HBase(directory) as hbase:
         happybase.Connection("127.0.0.1", hbase.port)
 
-Its jars are a lock of their own, fetched with the others.
+Its jars have a separate lock and are fetched with the others.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape
 
-from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
-from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
+from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.process.component import Component
-from dev.stack.process.java_runtime import FRUGAL, OPENS, java
+from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 HOST = "127.0.0.1"
-ASK_TIMEOUT_MS = 5000
+READY_TIMEOUT_MS = 5000
 _MORE_OPENS = [
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
     "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
@@ -41,7 +41,7 @@ _MORE_OPENS = [
 
 
 class _Process(Component):
-    """What both processes share: the class path and the configuration directory."""
+    """Common parts of both processes: the class path and the configuration directory."""
 
     heap_mb = 256
     main: tuple[str, ...] = ()
@@ -52,22 +52,22 @@ class _Process(Component):
         self.conf = self.directory / "conf"
 
     def prepare(self) -> None:
-        """Fetch the jars where they are missing, and write the configuration."""
+        """Fetch missing jars and write the configuration."""
         jars = read_lock("hbase")
-        if missing(jars):
-            fetch(jars, repository_root())
+        if find_missing(jars):
+            fetch(jars, find_repository())
         self.conf.mkdir(parents=True, exist_ok=True)
-        (self.conf / "hbase-site.xml").write_text(_site(self.properties))
+        (self.conf / "hbase-site.xml").write_text(_render_site(self.properties))
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
         """The class path, with the configuration in front."""
-        return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *class_path(read_lock("hbase"))]))}
+        return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *locate_jars(read_lock("hbase"))]))}
 
     def command(self) -> list[str]:
         """One of HBase's own servers."""
         options = [*FRUGAL, *OPENS, *_MORE_OPENS, f"-Xmx{self.heap_mb}m", f"-Dhbase.log.dir={self.directory}"]
-        return [str(java()), *options, *self.main]
+        return [str(find_java()), *options, *self.main]
 
 
 class HBaseServer(_Process):
@@ -77,15 +77,15 @@ class HBaseServer(_Process):
     main = ("org.apache.hadoop.hbase.master.HMaster", "start")
 
     def __init__(self, directory: Path, zookeeper_port: int) -> None:
-        super().__init__("hbase", directory, _properties(directory.resolve(), zookeeper_port))
+        super().__init__("hbase", directory, _build_properties(directory.resolve(), zookeeper_port))
 
-    def ask(self) -> None:
-        """It serves when its log says so: only the gateway can be asked, and it waits for this."""
+    def check_ready(self) -> None:
+        """Ready when its log says so; only the gateway has clients, and it waits for the master."""
         if "Master has completed initialization" not in self.log.read_text(errors="replace"):
             raise TimeoutError("the master is still starting")
 
     def prepare(self) -> None:
-        """As for both; and begin a new log, since the log is asked."""
+        """Prepare as for both, and start a new log, because readiness is read from it."""
         super().prepare()
         self.log.unlink(missing_ok=True)
 
@@ -94,27 +94,27 @@ class HBaseGateway(_Process):
     """The Thrift gateway (version 1 of the interface, binary protocol, buffered transport)."""
 
     def __init__(self, directory: Path, zookeeper_port: int, port: int | None = None) -> None:
-        super().__init__("thrift", directory, _properties(directory.resolve(), zookeeper_port))
+        super().__init__("thrift", directory, _build_properties(directory.resolve(), zookeeper_port))
         self.port = port or free_port()
         serve = ("start", "-p", str(self.port), "--bind", HOST, "--infoport", "-1")
         self.main = ("org.apache.hadoop.hbase.thrift.ThriftServer", *serve)
 
-    def ask(self) -> None:
-        """It serves when it tells the names of the tables."""
+    def check_ready(self) -> None:
+        """Ready when it returns the names of the tables."""
         with socket.create_connection((HOST, self.port), timeout=1):
             pass
         import happybase
         from thriftpy2.thrift import TException
 
         try:
-            with closing(happybase.Connection(HOST, self.port, timeout=ASK_TIMEOUT_MS)) as connection:
+            with closing(happybase.Connection(HOST, self.port, timeout=READY_TIMEOUT_MS)) as connection:
                 connection.tables()
         except TException as error:
-            raise TimeoutError(f"no answer to getTableNames: {error}") from error
+            raise TimeoutError(f"getTableNames failed: {error}") from error
 
 
 class HBase:
-    """Both processes, started one after the other and ended with the ``with`` block or with the process that owns them."""
+    """Both processes, started one after the other and stopped with the ``with`` block or with the owning process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
@@ -125,11 +125,11 @@ class HBase:
 
     @property
     def port(self) -> int:
-        """The gateway's, on 127.0.0.1."""
+        """The port of the gateway on 127.0.0.1."""
         return self.gateway.port
 
     def start(self) -> None:
-        """Start both; raises ComponentFailed with a log's tail when one does not come up."""
+        """Start both; raise ComponentFailed with the end of the log of one that does not start."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:
@@ -140,7 +140,7 @@ class HBase:
             raise
 
     def stop(self) -> None:
-        """Stop both; fine when they do not run."""
+        """Stop both processes if they run."""
         self.gateway.stop()
         self.server.stop()
         if self._owner_watch is not None:
@@ -157,7 +157,7 @@ class HBase:
         self.stop()
 
 
-def _properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
+def _build_properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
     return {
         "hbase.rootdir": f"file://{directory}/root",
         "hbase.tmp.dir": f"{directory}/scratch",
@@ -165,7 +165,7 @@ def _properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
         "hbase.zookeeper.quorum": HOST,
         "hbase.zookeeper.property.clientPort": str(zookeeper_port),
         "hbase.zookeeper.property.dataDir": f"{directory}/zookeeper",
-        # The local file system cannot sync; HBase would refuse to start on it.
+        # The local file system cannot sync, and HBase would refuse to start on it.
         "hbase.unsafe.stream.capability.enforce": "false",
         "hbase.wal.provider": "filesystem",
         "hbase.procedure.store.region.wal.provider": "filesystem",
@@ -179,12 +179,12 @@ def _properties(directory: Path, zookeeper_port: int) -> dict[str, str]:
         "hbase.thrift.info.port": "-1",
         "hbase.regionserver.handler.count": "5",
         "hbase.hregion.memstore.flush.size": str(32 << 20),
-        # Tests make many small tables; otherwise each of them takes 2 MB for its first row.
+        # Tests create many small tables, each of which would otherwise take 2 MB for its first row.
         "hbase.hregion.memstore.mslab.enabled": "false",
     }
 
 
-def _site(properties: Mapping[str, str]) -> str:
+def _render_site(properties: Mapping[str, str]) -> str:
     rows = (
         f"<property><name>{name}</name><value>{escape(value)}</value></property>"
         for name, value in properties.items()

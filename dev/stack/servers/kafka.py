@@ -1,4 +1,4 @@
-"""A Kafka broker that is its own controller (KRaft), as a process."""
+"""A Kafka broker that is its own controller (KRaft)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from dev.stack.downloads.jars import class_path, read_lock
+from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.errors import ComponentFailed
 from dev.stack.process.component import Component
-from dev.stack.process.java_runtime import java
+from dev.stack.process.java_runtime import find_java
 from dev.stack.process.ports import free_port
 
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 HOST = "127.0.0.1"
-ASK_TIMEOUT_S = 2.0
+READY_TIMEOUT_S = 2.0
 
 
 class Kafka(Component):
-    """One broker; topics are made explicitly, one partition and one replica by default."""
+    """One broker. Topics must be created explicitly and have one partition and one replica by default."""
 
     def __init__(
         self,
@@ -61,25 +61,25 @@ class Kafka(Component):
 
     def environment(self) -> dict[str, str]:
         """The class path."""
-        return {"CLASSPATH": os.pathsep.join(map(str, class_path(read_lock("kafka"))))}
+        return {"CLASSPATH": os.pathsep.join(map(str, locate_jars(read_lock("kafka"))))}
 
-    def ask(self) -> None:
-        """It serves when it answers a metadata request and names itself as controller."""
-        from confluent_kafka import KafkaException  # a container that only serves has no client
+    def check_ready(self) -> None:
+        """Ready when it responds to a metadata request with a broker."""
+        from confluent_kafka import KafkaException  # missing in the container that runs the server
         from confluent_kafka.admin import AdminClient
 
-        with socket.create_connection(("127.0.0.1", self.port), timeout=ASK_TIMEOUT_S):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=READY_TIMEOUT_S):
             pass
         client = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0})
         try:
-            if not client.list_topics(timeout=ASK_TIMEOUT_S).brokers:
-                raise TimeoutError("no broker has registered yet")
+            if not client.list_topics(timeout=READY_TIMEOUT_S).brokers:
+                raise TimeoutError("no broker is registered yet")
         except KafkaException as error:
-            raise TimeoutError(f"no answer to a metadata request: {error}") from error
+            raise TimeoutError(f"the metadata request failed: {error}") from error
 
     def _jvm(self, main: str, *arguments: str) -> list[str]:
         return [
-            str(java()),
+            str(find_java()),
             "-Xms128m",
             "-Xmx384m",
             "-XX:+UseSerialGC",
@@ -105,7 +105,7 @@ class Kafka(Component):
                 check=False,
             )
         if done.returncode != 0:
-            raise ComponentFailed(f"Kafka's log directory could not be formatted. {self.log_tail()}")
+            raise ComponentFailed(f"formatting the log directory of Kafka failed. {self.log_tail()}")
 
     def _server_properties(self) -> str:
         properties = {
@@ -135,7 +135,7 @@ ONE_BROKER = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A broker that was killed may register again when its session has ended: after 2 s instead of 9.
+    # A killed broker can register again only when its session has expired: after 2 s instead of 9 s.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "300",
     "num.network.threads": "2",

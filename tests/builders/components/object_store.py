@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlsplit
 
-from dev.stack.downloads.jars import class_path, fetch, missing, read_lock
-from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
+from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.object_store import VARIABLE
 from handlers.files.paths import parse_location
 
@@ -102,6 +102,6 @@ def orc_files(place: str) -> Iterator[tuple[str, Any]]:
 def hadoop_jars() -> list[Path]:
     """Return the jars with which Hadoop's clients speak S3, fetched where they are missing."""
     jars = read_lock("hadoop-s3")
-    if missing(jars):
-        fetch(jars, repository_root())
-    return class_path(jars)
+    if find_missing(jars):
+        fetch(jars, find_repository())
+    return locate_jars(jars)

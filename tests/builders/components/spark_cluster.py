@@ -66,7 +66,7 @@ class Master(_Daemon):
     def arguments(self) -> list[str]:
         return ["--host", HOST, "--port", str(self.port), "--webui-port", "0"]
 
-    def ask(self) -> None:
+    def check_ready(self) -> None:
         socket.create_connection((HOST, self.port), timeout=1).close()
 
 
@@ -89,7 +89,7 @@ class Worker(_Daemon):
         }
         return [*(each for pair in given.items() for each in pair), self._master]
 
-    def ask(self) -> None:
+    def check_ready(self) -> None:
         if "Successfully registered with master" not in self.log.read_text(errors="replace"):
             raise TimeoutError("the master does not know it yet")
 

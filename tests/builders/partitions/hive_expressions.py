@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from dev.stack.downloads.jars import class_path, read_lock
-from dev.stack.process.java_runtime import java
+from dev.stack.downloads.jars import locate_jars, read_lock
+from dev.stack.process.java_runtime import find_java
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
 
 
@@ -47,8 +47,8 @@ class HiveWriter:
         assert spark.origin is not None
         jars = sorted((Path(spark.origin).parent / "jars").glob("*.jar"))
         bridge = next(jar for jar in jars if jar.name.startswith("py4j"))
-        path = class_path(read_lock("hive")) if is_hive4 else jars
-        program = str(java()) if is_hive4 else shutil.which("java")
+        path = locate_jars(read_lock("hive")) if is_hive4 else jars
+        program = str(find_java()) if is_hive4 else shutil.which("java")
         port, process = launch_gateway(
             jarpath=str(bridge),
             classpath=os.pathsep.join(map(str, path)),

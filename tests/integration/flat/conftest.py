@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dev.stack.downloads.jars import class_path, read_lock
+from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.files.paths import Location, parse_location
 from handlers.metastore.client import Metastore
 from streaming.table.catalog import HiveCatalog
@@ -52,7 +52,7 @@ def sockets_left() -> Iterator[None]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with its own metastore in memory, and where ``TIDELINE_TEST_S3`` names an object store, with that."""
     store = TestStore.named()
-    jars = [*class_path(read_lock("spark-kafka")), *(hadoop_jars() if store else ())]
+    jars = [*locate_jars(read_lock("spark-kafka")), *(hadoop_jars() if store else ())]
     conf = {"spark.jars": ",".join(map(str, jars)), **(store.spark if store else {})}
     with spark_with_metastore(tmp_path_factory.mktemp("spark"), conf) as session:
         yield session

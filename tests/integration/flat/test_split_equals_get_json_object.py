@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.json_events import conflicts, lines
-from dev.stack.downloads.npm import WEBHOOKS, fetched
+from dev.stack.downloads.npm import WEBHOOKS, fetch_package
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
@@ -354,7 +354,7 @@ def test_generated_events_in_columns_that_are_too_narrow_are_equal_or_rescued(se
 
 def test_the_github_events_are_equal_row_for_row(session: Any) -> None:
     with or_skipped("corpus"):
-        texts = list(webhooks(fetched(WEBHOOKS)))
+        texts = list(webhooks(fetch_package(WEBHOOKS)))
     assert len(texts) > 300
     every = types_seen(texts)
     assert len(every) > 3_000

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.downloads.jars import class_path, read_lock
-from dev.stack.process.java_runtime import FRUGAL, OPENS, java
+from dev.stack.downloads.jars import locate_jars, read_lock
+from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from state.partitions.keys.binary_sortable import Order, decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import parse_typed
@@ -77,18 +77,18 @@ def hive(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of the compiled program."""
     classes = tmp_path_factory.mktemp("classes")
     with or_skipped("Hive classes"):
-        libraries = os.pathsep.join(map(str, class_path(read_lock("hive"))))
-        compiler = os.pathsep.join(map(str, class_path(read_lock("compiler"))))
+        libraries = os.pathsep.join(map(str, locate_jars(read_lock("hive"))))
+        compiler = os.pathsep.join(map(str, locate_jars(read_lock("compiler"))))
     main = "org.eclipse.jdt.internal.compiler.batch.Main"
     options = ["-21", "-nowarn", "-proc:none", "-cp", libraries, "-d", str(classes), str(PROGRAM)]
     subprocess.run(
-        [str(java()), "-Xmx512m", "-cp", compiler, main, *options],
+        [str(find_java()), "-Xmx512m", "-cp", compiler, main, *options],
         check=True,
         capture_output=True,
         timeout=300,
     )
     return [
-        str(java()),
+        str(find_java()),
         *FRUGAL,
         *OPENS,
         "-Xmx256m",

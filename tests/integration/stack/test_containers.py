@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from dev.stack.docker_engine import engine_answers
+from dev.stack.docker_engine import is_engine_available
 from dev.stack.hive.servers import Metastore
 from dev.stack.hive.sql_session import Session
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.docker
 
 @pytest.fixture(scope="module")
 def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    if not engine_answers() and not os.environ.get("CI"):
+    if not is_engine_available() and not os.environ.get("CI"):
         pytest.skip("no Docker engine answers: 'make docker-test' starts one as root")
     from dev.stack.containers import ContainerStack
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from daemon.service.command_line import call
-from dev.stack.downloads.maven_repository import repository_root
+from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.errors import Missing
 
 
@@ -67,7 +67,7 @@ def image() -> str:
 def flat_image() -> str:
     """Build the image with Spark: some minutes, and half a gigabyte to fetch."""
     try:
-        return built("flat", FLAT_TAG, "--build-arg", f"MAVEN_REPO_URL={repository_root()}")
+        return built("flat", FLAT_TAG, "--build-arg", f"MAVEN_REPO_URL={find_repository()}")
     except Missing as reason:
         unavailable(str(reason))
 

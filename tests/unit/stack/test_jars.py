@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.stack.downloads import jars
-from dev.stack.downloads.jars import Jar, fetch, missing, parse_lock, read_lock
+from dev.stack.downloads.jars import Jar, fetch, find_missing, parse_lock, read_lock
 from dev.stack.errors import FetchFailed
 
 
@@ -112,7 +112,7 @@ def test_our_locks_are_sorted_complete_and_without_addresses(name: str) -> None:
 def test_only_missing_jars_are_fetched(repository: str, tmp_path: Path) -> None:
     first, second = published("g:a:1", b"one"), published("g:b:1", b"two")
     assert fetch([first], repository, tmp_path) == 1
-    assert missing([first, second], tmp_path) == [second]
+    assert find_missing([first, second], tmp_path) == [second]
     assert fetch([first, second], repository, tmp_path) == 1
     assert [path for path, _ in Repository.requests] == [f"/root/{first.path}", f"/root/{second.path}"]
 
@@ -122,7 +122,7 @@ def test_something_else_than_was_pinned_is_refused_and_not_kept(repository: str,
     Repository.files[f"/root/{jar.path}"] = b"other"
     with pytest.raises(FetchFailed, match="g:a:1: sha256 mismatch"):
         fetch([jar], repository, tmp_path)
-    assert missing([jar], tmp_path) == [jar]
+    assert find_missing([jar], tmp_path) == [jar]
     Repository.files[f"/root/{jar.path}"] = b"one"
     assert fetch([jar], repository, tmp_path) == 1
 
@@ -132,7 +132,7 @@ def test_a_broken_off_download_goes_on_where_it_stopped(repository: str, tmp_pat
     Repository.break_after = 4
     assert fetch([jar], repository, tmp_path) == 1
     assert [wanted for _, wanted in Repository.requests] == [None, "bytes=4-"]
-    assert jars.class_path([jar], tmp_path)[0].read_bytes() == b"0123456789"
+    assert jars.locate_jars([jar], tmp_path)[0].read_bytes() == b"0123456789"
 
 
 def test_a_jar_that_the_repository_has_not_got_is_named_at_once(repository: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.downloads import npm
-from dev.stack.downloads.npm import Package, fetched, registry_root
+from dev.stack.downloads.npm import Package, fetch_package, find_registry
 from dev.stack.errors import FetchFailed, Missing
 
 
@@ -31,32 +31,32 @@ def served(monkeypatch: pytest.MonkeyPatch, directory: Path, content: bytes) -> 
     file = directory / "registry" / PINNED.path
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
-    monkeypatch.setattr(npm, "registry_root", lambda: f"file://{directory}/registry")
+    monkeypatch.setattr(npm, "find_registry", lambda: f"file://{directory}/registry")
 
 
 def test_the_environment_comes_before_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / ".npmrc").write_text('fund=false\nregistry="https://one.example/npm/"\n')
-    assert registry_root() == "https://one.example/npm"
+    assert find_registry() == "https://one.example/npm"
     monkeypatch.setenv("npm_config_registry", "https://two.example")
-    assert registry_root() == "https://two.example"
+    assert find_registry() == "https://two.example"
 
 
 def test_a_machine_that_names_no_registry_says_what_to_set() -> None:
     with pytest.raises(Missing, match="npm_config_registry"):
-        registry_root()
+        find_registry()
 
 
 def test_only_web_addresses_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", "file:///etc")
     with pytest.raises(Missing, match="https"):
-        registry_root()
+        find_registry()
 
 
 def test_an_archive_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     served(monkeypatch, tmp_path, CONTENT)
-    assert fetched(PINNED).read_bytes() == CONTENT
+    assert fetch_package(PINNED).read_bytes() == CONTENT
     (tmp_path / "registry" / PINNED.path).unlink()
-    assert fetched(PINNED).read_bytes() == CONTENT
+    assert fetch_package(PINNED).read_bytes() == CONTENT
 
 
 def test_another_archive_than_the_pinned_one_is_not_kept(
@@ -64,11 +64,11 @@ def test_another_archive_than_the_pinned_one_is_not_kept(
 ) -> None:
     served(monkeypatch, tmp_path, b"another")
     with pytest.raises(FetchFailed, match="sha256 mismatch"):
-        fetched(PINNED)
+        fetch_package(PINNED)
     assert not list((tmp_path / "cache").rglob("*.tgz"))
 
 
 def test_an_archive_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(npm, "registry_root", lambda: f"file://{tmp_path}/registry")
+    monkeypatch.setattr(npm, "find_registry", lambda: f"file://{tmp_path}/registry")
     with pytest.raises(FetchFailed, match=r"@scope/name 1\.2\.3"):
-        fetched(PINNED)
+        fetch_package(PINNED)

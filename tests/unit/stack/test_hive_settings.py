@@ -10,8 +10,8 @@ from dev.stack.hive.settings import (
     ClusterSettings,
     Database,
     Layout,
-    engine_properties,
-    metastore_properties,
+    build_engine_properties,
+    build_metastore_properties,
     render,
 )
 
@@ -24,11 +24,13 @@ XML_TEXT = st.text(
 
 def metastore(settings: ClusterSettings | None = None, database: Database | None = None) -> dict[str, str]:
     derby = Database.derby(LAYOUT.root / "db")
-    return metastore_properties(LAYOUT, "127.0.0.1", 9083, database or derby, settings or ClusterSettings())
+    return build_metastore_properties(
+        LAYOUT, "127.0.0.1", 9083, database or derby, settings or ClusterSettings()
+    )
 
 
 def engine(settings: ClusterSettings | None = None) -> dict[str, str]:
-    return engine_properties(LAYOUT, "thrift://127.0.0.1:9083", settings or ClusterSettings())
+    return build_engine_properties(LAYOUT, "thrift://127.0.0.1:9083", settings or ClusterSettings())
 
 
 @given(st.dictionaries(XML_TEXT.filter(bool), XML_TEXT, max_size=5))

@@ -31,7 +31,7 @@ class Script(Component):
     def command(self) -> list[str]:
         return [sys.executable, str(self.directory / "script.py")]
 
-    def ask(self) -> None:
+    def check_ready(self) -> None:
         (self.directory / "ready").stat()
 
 
@@ -60,14 +60,14 @@ def test_one_that_ignores_the_request_is_ended_after_the_bound(tmp_path: Path) -
 
 def test_one_that_dies_early_raises_with_the_end_of_its_log(tmp_path: Path) -> None:
     script = Script(tmp_path, "raise SystemExit('no license today')")
-    with pytest.raises(ComponentFailed, match=r"script ended while starting.*\n.*no license today"):
+    with pytest.raises(ComponentFailed, match=r"script died while starting.*\n.*no license today"):
         script.start()
 
 
 def test_one_that_never_answers_raises_when_time_is_up(tmp_path: Path) -> None:
     script = Script(tmp_path, "import time\ntime.sleep(60)")
     script.start_timeout_s = 0.2
-    with pytest.raises(ComponentFailed, match="did not answer"):
+    with pytest.raises(ComponentFailed, match="was not ready"):
         script.start()
     script.kill()
 
