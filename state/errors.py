@@ -20,7 +20,7 @@ each of them demands a different decision from the caller::
     │   ├── NotFound
     │   │   └── Uncoverable         partitions are missing in a time range that must be covered completely
     │   ├── AlreadyExists
-    │   ├── Conflict                changed by somebody else since it was read: read it again and decide again
+    │   ├── Conflict                another writer changed it since it was read: read it again and decide again
     │   ├── InvalidRequest
     │   ├── TxnNotOpen
     │   └── Unsupported             this Hive version does not have the call or format
@@ -36,7 +36,7 @@ each of them demands a different decision from the caller::
         ├── StateCorrupt
         ├── StateLocked
         ├── TimelineInconsistent    stored timeline properties contradict each other: rebuild from the partitions
-        ├── TableAltered            somebody altered a flat table by hand
+        ├── TableAltered            a flat table was altered by hand
         ├── TopicReplaced           a topic was created again under its name, or lost records that were already read
         ├── TargetDiverged
         └── FileLost                neither the source nor the change manager has the file with the recorded checksum
@@ -174,7 +174,7 @@ class AlreadyExists(Refused):
 
 
 class Conflict(Refused):
-    """Somebody else changed the object since it was read; nothing was done."""
+    """Another writer changed the object since it was read; nothing was done."""
 
     code = "conflict"
     default_hint = "Read it again and decide again."

@@ -3,7 +3,7 @@
 A cursor that stays open while rows are written has undefined results (SQLite) or fails (a sorted dictionary). A scan here
 fetches one page at a time and remembers only the last key that it returned, so the caller may write between two items.
 
-Promise: a key that nobody changes during the scan is returned exactly once and in order. A key that is written or deleted ahead
+Promise: a key that does not change during the scan is returned exactly once and in order. A key that is written or deleted ahead
 of the scan may be returned in its old or its new state. Each page is consistent in itself. A caller that needs a longer scan to
 be consistent runs it inside a transaction, which keeps other writers out.
 """

@@ -427,7 +427,7 @@ def test_time_columns_are_those_whose_every_value_is_a_time() -> None:
     assert detect_time_columns(["dt"], [], []) == []
 
 
-def test_a_store_changed_by_somebody_else_is_refused() -> None:
+def test_a_store_changed_from_outside_is_refused() -> None:
     followed = Followed(t=SOLE)
     followed.add("t", dt="2015-01-05")
     (key, _) = next(followed.store.scan(b"tl/r", b"tl/s"))
