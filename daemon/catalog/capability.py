@@ -36,7 +36,7 @@ class Catalog(Capability):
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
         """Yield what is wrong between catalogs and clusters."""
-        from daemon.catalog.crosscheck import cross_problems
+        from daemon.catalog.settings import cross_problems
 
         return cross_problems(document)
 

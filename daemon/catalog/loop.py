@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.opening import open_catalog, projection_name, requests_directory
 from daemon.consumer.following import follow
 from daemon.consumer.projection import ProjectionStatus
+from daemon.process.heartbeat import LazyLoop
 from daemon.process.inbox import Inbox
-from daemon.process.lazy_loop import Late
 from daemon.process.supervisor import Job
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from daemon.catalog.branch import CatalogTools
     from daemon.catalog.opening import OpenCatalog
     from daemon.consumer.settings import ReaderStatus
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
     from state.positions import Position
 
@@ -49,18 +49,18 @@ class CatalogPart:
 def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
     """Return the parts of a source's catalog; opens nothing yet."""
     projection = projection_name(source)
-    late = Late(lambda: _Catalog(tools, source))
+    lazy = LazyLoop(lambda: _Catalog(tools, source))
     idle = ProjectionStatus(projection, source, "starting", None, None)
     part = ProjectionPart(
         projection,
         source,
-        status=lambda: late.built.status if late.built is not None else idle,
-        counts=lambda: late.built.counts() if late.built is not None else None,
-        loading=lambda: late.built.loading() if late.built is not None else (),
+        status=lambda: lazy.built.status if lazy.built is not None else idle,
+        counts=lambda: lazy.built.counts() if lazy.built is not None else None,
+        loading=lambda: lazy.built.loading() if lazy.built is not None else (),
     )
-    job = Job(projection, late.run)
+    job = Job(projection, lazy.run)
     return CatalogPart(
-        source, job, part, lambda branch: late.built.known(branch) if late.built is not None else None
+        source, job, part, lambda branch: lazy.built.known(branch) if lazy.built is not None else None
     )
 
 
@@ -114,12 +114,12 @@ class _Catalog:
         self._measured_s = 0.0
         self.status = ProjectionStatus(name, source, "starting", None, None)
 
-    def run(self, lifeline: Lifeline) -> None:
+    def run(self, heartbeat: Heartbeat) -> None:
         """Follow until told to stop; the state is released only then, since a restart goes on with it."""
         try:
-            follow(self._served, self._reader, lifeline, self._report)
+            follow(self._served, self._reader, heartbeat, self._report)
         finally:
-            if lifeline.stopping.is_set():
+            if heartbeat.stopping.is_set():
                 self._served.close()
 
     def known(self, branch: str) -> Any:

@@ -1,17 +1,25 @@
-"""Settings of the catalog: which tables of a source have timelines or are indexed, and publishing (section ``catalog``)."""
+"""Settings of the catalog (section ``catalog``): which tables of a source have timelines or are indexed, and publishing."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, QualifiedPatterns, as_list
 from daemon.config.section import ConfigSection, Section, refused
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
 from state.timelines.storage_forms import find_form
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.config.document import Document
+    from daemon.config.problem import Problem
 
 
 _HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -167,3 +175,35 @@ CATALOG: Final[ConfigSection[dict[str, CatalogConfig]]] = ConfigSection(
     dict[Name, CatalogConfig],
     Field(default={}, max_length=64, description="Timelines and partition indexes, by source."),
 )
+
+
+def cross_problems(document: Document) -> Iterator[Problem]:
+    """Yield every problem between settings."""
+    yield from _unknown_catalogs(document)
+
+
+def _unknown_catalogs(document: Document) -> Iterator[Problem]:
+    """Catalogs are named by their source; they may write to a target."""
+    sources, targets = (
+        [name for name, _ in entries(document, section)] for section in ("sources", "targets")
+    )
+    for name, catalog in entries(document, "catalog"):
+        if name not in sources:
+            hint = f"there are: {', '.join(sources) or 'none'}"
+            yield problem(document, ("catalog", name), name, "is not among the sources", hint)
+        yield from _without_event_ids(document, name)
+        publish = catalog.get("publish")
+        target = publish.get("target") if isinstance(publish, dict) else None
+        if isinstance(target, str) and target not in targets:
+            hint = f"there are: {', '.join(targets) or 'none'}"
+            yield problem(
+                document, ("catalog", name, "publish", "target"), target, "is not among the targets", hint
+            )
+
+
+def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
+    """A table is listed as of an event id, which Apiary's formats do not have."""
+    source = dict(entries(document, "sources")).get(name, {})
+    if str(source.get("format", "")).startswith("apiary"):
+        reason = "is a source whose format has no event ids: its timelines cannot be kept"
+        yield problem(document, ("catalog", name), name, reason, "let Tideline relay the source")

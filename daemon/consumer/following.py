@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.projection import Projection
     from daemon.consumer.reading import Batch, TopicReader
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from state.positions import Position
 
 
@@ -30,10 +30,10 @@ _WAIT_S: Final = 0.5
 def follow(
     projection: Projection,
     reader: TopicReader,
-    lifeline: Lifeline,
+    heartbeat: Heartbeat,
     report: Callable[[ProjectionStatus], None],
 ) -> None:
-    """Drive ``projection`` until ``lifeline`` says stop; ``report`` is told of every turn.
+    """Drive ``projection`` until ``heartbeat`` says stop; ``report`` is told of every turn.
 
     Raises what ``projection`` and ``reader`` raise. Does not close the projection: its state is the caller's to release.
     """
@@ -42,17 +42,17 @@ def follow(
     with closing(reader):
         position = projection.open()
         reader.seek(position)
-        lifeline.following()
+        heartbeat.following()
         status = replace(status, state="following", position=position, quarantined=projection.quarantined())
-        while not lifeline.stopping.is_set():
+        while not heartbeat.stopping.is_set():
             report(status)
             batch = reader.read(_WAIT_S)
             if batch.events:
                 status = _applied(projection, reader, batch, status)
-                lifeline.progress()
+                heartbeat.progress()
             else:
                 projection.settle()
-                lifeline.beat()
+                heartbeat.beat()
     report(replace(status, state="stopped"))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
-    from daemon.keylog.tables import KeyedTable
+    from daemon.keylog.answers import KeyedTable
     from daemon.status.model import StatusSection
 
 
@@ -41,7 +41,7 @@ class Flat(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``flats``."""
-        from daemon.flat.status import FLATS
+        from daemon.flat.progress import FLATS
 
         return (FLATS,)
 
@@ -49,9 +49,9 @@ class Flat(Capability):
         """Return a loop for each table whose driver this daemon runs, and the routes of all tables."""
         from daemon.flat.loop import build_flat
         from daemon.flat.metrics import FlatMetrics
+        from daemon.flat.progress import FLATS
         from daemon.flat.routes import flat_routes
         from daemon.flat.settings import FLAT
-        from daemon.flat.status import FLATS
         from daemon.flat.tables import FlatAnswers
         from daemon.status.collector import SectionPart
 

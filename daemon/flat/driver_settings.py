@@ -1,16 +1,22 @@
-"""From the whole configuration to the settings of one flat table's driver: brokers, metastore and key log included.
+"""From the whole configuration to the settings of one flat table's driver: brokers, metastore, key log and the driver's address.
 
-The daemon reads its topics with librdkafka, Spark with Kafka's Java client, and the two spell the same things differently. What
-'kafka' says is put into Java's words here as far as there are such words; ``source.options`` and ``source.secrets`` of the flat
-table say the rest, in Java's own.
+The daemon reads topics with librdkafka, Spark with Kafka's Java client, and the two name the same settings differently. The section
+``kafka`` is translated here as far as there are equivalents; ``source.options`` and ``source.secrets`` of the flat table hold the
+rest, under the Java client's own names.
+
+Executors elsewhere connect to the driver, so it must be reachable at an address of this machine other than loopback. In a pod Spark
+also needs the pod's name and namespace: the executors are then owned by it, and Kubernetes removes them with it.
 """
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from daemon.flat.cluster import reachable
 from daemon.flat.settings import Around, flat_config
 from daemon.keylog.opening import key_log_address
 from daemon.keylog.settings import MINING
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from daemon.config.clusters import KafkaConfig
     from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
-    from streaming.settings import FlatSettings
+    from streaming.settings import FlatSettings, SparkSettings
 
 
 _SAME: Final = frozenset({"client.id", "client.rack", "ssl.endpoint.identification.algorithm"})
@@ -105,3 +111,21 @@ def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
 def _raw_column(config: Config, flat: FlatConfig) -> str:
     raw = MINING.of(config).raw_tables.get(flat.raw_table)
     return "value" if raw is None else raw.json_column
+
+
+NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def reachable(spark: SparkSettings) -> SparkSettings:
+    """Return the settings with the driver's address where it has executors; what is configured wins."""
+    if spark.master.startswith("local"):
+        return spark
+    name = socket.gethostname()
+    conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104 - executors connect to it
+    with suppress(OSError):
+        conf["spark.driver.host"] = socket.gethostbyname(name)
+    if spark.master.startswith("k8s://") and "KUBERNETES_SERVICE_HOST" in os.environ:
+        conf["spark.kubernetes.driver.pod.name"] = name
+        with suppress(OSError):
+            conf["spark.kubernetes.namespace"] = NAMESPACE_FILE.read_text().strip()
+    return replace(spark, conf=conf | dict(spark.conf))

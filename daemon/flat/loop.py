@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.flat.metrics import FlatMeasures
-from daemon.flat.progress import DriverNews
+from daemon.flat.progress import DriverNews, FlatStatus
 from daemon.flat.settings import FLAT
-from daemon.flat.status import FlatStatus
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.process.redaction import Redactor
 from daemon.process.supervisor import Job
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.flat.metrics import FlatMetrics
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.status.collector import Moment
 
 
@@ -120,36 +119,36 @@ class DriverLoop:
         """Read by other threads."""
         self.pid: int | None = None
 
-    def run(self, lifeline: Lifeline) -> None:
+    def run(self, heartbeat: Heartbeat) -> None:
         """Run a driver until told to stop; raises what ended it."""
         self._heard_s, self._refused = self._clock(), 0
         with Child(self._command) as driver:
             self.pid = driver.pid
             self._measures.started()
             try:
-                end = self._follow(driver, lifeline)
-                if lifeline.stopping.is_set():
+                end = self._follow(driver, heartbeat)
+                if heartbeat.stopping.is_set():
                     self._drain(driver)
                     return
             finally:
                 self.pid = None
         raise end
 
-    def _follow(self, driver: Child, lifeline: Lifeline) -> TidelineError:
+    def _follow(self, driver: Child, heartbeat: Heartbeat) -> TidelineError:
         """Listen until the driver ends, is stuck, or the loop is to stop; return why it ended."""
         stopped: Mapping[str, Any] | None = None
-        while not lifeline.stopping.is_set():
+        while not heartbeat.stopping.is_set():
             code = driver.exit_code  # before listening: what it said last has then arrived
             for event in self._listen(driver):
                 stopped = event if event["event"] == STOPPED else stopped
-                self._take(event, lifeline)
+                self._take(event, heartbeat)
             if code is not None:
                 return self._end(stopped, code, driver)
             if self._clock() - self._heard_s > self._stuck_s:
                 return DriverEnded(
                     "the driver told nothing for too long and was killed", stuck_s=self._stuck_s
                 )
-            lifeline.beat()
+            heartbeat.beat()
         return DriverEnded("it was told to stop")
 
     def _drain(self, driver: Child) -> None:
@@ -174,13 +173,13 @@ class DriverLoop:
             self._heard_s = self._clock()
         return events
 
-    def _take(self, event: Mapping[str, Any], lifeline: Lifeline) -> None:
+    def _take(self, event: Mapping[str, Any], heartbeat: Heartbeat) -> None:
         if not self._note(event) or event["event"] == STOPPED:
             return
         if event["event"] == STARTED:
-            lifeline.following()
+            heartbeat.following()
         else:
-            lifeline.progress()
+            heartbeat.progress()
 
     def _note(self, event: Mapping[str, Any]) -> bool:
         """Fold the event; False where it cannot be read."""

@@ -17,7 +17,7 @@ from daemon.flat.stream_settings import (
     SealingConfig,
     SparkConfig,
 )
-from daemon.keylog.tables import KeyedTable
+from daemon.keylog.answers import KeyedTable
 from state.columns.paths import KeyPath
 from state.errors import ConfigError
 from streaming.settings import DirectorySource, EventTime, FlatSettings, PartitionColumn, Publishing

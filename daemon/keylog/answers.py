@@ -1,8 +1,8 @@
-"""What the command line and the page tell about the keys of a flat table: who asks for them, and why they are columns or not.
+"""Answers about the keys of a flat table: who queries them, and why each is a column or not. For the command line and the page.
 
-Two tell it. The Spark driver, which knows what rows bring, leaves its reasons with the snapshot of the table after each batch.
-Where it has not run yet, or people have decided something since, the rules are applied here to what is asked now, without
-knowing which keys rows bring. The answer says which of the two it is.
+There are two sources of reasons. The Spark driver, which knows what rows contain, leaves its reasons with the snapshot of the table
+after each batch. Where it has not run yet, or a decision has been made since, the rules are applied here to the current demand,
+without knowing which keys rows contain. The answer says which of the two it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from streaming.keylog.table_snapshots import read_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from daemon.keylog.tables import KeyedTable
     from state.columns.demand import Demand, SelectedKey
     from state.columns.requested_keys import RequestedKey
     from state.columns.rules import FlatRules
@@ -235,3 +234,14 @@ def _order(row: Answer) -> tuple[Any, ...]:
     is_column = row["column"] is not None or row["verdict"] in COLUMN_VERDICTS
     rank = row["rank"]
     return not is_column, rank is None, rank or 0, -len(row["users"]), -row["days"], row["key"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """A flat table whose columns follow the keys that users query in a raw table."""
+
+    table: str
+    """``db.table``, as is ``raw_table``."""
+    raw_table: str
+    rules: FlatRules
+    """As configured; decisions in the key log come on top."""

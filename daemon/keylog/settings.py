@@ -1,15 +1,23 @@
-"""Settings of the key log and of mining: where keys are recorded, which tables hold raw JSON, where queries are found."""
+"""Settings of the key log and of mining: where keys are recorded, which tables hold raw JSON, and where queries are found."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from daemon.config.crosscheck import missing_kafka
 from daemon.config.fields import Bootstrap, Name, ObjectName, Place, Secret, TableName, Topic, as_list
 from daemon.config.section import ConfigSection, Section, refused
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.config.document import Document
+    from daemon.config.problem import Problem
 
 
 _SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
@@ -175,3 +183,15 @@ MINING: Final[ConfigSection[MiningConfig]] = ConfigSection(
     MiningConfig,
     Field(default=MiningConfig(), description="How keys are found in users' queries."),
 )
+
+
+def cross_problems(document: Document) -> Iterator[Problem]:
+    """Yield every problem between settings."""
+    mining = document.values.get("mining")
+    queries = mining.get("sources") if isinstance(mining, dict) else None
+    sources = queries.values() if isinstance(queries, dict) else ()
+    if any(
+        isinstance(source, dict) and source.get("kind") == "trino" and "bootstrap" not in source
+        for source in sources
+    ):
+        yield from missing_kafka(document)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
-    from daemon.keylog.tables import KeyedTable
+    from daemon.keylog.answers import KeyedTable
     from daemon.status.model import StatusSection
 
 
@@ -44,22 +44,22 @@ class Keys(Capability):
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
         """Yield what is wrong between mining and the broker."""
-        from daemon.keys.crosscheck import cross_problems
+        from daemon.keylog.settings import cross_problems
 
         return cross_problems(document)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``mining``."""
-        from daemon.keys.status import MINING_STATUS
+        from daemon.keys.progress import MINING_STATUS
 
         return (MINING_STATUS,)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return the miner's loop where the daemon mines."""
         from daemon.keylog.settings import MINING
+        from daemon.keys.loop import LOOP, build_mining
         from daemon.keys.metrics import MiningMetrics
-        from daemon.keys.mining_loop import LOOP, build_mining
-        from daemon.keys.status import MINING_STATUS
+        from daemon.keys.progress import MINING_STATUS
         from daemon.process.supervisor import Job
         from daemon.status.collector import SectionPart
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.keylog.tables import KeyedTable
+    from daemon.keylog.answers import KeyedTable
 
 
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
@@ -138,7 +138,7 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 def _mine_as_child(
     config_path: Path | None, progress_fd: int, every_s: float | None, *, chooses: bool
 ) -> None:
-    from daemon.keys.mining_program import run_miner
+    from daemon.keys.mining import run_miner
     from daemon.process.parent_watch import end_with_starter
     from streaming.driver.progress import write_lines_to
 

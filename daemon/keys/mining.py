@@ -1,13 +1,19 @@
-"""Mining as configured: which queries are read from where, and one pass over them into the key log."""
+"""Mining as configured: the query sources, one pass over them into the key log, and the process that repeats passes.
+
+The daemon runs the process as its child (``tideline keys mine --every``), which reports each pass as one event.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.keylog.opening import open_key_log
 from daemon.keylog.settings import KEYLOG, MINING
+from daemon.keys.progress import MINED
+from daemon.process.signals import stop_signals
 from state.errors import ConfigError, TidelineError, Transient
 from streaming.keylog.retention import delete_old_rows
 from streaming.mining.miner import Miner, MiningReport, mine
@@ -15,7 +21,8 @@ from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    import threading
+    from collections.abc import Callable, Iterable, Mapping
 
     from daemon.config.model import Config
     from daemon.keylog.settings import MiningConfig, QuerySourceConfig
@@ -139,3 +146,30 @@ def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> Query
     assert bootstrap is not None, "checked with the configuration"
     client = {} if broker is None or source.bootstrap else {k: str(v) for k, v in broker.client.items()}
     return TrinoTopicSource(name, bootstrap, str(source.topic), client)
+
+
+def run_miner(load: Callable[[], Config], tell: Callable[[Mapping[str, Any]], None], every_s: float) -> None:
+    """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and tell what each pass came to.
+
+    Main thread only. The last event tells why it ended, also where it could not begin; raises that.
+    """
+    with stop_signals() as stopped:
+        try:
+            _mine_on(load(), tell, every_s, stopped)
+        except TidelineError as error:
+            tell({"event": "stopped", "reason": error.code, "message": str(error)[:2000]})
+            raise
+    tell({"event": "stopped", "reason": "asked to"})
+
+
+def _mine_on(
+    config: Config, tell: Callable[[Mapping[str, Any]], None], every_s: float, stopped: threading.Event
+) -> None:
+    with closing(open_key_log(config)) as log:
+        from daemon.keys.mining import chosen_sources, mine_all, new_miner
+
+        sources, miner = chosen_sources(config, ()), new_miner(config)
+        tell({"event": "started"})
+        while not stopped.is_set():
+            tell({"event": MINED, "sources": mine_all(config, miner, log, sources, stopped.is_set)})
+            stopped.wait(every_s)

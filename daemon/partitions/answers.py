@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.source_choice import only_one, state_of, views_of
+from daemon.catalog.answers import only_one, state_of, views_of
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.structs.struct import Struct
 from state.errors import BadInput, NotFound

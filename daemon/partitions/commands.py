@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.catalog.asking import PAUSE_S, acts, acts_in_words, asks, checked
+from daemon.catalog.command_options import PAUSE_S, acts, acts_in_words, asks, checked
 from daemon.partitions.capability import Partitions
 from daemon.terminal.options import echo_json
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.catalog.access import Access
-    from daemon.catalog.asking import Asking
+    from daemon.catalog.command_options import Asking
     from daemon.partitions.answers import FilterQuestion
 
 

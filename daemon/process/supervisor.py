@@ -24,7 +24,7 @@ from state.errors import TidelineError, Transient
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.process.retry_policy import Backoff
 
 
@@ -56,8 +56,8 @@ class LoopStatus:
     code: str | None = None
 
 
-class LoopLifeline:
-    """The supervisor, as the port ``daemon.process.heartbeat.Lifeline`` shows it to a loop."""
+class LoopHeartbeat:
+    """The supervisor, as the port ``daemon.process.heartbeat.Heartbeat`` shows it to a loop."""
 
     def __init__(self, loop: _Loop, stopping: threading.Event) -> None:
         self._loop = loop
@@ -90,10 +90,10 @@ class LoopMeasures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A loop to keep running. ``run`` opens what it needs, turns until ``lifeline.stopping`` is set, and closes again."""
+    """A loop to keep running. ``run`` opens what it needs, turns until ``heartbeat.stopping`` is set, and closes again."""
 
     name: str
-    run: Callable[[Lifeline], None]
+    run: Callable[[Heartbeat], None]
 
 
 class _Loop:
@@ -126,7 +126,7 @@ class _Loop:
     def _attempt(self) -> Exception | None:
         """Run the job once; None when it ended by itself, which it does when told to stop."""
         try:
-            self._job.run(LoopLifeline(self, self._stopping))
+            self._job.run(LoopHeartbeat(self, self._stopping))
         except Exception as error:  # noqa: BLE001 - the last handler of a thread: every failure is judged by verdict()
             return error
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.topic import source_topic
-from daemon.process.lazy_loop import Late
+from daemon.process.heartbeat import LazyLoop
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.relay.loop import Relay
@@ -21,7 +21,7 @@ from handlers.metastore.client import Metastore
 if TYPE_CHECKING:
     from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.sources.metastore import CallMetrics
 
 
@@ -36,13 +36,13 @@ def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, Sou
         watch = _Watch(name, source)
         job = f"watch:{name}"
         return Job(job, watch.run), SourcePart(name, job, relays=False, status=lambda: watch.status)
-    late = Late(lambda: _build_relay(config, name, source, calls))
+    lazy = LazyLoop(lambda: _build_relay(config, name, source, calls))
     idle = RelayStatus(name, source.topic)
     job = f"relay:{name}"
     part = SourcePart(
-        name, job, relays=True, status=lambda: late.built.status if late.built is not None else idle
+        name, job, relays=True, status=lambda: lazy.built.status if lazy.built is not None else idle
     )
-    return Job(job, late.run), part
+    return Job(job, lazy.run), part
 
 
 def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetrics) -> Relay:
@@ -77,10 +77,10 @@ class _Watch:
         self._uris = source.metastore
         self.status = RelayStatus(name, source.topic)
 
-    def run(self, lifeline: Lifeline) -> None:
+    def run(self, heartbeat: Heartbeat) -> None:
         """Ask every ``WATCH_S`` until told to stop."""
         with closing(Metastore(self._uris)) as metastore:
-            while not lifeline.stopping.is_set():
+            while not heartbeat.stopping.is_set():
                 self.status = replace(self.status, source_event_id=metastore.current_event_id())
-                lifeline.progress()
-                lifeline.stopping.wait(WATCH_S)
+                heartbeat.progress()
+                heartbeat.stopping.wait(WATCH_S)

@@ -19,7 +19,7 @@ from state.errors import GapDetected, KafkaUnavailable, NotFound, TidelineError,
 if TYPE_CHECKING:
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.sources.commits import Connect
     from state.store import Store
 
@@ -37,8 +37,8 @@ class Relay:
         self._outbox = outbox_of(connect, settings, topic)
         self.status = RelayStatus(settings.source, topic.name)
 
-    def run(self, lifeline: Lifeline) -> None:
-        """Relay until ``lifeline`` says stop.
+    def run(self, heartbeat: Heartbeat) -> None:
+        """Relay until ``heartbeat`` says stop.
 
         Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore), LimitExceeded, and
         Transient: then ``run`` may be called again and goes on where the topic ends.
@@ -46,22 +46,22 @@ class Relay:
         self.status = replace(self.status, state="starting")
         try:
             with closing(self._outbox):
-                self._run(lifeline)
+                self._run(heartbeat)
         except TidelineError as error:
             self._failed(error)
             raise
         self.status = replace(self.status, state="stopped")
 
-    def _run(self, lifeline: Lifeline) -> None:
+    def _run(self, heartbeat: Heartbeat) -> None:
         self._topic.ensure()
         failpoint("relay.topic-ensured")
         start = self._start()
         failpoint("relay.resumed")
         publisher = Publisher(self._broker, self._topic.settings, self._settings, after=start.position)
         with closing(publisher):
-            lifeline.following()
+            heartbeat.following()
             tail = Tail(self._outbox, publisher, self._stored, self._settings, start, self._tell, self.status)
-            tail.follow(lifeline)
+            tail.follow(heartbeat)
 
     def _start(self) -> Start:
         try:

@@ -19,7 +19,7 @@ from state.errors import GapDetected, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.relay.publisher import Publisher
     from daemon.relay.resuming import Start, StoredPosition
     from daemon.relay.settings import RelaySettings, RelayStatus
@@ -73,27 +73,27 @@ class Tail:
         self._saved, self._saved_at_s = start.position.applied_event_id, time.monotonic()
         self._checked_at_s = 0.0
 
-    def follow(self, lifeline: Lifeline) -> None:
+    def follow(self, heartbeat: Heartbeat) -> None:
         """Relay until told to stop, then wait for what is on its way; raise what ended it otherwise."""
         try:
-            self._turn_until_told(lifeline)
+            self._turn_until_told(heartbeat)
         except TidelineError:
             # What was read before the metastore failed is kept, or a metastore that fails often would let nothing through.
             with suppress(TidelineError):
                 self._publisher.settle()
-            self._report(lifeline)
+            self._report(heartbeat)
             raise
         self._publisher.settle()
-        self._report(lifeline)
+        self._report(heartbeat)
         self._save()
 
-    def _turn_until_told(self, lifeline: Lifeline) -> None:
-        while not lifeline.stopping.is_set():
+    def _turn_until_told(self, heartbeat: Heartbeat) -> None:
+        while not heartbeat.stopping.is_set():
             if self._take():
                 self._pace.busy()
             else:
-                self._wait(lifeline)
-            self._report(lifeline)
+                self._wait(heartbeat)
+            self._report(heartbeat)
 
     def _take(self) -> bool:
         """Read one batch and hand it to the publisher; False where there was nothing."""
@@ -116,13 +116,13 @@ class Tail:
             commits_without_writes=self._status.commits_without_writes + len(wrote) - sum(wrote),
         )
 
-    def _wait(self, lifeline: Lifeline) -> None:
+    def _wait(self, heartbeat: Heartbeat) -> None:
         """Pause; now and then look whether the log has gone back, or has lost what was not read yet."""
         pause_s = self._pace.pause_s()
         if self._publisher.pending:
             self._publisher.poll(pause_s)
         else:
-            lifeline.stopping.wait(pause_s)
+            heartbeat.stopping.wait(pause_s)
         if time.monotonic() - self._checked_at_s >= self._settings.check_s:
             self._check()
             self._checked_at_s = time.monotonic()
@@ -137,7 +137,7 @@ class Tail:
                 current=current,
             )
 
-    def _report(self, lifeline: Lifeline) -> None:
+    def _report(self, heartbeat: Heartbeat) -> None:
         """Publish the new status; store the position now and then."""
         publisher, before = self._publisher, self._before
         progressed = publisher.acknowledged != self._status.relayed
@@ -151,7 +151,7 @@ class Tail:
             size_bytes=before.size_bytes + publisher.size_bytes,
         )
         self._tell(self._status)
-        (lifeline.progress if progressed else lifeline.beat)()
+        (heartbeat.progress if progressed else heartbeat.beat)()
         if time.monotonic() - self._saved_at_s >= self._settings.store_s:
             self._save()
 

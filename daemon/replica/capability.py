@@ -25,7 +25,7 @@ class Replica(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``copies``."""
-        from daemon.replica.status import COPIES
+        from daemon.replica.progress import COPIES
 
         return (COPIES,)
 
@@ -33,7 +33,7 @@ class Replica(Capability):
         """Return a projection for each policy."""
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
-        from daemon.replica.status import COPIES
+        from daemon.replica.progress import COPIES
         from daemon.status.collector import SectionPart
 
         metrics = ReplicaMetrics(runtime.registry, runtime.projections)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.consumer.following import follow
 from daemon.consumer.projection import ProjectionStatus
-from daemon.process.lazy_loop import Late
+from daemon.process.heartbeat import LazyLoop
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.metrics import PolicyObserver
-from daemon.replica.status import CopyStatus
+from daemon.replica.progress import CopyStatus
 from daemon.sources.metastore import measured_metastore
 from daemon.sources.reader import topic_reader
 from daemon.status.collector import ProjectionPart
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.policies import PolicyConfig
     from daemon.consumer.settings import ReaderStatus
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.sources.metastore import CallMetrics
     from handlers.replication.context import Observer
@@ -58,19 +58,19 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
     """Return the loop of policy ``name`` and what it reports; opens nothing yet."""
     policy = runtime.config.policies[name]
     projection = projection_name(name)
-    late = Late(lambda: _Replica(runtime.config, name, metrics, runtime.calls))
+    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, runtime.calls))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
         policy.source,
-        status=lambda: late.built.status if late.built is not None else idle,
-        counts=lambda: late.built.counts() if late.built is not None else None,
+        status=lambda: lazy.built.status if lazy.built is not None else idle,
+        counts=lambda: lazy.built.counts() if lazy.built is not None else None,
         target=f"{policy.target}/{policy.replica_database}",
     )
     return ReplicaPart(
-        Job(projection, late.run),
+        Job(projection, lazy.run),
         part,
-        lambda: late.built.copies() if late.built is not None else CopyStatus(name),
+        lambda: lazy.built.copies() if lazy.built is not None else CopyStatus(name),
     )
 
 
@@ -142,12 +142,12 @@ class _Replica:
         self._projection, self._copies = build_projection(config, name, observer, calls)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
-    def run(self, lifeline: Lifeline) -> None:
+    def run(self, heartbeat: Heartbeat) -> None:
         """Follow until told to stop; the state is released only then, since a restart goes on with it."""
         try:
-            follow(self._projection, self._reader, lifeline, self._report)
+            follow(self._projection, self._reader, heartbeat, self._report)
         finally:
-            if lifeline.stopping.is_set():
+            if heartbeat.stopping.is_set():
                 self._projection.close()
 
     def _report(self, status: ProjectionStatus) -> None:

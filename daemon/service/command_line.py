@@ -66,7 +66,7 @@ class _LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
     if asked:
-        from daemon.process.version import version_text
+        from daemon.status.version import version_text
 
         click.echo(f"tideline {version_text()}")
         ctx.exit()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
-from daemon.process.version import version_text
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from daemon.status.version import version_text
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.source_choice import only_one, state_of, views_of
+from daemon.catalog.answers import only_one, state_of, views_of
 from daemon.timelines.values import cover_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.timelines.periods import UpdatePeriod

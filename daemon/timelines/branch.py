@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.settings import CATALOG
 from daemon.sources.metastore import measured_metastore
 from daemon.timelines.answers import Known
-from daemon.timelines.rules import rules_of
+from daemon.timelines.settings import rules_of
 from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.timeline_follower import TimelineFollower

@@ -43,7 +43,7 @@ class Timelines(Capability):
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
         """Yield what is wrong between facts and catalogs."""
-        from daemon.timelines.crosscheck import cross_problems
+        from daemon.timelines.settings import cross_problems
 
         return cross_problems(document)
 
@@ -64,7 +64,7 @@ class Timelines(Capability):
     ) -> TimelineAnswers:
         """Return what answers queries about the timelines of ``views``."""
         from daemon.timelines.answers import TimelineAnswers, TimelineView
-        from daemon.timelines.rules import facts_of
+        from daemon.timelines.settings import facts_of
 
         return TimelineAnswers(
             [TimelineView(view.source, facts_of(config, view.source), view.known) for view in views], newest

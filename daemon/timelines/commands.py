@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from daemon.catalog.asking import acts, asks, checked
+from daemon.catalog.command_options import acts, asks, checked
 from daemon.terminal.options import echo_json
 from daemon.timelines.capability import Timelines
 
 
 if TYPE_CHECKING:
     from daemon.catalog.access import Access
-    from daemon.catalog.asking import Asking
+    from daemon.catalog.command_options import Asking
 
 
 _PERIOD: Final = "Update period, such as DAILY."

@@ -1,15 +1,29 @@
-"""Settings of facts: tables that hold the same data and are covered together (section ``facts``)."""
+"""Settings of timelines: facts (section ``facts``), and rules as ``handlers`` and ``state`` know them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, TableName
 from daemon.config.section import ConfigSection, Section, refused
+from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import BadInput
+from state.timelines.calendar_units import TIME_END_S, TIME_START_S
+from state.timelines.periods import UpdatePeriod
+from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.time_ranges import TimeRange
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.catalog.settings import CatalogConfig
+    from daemon.config.document import Document
+    from daemon.config.model import Config
+    from daemon.config.problem import Problem
 
 
 def _check_moment(text: str) -> str:
@@ -50,3 +64,46 @@ FACTS: Final[ConfigSection[dict[str, FactConfig]]] = ConfigSection(
     dict[Name, FactConfig],
     Field(default={}, max_length=10_000, description="Tables that are covered together, by name."),
 )
+
+
+def rules_of(catalog: CatalogConfig) -> Rules:
+    """Return the rules as handlers know them."""
+    rules = tuple(
+        Rule(
+            tuple(rule.tables),
+            tuple(rule.columns),
+            tuple(UpdatePeriod.from_lens_name(period, iso_weeks=rule.iso_weeks) for period in rule.periods),
+            rule.iso_weeks,
+            rule.form,
+            rule.jump_max,
+        )
+        for rule in catalog.rules.values()
+    )
+    return Rules(rules, catalog.lens, tuple(catalog.exclude))
+
+
+def facts_of(config: Config, source: str) -> dict[str, Fact]:
+    """Return the facts of a source by name."""
+    return {name: _fact(name, fact) for name, fact in FACTS.of(config).items() if fact.source == source}
+
+
+def _fact(name: str, fact: FactConfig) -> Fact:
+    tables = [
+        StorageTable(
+            table,
+            TIME_START_S if window.start is None else TimeRange.parse(window.start, window.start).start_s,
+            TIME_END_S if window.end is None else TimeRange.parse(window.end, window.end).start_s,
+        )
+        for table, window in fact.tables.items()
+    ]
+    return Fact(name, tuple(tables))
+
+
+def cross_problems(document: Document) -> Iterator[Problem]:
+    """Yield every problem between settings."""
+    catalogs = [name for name, _ in entries(document, "catalog")]
+    for name, fact in entries(document, "facts"):
+        source = fact.get("source")
+        if isinstance(source, str) and source not in catalogs:
+            hint = f"add catalog.{source}, which may be empty"
+            yield problem(document, ("facts", name, "source"), source, "has no catalog", hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.text import as_of
+from daemon.catalog.answers import as_of
 from daemon.terminal.layout import aligned_lines
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
-from daemon.replica.status import CopyStatus
+from daemon.replica.progress import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
 
 
 T = TypeVar("T")
@@ -76,17 +76,17 @@ class Scripted:
         self.runs = 0
         self.running = threading.Event()
 
-    def run(self, lifeline: Lifeline) -> None:
+    def run(self, heartbeat: Heartbeat) -> None:
         """Do the next thing of the script; its last one again and again."""
         step = self._script[min(self.runs, len(self._script) - 1)]
         self.runs += 1
         if self._progress:
-            lifeline.progress()
+            heartbeat.progress()
         if step is not None:
             raise step
-        lifeline.following()
+        heartbeat.following()
         self.running.set()
-        lifeline.stopping.wait()
+        heartbeat.stopping.wait()
 
 
 def supervise(*jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3) -> tuple[Supervisor, Counts]:

@@ -106,7 +106,7 @@ class ListedLog:
 
 
 class Line:
-    """A lifeline that counts what it is told, and stops the loop when a condition holds."""
+    """A heartbeat that counts what it is told, and stops the loop when a condition holds."""
 
     def __init__(self, until: Callable[[], bool] | None = None) -> None:
         self.stopping = threading.Event()

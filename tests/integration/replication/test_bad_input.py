@@ -158,7 +158,7 @@ class Rig:
             ]
 
     def beat(self) -> None:
-        """A lifeline's heartbeat; nobody listens."""
+        """A heartbeat's heartbeat; nobody listens."""
 
     following = progress = beat
 

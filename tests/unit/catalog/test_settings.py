@@ -12,7 +12,7 @@ from daemon.catalog.settings import CATALOG
 from daemon.config.model import Config
 from daemon.partitions.branch import partition_follower
 from daemon.service.configuration import read_config
-from daemon.timelines.rules import facts_of, rules_of
+from daemon.timelines.settings import facts_of, rules_of
 from handlers.catalog.following.table_info import TableInfo, parse_partition_name
 from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import MalformedEvent

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
+from daemon.flat.progress import FlatStatus
 from daemon.flat.routes import flat_routes
-from daemon.flat.status import FlatStatus
 from daemon.flat.tables import FlatAnswers
 from daemon.http.markup import bar, percent_text, text
 from state.columns.paths import KeyPath

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config.clusters import KafkaConfig
-from daemon.flat import cluster
+from daemon.flat import driver_settings
 from daemon.flat.driver_settings import flat_settings, java_client
 from daemon.flat.settings import FLAT
 from daemon.service.configuration import read_config
@@ -197,7 +197,7 @@ def test_a_driver_with_executors_is_reachable_and_owns_them(
 ) -> None:
     namespace = tmp_path / "namespace"
     namespace.write_text("prod\n")
-    monkeypatch.setattr(cluster, "NAMESPACE_FILE", namespace)
+    monkeypatch.setattr(driver_settings, "NAMESPACE_FILE", namespace)
     monkeypatch.setattr(socket, "gethostname", lambda: "tideline-0")
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.1.2.3")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.flat.loop import flat_status
-from daemon.flat.progress import DriverNews
-from daemon.flat.status import FLATS, FlatStatus
+from daemon.flat.progress import FLATS, DriverNews, FlatStatus
 from daemon.process.supervisor import Job
 from daemon.status.collector import Moment, Reporter, SectionPart
 from daemon.status.model import DaemonStatus

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from daemon.keys.loop import MinerLoop
 from daemon.keys.metrics import MiningMetrics
-from daemon.keys.mining_loop import MinerLoop
-from daemon.keys.status import MinedSource, MiningStatus
+from daemon.keys.progress import MinedSource, MiningStatus
 from daemon.process.supervisor import Job, LoopState
 from daemon.status.client import last_known
 from daemon.status.model import DaemonStatus

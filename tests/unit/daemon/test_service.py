@@ -8,7 +8,7 @@ import pytest
 
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.topic import source_topic
-from daemon.process.lazy_loop import Late
+from daemon.process.heartbeat import LazyLoop
 from daemon.process.supervisor import Job, LoopState
 from daemon.relay.assembly import relay_settings
 from daemon.replica.loop import handler_policy
@@ -101,12 +101,12 @@ def test_state_that_cannot_be_opened_fails_its_loop_and_no_other() -> None:
     def corrupt() -> Scripted:
         raise StateCorrupt("the file is damaged")
 
-    late, healthy = Late(corrupt), Scripted(None)
-    supervisor, _ = supervise(Job("late", late.run), Job("healthy", healthy.run))
+    lazy, healthy = LazyLoop(corrupt), Scripted(None)
+    supervisor, _ = supervise(Job("late", lazy.run), Job("healthy", healthy.run))
     supervisor.start()
     eventually(lambda: supervisor.statuses()["late"].state is LoopState.FAILED)
     assert healthy.running.wait(10)
-    assert late.built is None
+    assert lazy.built is None
     assert supervisor.stop(5) == []
 
 
@@ -117,8 +117,8 @@ def test_a_loop_is_built_once_and_run_again() -> None:
         built.append(Scripted(RuntimeError("once"), None))
         return built[-1]
 
-    late = Late(build)
-    supervisor, _ = supervise(Job("late", late.run))
+    lazy = LazyLoop(build)
+    supervisor, _ = supervise(Job("late", lazy.run))
     supervisor.start()
     eventually(lambda: bool(built) and built[0].running.is_set())
     assert (len(built), built[0].runs) == (1, 2)

@@ -30,13 +30,13 @@ from tests.builders.daemon.loops import Scripted, eventually, supervise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
 
 
-def hang_until(event: threading.Event) -> Callable[[Lifeline], None]:
+def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:
     """Return a loop that neither beats nor hears that it should stop."""
 
-    def run(_lifeline: Lifeline) -> None:
+    def run(_lifeline: Heartbeat) -> None:
         event.wait(30)
 
     return run

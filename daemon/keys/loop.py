@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.keylog.settings import MINING
-from daemon.keys.progress import MINED, SourcePass, after, passes_of
-from daemon.keys.status import MinedSource, MiningStatus
+from daemon.keys.progress import MINED, MinedSource, MiningStatus, SourcePass, after, passes_of
 from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
 from daemon.process.redaction import Redactor
 from state.errors import MalformedEvent, MinerEnded, TidelineError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.keys.metrics import MiningMetrics
-    from daemon.process.heartbeat import Lifeline
+    from daemon.process.heartbeat import Heartbeat
     from daemon.process.supervisor import LoopStatus
 
 
@@ -64,12 +63,12 @@ class MinerLoop:
         self._pid: int | None = None
         metrics.expect(self._sources)
 
-    def run(self, lifeline: Lifeline) -> None:
+    def run(self, heartbeat: Heartbeat) -> None:
         """Keep a miner until told to stop; raises what ended it."""
         with Child(self._command) as miner:
             self._pid = miner.pid
             try:
-                end = self._follow(miner, lifeline)
+                end = self._follow(miner, heartbeat)
             finally:
                 self._pid = None
         if end is not None:
@@ -80,25 +79,25 @@ class MinerLoop:
         sources = tuple(self._sources.values())
         return MiningStatus(loop.state.value, self._pid, sources, loop.problem, loop.code, loop.restarts)
 
-    def _follow(self, miner: Child, lifeline: Lifeline) -> TidelineError | None:
+    def _follow(self, miner: Child, heartbeat: Heartbeat) -> TidelineError | None:
         """Listen until the miner ends, and return why it did; None where the loop is to stop."""
         stopped: Mapping[str, Any] | None = None
-        while not lifeline.stopping.is_set():
+        while not heartbeat.stopping.is_set():
             code = miner.exit_code  # before listening: what it said last has then arrived
             events, output = miner.listen(LISTEN_S)
             for line in output:
                 log.info("the miner writes", line=line)
             for event in events:
                 stopped = event if event["event"] == STOPPED else stopped
-                self._take(event, lifeline)
+                self._take(event, heartbeat)
             if code is not None:
                 return self._end(stopped, code, miner)
-            lifeline.beat()
+            heartbeat.beat()
         return None
 
-    def _take(self, event: Mapping[str, Any], lifeline: Lifeline) -> None:
+    def _take(self, event: Mapping[str, Any], heartbeat: Heartbeat) -> None:
         if event["event"] == STARTED:
-            lifeline.following()
+            heartbeat.following()
         elif event["event"] == MINED:
             try:
                 passes = passes_of(event)
@@ -107,7 +106,7 @@ class MinerLoop:
                 return
             for done in passes:
                 self._note(done if done.error is None else replace(done, error=self._clean(done.error)))
-            lifeline.progress()
+            heartbeat.progress()
 
     def _note(self, done: SourcePass) -> None:
         known = self._sources.get(done.source)

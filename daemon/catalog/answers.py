@@ -1,12 +1,12 @@
-"""Which source answers: the one that is named, or the only one that has what is asked about.
+"""What the answers of all branches of a catalog share: which source answers, the state of a table, and how current an answer is.
 
-Timelines and partitions are kept source by source, but a question need not name the source. Where several have the table, none
-is guessed: their answers would differ, and whoever asks could not tell whose it is.
+Timelines and partitions are kept by source, but a query need not name the source. Where several sources have the table, none is
+chosen: their answers would differ, and the user could not tell which one it was.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from state.errors import BadInput, NotFound
 
@@ -50,3 +50,9 @@ def state_of(table: str, confined: Mapping[str, str], waiting: Mapping[str, str]
     if table in confined:
         return "quarantined"
     return "loading" if table in waiting else "following"
+
+
+def as_of(answer: Mapping[str, Any]) -> str:
+    """Return which event an answer reflects, and how far the source is."""
+    newest = answer.get("current_event_id")
+    return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
