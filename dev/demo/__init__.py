@@ -1,1 +1,1 @@
-"""The main job as a person can watch it: ``python -m dev.demo``, or ``make demo``."""
+"""The main job of Tideline as a demonstration: ``python -m dev.demo``, or ``make demo``."""

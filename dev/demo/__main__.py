@@ -1,8 +1,8 @@
 """The main job, end to end, on real components.
 
-Starts Kafka, two Hive 4 clusters and Tideline between them; runs a workload on the source while showing the events flow; reads
-the same tables on both sides through SQL and shows them beside each other. Exit code 0 only if everything is equal and no file
-of the aborted transaction is on the target. ``KEEP=1`` leaves everything running and prints where.
+Starts Kafka, two Hive 4 clusters and Tideline between them. Runs a workload on the source and shows the events on their way. Then reads the
+same tables through SQL on both clusters and shows them side by side. The exit code is 0 only if everything is equal and no file of the
+aborted transaction is on the target. ``KEEP=1`` leaves everything running and prints the addresses.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.markup import escape
 
-from dev.demo.compare import Side, aborted_files, compare_databases
+from dev.demo.compare import Side, compare_databases, find_aborted_files
 from dev.demo.replicator import Replicator
-from dev.demo.view import View, side_by_side
+from dev.demo.view import View, build_comparison_table
 from dev.demo.workload import ABORTED_TABLE, QUERIES, Writer, steps
 from dev.stack import preflight
 from dev.stack.cli import fetch_all
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 DB: Final = "shop"
 DIRECTORY: Final = Path("build") / "demo"
 CATCH_UP_S: Final = 60.0
-LOOK_S: Final = 0.25
+REFRESH_S: Final = 0.25
 
 
 def main() -> int:
@@ -59,15 +59,15 @@ def _run(console: Console, *, keep: bool) -> int:
     stack = Stack(DIRECTORY / "stack")
     replicator: Replicator | None = None
     try:
-        endpoints = _started(console, stack)
+        endpoints = _start_stack(console, stack)
         replicator = Replicator(endpoints, DIRECTORY.resolve(), db=DB)
         console.print(replicator.prepare())
         replicator.start()
-        console.print(f"Tideline follows; its status is at http://{replicator.address}/\n")
+        console.print(f"Tideline is running; its status page is http://{replicator.address}/\n")
         _watch(console, endpoints, replicator)
         code = _judge(console, endpoints, replicator)
         if keep:
-            _hold(console, endpoints, replicator)
+            _keep_running(console, endpoints, replicator)
         return code
     finally:
         if replicator is not None:
@@ -75,27 +75,27 @@ def _run(console: Console, *, keep: bool) -> int:
         stack.stop()
 
 
-def _started(console: Console, stack: Stack) -> Endpoints:
+def _start_stack(console: Console, stack: Stack) -> Endpoints:
     began_s = time.monotonic()
     with console.status("starting Kafka and two Hive 4 clusters (metastore and SQL engine each)"):
         stack.start(engines=True)
-    console.print(f"Kafka and two Hive 4 clusters serve after {time.monotonic() - began_s:.0f} s")
+    console.print(f"Kafka and two Hive 4 clusters are ready after {time.monotonic() - began_s:.0f} s")
     endpoints = stack.endpoints()
     endpoints.write(stack.directory)
     return endpoints
 
 
 def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
-    """Run the workload and show it, until the replica has caught up; raise ComponentFailed where that does not come."""
+    """Run the workload and show it until the replica has caught up; raise ComponentFailed if it does not."""
     with Session.connect(endpoints.source.sql) as session, View(console) as view:
         writer = Writer(session, steps(DB))
         writer.start()
         pause = threading.Event()
         while not writer.finished:
             view.show(writer.rows, replicator.progress())
-            pause.wait(LOOK_S)
-        if (wrong := writer.wrong()) is not None:
-            raise ComponentFailed(f"the step '{wrong.step.title}' went wrong: {wrong.error}")
+            pause.wait(REFRESH_S)
+        if (failed := writer.failed_step()) is not None:
+            raise ComponentFailed(f"the step '{failed.step.title}' failed: {failed.error}")
         deadline = time.monotonic() + CATCH_UP_S
         while (progress := replicator.progress()).behind != 0:
             view.show(writer.rows, progress)
@@ -103,12 +103,12 @@ def _watch(console: Console, endpoints: Endpoints, replicator: Replicator) -> No
                 raise ComponentFailed(
                     f"the replica did not catch up: {progress.problem}\n{replicator.log_tail()}"
                 )
-            pause.wait(LOOK_S)
+            pause.wait(REFRESH_S)
         view.show(writer.rows, progress)
 
 
 def _judge(console: Console, endpoints: Endpoints, replicator: Replicator) -> int:
-    """Compare both sides, show them, and return the exit code."""
+    """Compare both clusters, show the result and return the exit code."""
     with (
         Session.connect(endpoints.source.sql) as source_sql,
         Session.connect(endpoints.target.sql) as target_sql,
@@ -117,27 +117,27 @@ def _judge(console: Console, endpoints: Endpoints, replicator: Replicator) -> in
     ):
         source = Side(source_metastore, source_sql, replicator.db)
         target = Side(target_metastore, target_sql, replicator.target_db)
-        with console.status("reading both sides"):
+        with console.status("reading both clusters"):
             comparison = compare_databases(source, target, QUERIES)
-            aborted = aborted_files(source, target, ABORTED_TABLE)
-    console.print(side_by_side(comparison, source.db, target.db))
-    for line in comparison.all_differences():
+            aborted = find_aborted_files(source, target, ABORTED_TABLE)
+    console.print(build_comparison_table(comparison, source.db, target.db))
+    for line in comparison.list_differences():
         console.print(f"[red]differs:[/] {escape(line)}")
     console.print(
         f"aborted write ids {list(aborted.write_ids)} of {ABORTED_TABLE}: {len(aborted.at_source)} files at the source, "
-        f"{len(aborted.on_target)} on the target (which soon forgets the ids as well: nothing refers to them)",
+        f"{len(aborted.on_target)} on the target (which soon forgets the ids too, because nothing refers to them)",
         highlight=False,
         markup=False,
     )
     console.print(replicator.command("status"), highlight=False, markup=False)
-    right = comparison.equal and aborted.right and not replicator.progress().quarantined
-    console.print("[bold green]equal" if right else "[bold red]NOT equal")
-    return 0 if right else 1
+    ok = comparison.equal and aborted.proven and not replicator.progress().quarantined
+    console.print("[bold green]equal" if ok else "[bold red]NOT equal")
+    return 0 if ok else 1
 
 
-def _hold(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
-    """Print where everything is and wait for ctrl-c."""
-    console.print("\neverything keeps running; ctrl-c ends it", highlight=False)
+def _keep_running(console: Console, endpoints: Endpoints, replicator: Replicator) -> None:
+    """Print the addresses and wait for ctrl-c."""
+    console.print("\neverything keeps running; press ctrl-c to stop it", highlight=False)
     for what, where in (
         ("Tideline", f"http://{replicator.address}/"),
         ("configuration", replicator.config_file),

@@ -1,7 +1,7 @@
-"""Whether two clusters hold the same database: rows as SQL reads them, and what the metastores say beside the rows.
+"""Compares a database on two clusters: rows as SQL reads them, and everything else that the metastores store.
 
-Compared are the tables' names, their rows, parameters, columns, partitions (names and parameters), column statistics and valid
-write-id lists. Left out is what only one side can know: when something was last altered there.
+Compared are table names, rows, parameters, columns, partitions (names and parameters), column statistics, valid write-id lists, and the
+files of aborted transactions. Parameters that each cluster sets itself (the time of the last DDL) are left out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from handlers.structs.objects import Partition, Table
 
 
-OWN_TO_A_SIDE: Final = frozenset({"transient_lastDdlTime"})
+LOCAL_PARAMETERS: Final = frozenset({"transient_lastDdlTime"})
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One cluster's view of the database."""
+    """The database on one cluster."""
 
     metastore: Metastore
     sql: Session
@@ -36,7 +36,7 @@ class Side:
 
 @dataclass(slots=True)
 class TableComparison:
-    """One table on both sides; ``differences`` is empty where they are equal."""
+    """One table on both clusters; ``differences`` is empty if they are equal."""
 
     name: str
     rows: tuple[list[tuple[str, ...]], list[tuple[str, ...]]]
@@ -46,7 +46,7 @@ class TableComparison:
 
 @dataclass(slots=True)
 class Comparison:
-    """The whole database on both sides."""
+    """The complete database on both clusters."""
 
     tables: list[TableComparison]
     differences: list[str]
@@ -54,17 +54,17 @@ class Comparison:
     @property
     def equal(self) -> bool:
         """Whether nothing differs."""
-        return not self.all_differences()
+        return not self.list_differences()
 
-    def all_differences(self) -> list[str]:
-        """Return every difference, one line each."""
+    def list_differences(self) -> list[str]:
+        """Return all differences, one line each."""
         return self.differences + [
             f"{table.name}: {line}" for table in self.tables for line in table.differences
         ]
 
 
 def compare_databases(source: Side, target: Side, queries: Mapping[str, str]) -> Comparison:
-    """Compare ``source`` with ``target``; ``queries`` gives the query of every table whose rows are read."""
+    """Compare ``source`` with ``target``; ``queries`` contains a query for each table whose rows are compared."""
     names = sorted(source.metastore.table_names(source.db))
     others = sorted(target.metastore.table_names(target.db))
     differences = [] if names == others else [f"tables: {names} at the source, {others} on the target"]
@@ -74,24 +74,24 @@ def compare_databases(source: Side, target: Side, queries: Mapping[str, str]) ->
 
 def _compare_table(name: str, source: Side, target: Side, queries: Mapping[str, str]) -> TableComparison:
     ours, theirs = source.metastore.get_table(source.db, name), target.metastore.get_table(target.db, name)
-    rows = (_rows(source, name, queries), _rows(target, name, queries))
+    rows = (_read_rows(source, name, queries), _read_rows(target, name, queries))
     result = TableComparison(name, rows)
     if rows[0] != rows[1]:
         result.differences.append(f"rows: {rows[0]} at the source, {rows[1]} on the target")
-    result.differences += _object_differences("", _shown(ours), _shown(theirs))
-    result.differences += _partition_differences(name, source, target)
+    result.differences += _compare_objects("", _describe(ours), _describe(theirs))
+    result.differences += _compare_partitions(name, source, target)
     if (ours.parameters or {}).get("transactional") == "true":
-        result.write_ids, lines = _write_ids(name, source, target)
+        result.write_ids, lines = _compare_write_ids(name, source, target)
         result.differences += lines
-    result.differences += _statistics_differences(ours, source, target)
+    result.differences += _compare_statistics(ours, source, target)
     return result
 
 
-def _rows(side: Side, name: str, queries: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _read_rows(side: Side, name: str, queries: Mapping[str, str]) -> list[tuple[str, ...]]:
     return side.sql.rows(queries[name].format(db=side.db)) if name in queries else []
 
 
-def _shown(table: Table) -> dict[str, object]:
+def _describe(table: Table) -> dict[str, object]:
     sd = table.sd
     return {
         "type": table.tableType,
@@ -99,17 +99,17 @@ def _shown(table: Table) -> dict[str, object]:
         "partition columns": [(column.name, column.type) for column in table.partitionKeys or []],
         "format": sd.inputFormat,
         "owner": table.owner,
-        **_parameters(table.parameters),
+        **_select_parameters(table.parameters),
     }
 
 
-def _parameters(parameters: Mapping[str, str] | None) -> dict[str, object]:
+def _select_parameters(parameters: Mapping[str, str] | None) -> dict[str, object]:
     return {
-        f"parameter {key}": value for key, value in (parameters or {}).items() if key not in OWN_TO_A_SIDE
+        f"parameter {key}": value for key, value in (parameters or {}).items() if key not in LOCAL_PARAMETERS
     }
 
 
-def _object_differences(prefix: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
+def _compare_objects(prefix: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
     return [
         f"{prefix}{key}: {ours.get(key)!r} at the source, {theirs.get(key)!r} on the target"
         for key in sorted({*ours, *theirs})
@@ -117,18 +117,20 @@ def _object_differences(prefix: str, ours: Mapping[str, object], theirs: Mapping
     ]
 
 
-def _partition_differences(name: str, source: Side, target: Side) -> list[str]:
-    ours, theirs = _partitions(source, name), _partitions(target, name)
+def _compare_partitions(name: str, source: Side, target: Side) -> list[str]:
+    ours, theirs = _read_partitions(source, name), _read_partitions(target, name)
     lines = [f"partition {key}: only at the source" for key in sorted(ours.keys() - theirs.keys())]
     lines += [f"partition {key}: only on the target" for key in sorted(theirs.keys() - ours.keys())]
     for key in sorted(ours.keys() & theirs.keys()):
-        lines += _object_differences(
-            f"partition {key} ", _parameters(ours[key].parameters), _parameters(theirs[key].parameters)
+        lines += _compare_objects(
+            f"partition {key} ",
+            _select_parameters(ours[key].parameters),
+            _select_parameters(theirs[key].parameters),
         )
     return lines
 
 
-def _partitions(side: Side, name: str) -> dict[str, Partition]:
+def _read_partitions(side: Side, name: str) -> dict[str, Partition]:
     if not side.metastore.get_table(side.db, name).partitionKeys:
         return {}
     return {
@@ -137,25 +139,25 @@ def _partitions(side: Side, name: str) -> dict[str, Partition]:
     }
 
 
-def _write_ids(name: str, source: Side, target: Side) -> tuple[tuple[str, str], list[str]]:
-    ours, theirs = _valid(source, name), _valid(target, name)
+def _compare_write_ids(name: str, source: Side, target: Side) -> tuple[tuple[str, str], list[str]]:
+    ours, theirs = _read_valid(source, name), _read_valid(target, name)
     lines = [f"write ids {difference}" for difference in compare_write_ids(ours, theirs)]
-    return (_short(ours), _short(theirs)), lines
+    return (_format_valid(ours), _format_valid(theirs)), lines
 
 
-def _valid(side: Side, name: str) -> ValidWriteIds:
+def _read_valid(side: Side, name: str) -> ValidWriteIds:
     return side.metastore.valid_write_ids([f"{side.db}.{name}"])[0]
 
 
-def _short(valid: ValidWriteIds) -> str:
+def _format_valid(valid: ValidWriteIds) -> str:
     text = f"up to {valid.high_water_mark}"
     if valid.open:
         text += f", open {list(valid.open)}"
     return text + (f", aborted {list(valid.aborted)}" if valid.aborted else "")
 
 
-def _statistics_differences(table: Table, source: Side, target: Side) -> list[str]:
-    """Compare table-level column statistics as a reader gets them, hence against each side's own write-id list."""
+def _compare_statistics(table: Table, source: Side, target: Side) -> list[str]:
+    """Compare table-level column statistics as readers see them, that is, with the write-id list of each cluster."""
     columns = [column.name or "" for column in table.sd.cols or []]
     name = table.tableName or ""
     if table.partitionKeys or table.tableType == "VIRTUAL_VIEW":
@@ -164,35 +166,37 @@ def _statistics_differences(table: Table, source: Side, target: Side) -> list[st
         {
             s.colName: s.statsData
             for s in side.metastore.table_statistics(
-                side.db, name, columns, valid_write_ids=_valid(side, name).format()
+                side.db, name, columns, valid_write_ids=_read_valid(side, name).format()
             )
         }
         for side in (source, target)
     )
-    return _object_differences("statistics of ", ours, theirs)
+    return _compare_objects("statistics of ", ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedFiles:
-    """Files of aborted write ids of one table, on both sides."""
+    """Files of aborted write ids of one table, on both clusters."""
 
     write_ids: tuple[int, ...]
     at_source: tuple[str, ...]
     on_target: tuple[str, ...]
 
     @property
-    def right(self) -> bool:
-        """Whether the source has some (else nothing was proven) and the target none."""
+    def proven(self) -> bool:
+        """Whether the source has such files (otherwise nothing is proven) and the target has none."""
         return bool(self.at_source) and not self.on_target
 
 
-def aborted_files(source: Side, target: Side, table: str) -> AbortedFiles:
-    """Look for files of the write ids that the source calls aborted."""
+def find_aborted_files(source: Side, target: Side, table: str) -> AbortedFiles:
+    """Find the files of the write ids that are aborted at the source."""
     write_ids = source.metastore.valid_write_ids([f"{source.db}.{table}"])[0].aborted
-    return AbortedFiles(write_ids, _files_of(source, table, write_ids), _files_of(target, table, write_ids))
+    return AbortedFiles(
+        write_ids, _find_files(source, table, write_ids), _find_files(target, table, write_ids)
+    )
 
 
-def _files_of(side: Side, table: str, write_ids: tuple[int, ...]) -> tuple[str, ...]:
+def _find_files(side: Side, table: str, write_ids: tuple[int, ...]) -> tuple[str, ...]:
     root = Path(urlsplit(side.metastore.get_table(side.db, table).sd.location or "").path)
     patterns = [f"*delta_{write_id:07d}_{write_id:07d}*/*" for write_id in write_ids]
     found = {file.relative_to(root) for pattern in patterns for file in root.glob(pattern)}

@@ -1,4 +1,4 @@
-"""Tideline itself, as its user runs it: a configuration file, ``tideline bootstrap``, ``tideline run``, its HTTP status."""
+"""Tideline as its users run it: a configuration file, ``tideline bootstrap``, ``tideline run`` and its HTTP status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STOP_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the parts are; None where a part has not told yet."""
+    """The progress of the parts; None if a part has not reported yet."""
 
     source_event: int | None
     topic_event: int | None
@@ -41,14 +41,14 @@ class Progress:
 
     @property
     def behind(self) -> int | None:
-        """Events of the source that the replica has not applied."""
+        """The number of source events that the replica has not applied yet."""
         if self.source_event is None or self.applied_event is None:
             return None
         return max(0, self.source_event - self.applied_event)
 
 
 class Replicator:
-    """One ``tideline run`` with one policy; everything of it lies in ``directory``."""
+    """One ``tideline run`` with one policy; all its files are in ``directory``."""
 
     def __init__(self, endpoints: Endpoints, directory: Path, *, db: str, topic: str | None = None) -> None:
         self.directory = directory
@@ -56,19 +56,19 @@ class Replicator:
         self.target_db = f"{db}_replica"
         self.config_file = directory / "tideline.yaml"
         self.log_file = directory / "tideline.log"
-        self._config = _config(
+        self._config = _build_config(
             endpoints, directory, db=db, target_db=self.target_db, topic=topic or f"tideline.{db}"
         )
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> str:
-        """Write the configuration and bootstrap the policy; return what the command said."""
+        """Write the configuration and bootstrap the policy; return the output of the command."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config_file.write_text(yaml.safe_dump(self._config, sort_keys=False))
         return self.command("bootstrap", self.db)
 
     def command(self, *arguments: str) -> str:
-        """Run one command of the command line and return its output; raise ComponentFailed with what it said."""
+        """Run one command of the command line and return its output; raise ComponentFailed with its error output."""
         done = subprocess.run(
             [*TIDELINE, *arguments, "--config", str(self.config_file)],
             capture_output=True,
@@ -80,7 +80,7 @@ class Replicator:
         return done.stdout.strip()
 
     def start(self, **environment: str) -> None:
-        """Start the daemon and wait until it answers; raise ComponentFailed with the end of its log."""
+        """Start the daemon and wait until it responds; raise ComponentFailed with the end of its log."""
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [*TIDELINE, "run", "--config", str(self.config_file)],
@@ -89,18 +89,18 @@ class Replicator:
                 env={**os.environ, **environment},
             )
         deadline = time.monotonic() + START_S
-        while self.ask("/livez") is None:
+        while self.get("/livez") is None:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise ComponentFailed(f"tideline run did not start:\n{self.log_tail()}")
             time.sleep(0.05)
 
     @property
     def pid(self) -> int | None:
-        """The daemon's process id; None where it does not run."""
+        """The process id of the daemon; None if it does not run."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> int | None:
-        """End the daemon and return its exit code; None where it was never started."""
+        """Stop the daemon and return its exit code; None if it was never started."""
         if self._process is None:
             return None
         if self._process.poll() is None:
@@ -113,28 +113,30 @@ class Replicator:
 
     @property
     def address(self) -> str | None:
-        """``host:port`` of the daemon's HTTP; None where it has not told."""
+        """``host:port`` of the daemon's HTTP server; None if it is not known yet."""
         try:
-            told = json.loads((self.directory / "state" / "http.json").read_text())
+            found = json.loads((self.directory / "state" / "http.json").read_text())
         except (OSError, ValueError):
             return None
-        return f"{told['host']}:{told['port']}"
+        return f"{found['host']}:{found['port']}"
 
-    def ask(self, path: str) -> bytes | None:
-        """Return what the daemon answers to ``path``; None where it does not answer, or not with success."""
+    def get(self, path: str) -> bytes | None:
+        """Return the response of the daemon to ``path``; None if there is none, or if it is not a success."""
         if self.address is None:
             return None
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # noqa: S310 - our own address
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # noqa: S310 - the address of our own daemon
                 return bytes(answer.read())
         except OSError:
             return None
 
     def progress(self) -> Progress:
-        """Return how far everything is."""
-        answer = self.ask("/api/v1/status")
+        """Return the progress of all parts."""
+        answer = self.get("/api/v1/status")
         status: dict[str, Any] = json.loads(answer) if answer else {}
-        source, projection, copies = (_first(status, name) for name in ("sources", "projections", "copies"))
+        source, projection, copies = (
+            _first_of(status, name) for name in ("sources", "projections", "copies")
+        )
         return Progress(
             source.get("current_event_id"),
             source.get("relayed_event_id"),
@@ -150,17 +152,19 @@ class Replicator:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
 
-def _first(status: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the first of a list of the status; an empty one where there is none."""
+def _first_of(status: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the first element of a list in the status; an empty one if the list is empty."""
     rows: list[dict[str, Any]] = status.get(name, [])
     return rows[0] if rows else {}
 
 
-def _config(endpoints: Endpoints, directory: Path, *, db: str, target_db: str, topic: str) -> dict[str, Any]:
+def _build_config(
+    endpoints: Endpoints, directory: Path, *, db: str, target_db: str, topic: str
+) -> dict[str, Any]:
     source = endpoints.source
-    places = [Path(place).as_uri() for place in (source.warehouse, source.external, source.cmroot)]
+    roots = [Path(root).as_uri() for root in (source.warehouse, source.external, source.cmroot)]
     return {
-        "sources": {"lake": {"metastore": [source.metastore], "topic": topic, "read_roots": places}},
+        "sources": {"lake": {"metastore": [source.metastore], "topic": topic, "read_roots": roots}},
         "targets": {"dr": {"metastore": [endpoints.target.metastore]}},
         "policies": {db: {"source": "lake", "target": "dr", "database": db, "target_database": target_db}},
         "kafka": {"bootstrap": endpoints.kafka, "dead_letter_topic": f"{topic}.dead"},

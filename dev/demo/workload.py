@@ -1,6 +1,6 @@
-"""What the writer does on the source: one statement of every kind that a replica has to follow.
+"""The workload of the demo: one statement of every kind that a replica must follow, and the writer that runs them on the source.
 
-The same statements serve the demo and the integration tests, so that what people watch is what is tested.
+The integration tests use the same statements, so the demo shows what is tested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that the writer does; ``settings`` hold for this step only."""
+    """One statement of the writer; ``settings`` apply to this step only."""
 
     title: str
     sql: str
@@ -33,7 +33,7 @@ ROLL_BACK_AFTER_WRITING: Final = (
     ("hive.in.test", "true", "false"),
     ("hive.test.rollbacktxn", "true", "false"),
 )
-"""Hive's own test switch: the transaction is aborted when its files are already there."""
+"""Hive's own test switch: the transaction is aborted after its files were written."""
 
 TABLES: Final = ("orders", "visits", "logonly", "plain", "archive", "tallies")
 """The tables that exist at the end of the workload."""
@@ -53,7 +53,7 @@ ABORTED_TABLE: Final = "orders"
 
 
 def steps(db: str) -> tuple[Step, ...]:
-    """Return the workload for database ``db``, which does not exist yet."""
+    """Return the workload for database ``db``, which must not exist yet."""
     return (
         Step("a database", f"create database {db} with dbproperties ('repl.source.for'='demo')"),
         *_tables(db),
@@ -180,7 +180,7 @@ def _changes(db: str) -> tuple[Step, ...]:
         Step("rename it", f"alter table {db}.sums rename to {db}.tallies"),
         Step("compute statistics", f"analyze table {db}.orders compute statistics for columns"),
         Step(
-            "a table that goes again",
+            "a table that is dropped later",
             f"create table {db}.gone (id int) stored as orc tblproperties ('transactional'='true')",
         ),
         Step("with rows", f"insert into {db}.gone values (1)"),
@@ -189,54 +189,54 @@ def _changes(db: str) -> tuple[Step, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """One step, and how it went."""
+class StepResult:
+    """One step and its outcome."""
 
     step: Step
-    state: Literal["waiting", "running", "done", "wrong"] = "waiting"
+    state: Literal["waiting", "running", "done", "failed"] = "waiting"
     seconds: float = 0.0
     events: int = 0
     error: str = ""
 
 
-def run_step(session: Session, step: Step) -> Done:
-    """Run one step; ``wrong`` where it failed unasked, or succeeded where it had to fail."""
+def run_step(session: Session, step: Step) -> StepResult:
+    """Run one step. It is ``failed`` if it fails although it should succeed, or the reverse."""
     for name, during, _ in step.settings:
         session.run(f"set {name}={during}")
     try:
         result = session.run(step.sql)
-        done = Done(step, "wrong" if step.must_fail else "done", result.seconds, len(result.events))
+        done = StepResult(step, "failed" if step.must_fail else "done", result.seconds, len(result.events))
     except SqlFailed as error:
-        done = Done(step, "done" if step.must_fail else "wrong", error=str(error))
+        done = StepResult(step, "done" if step.must_fail else "failed", error=str(error))
     for name, _, after in step.settings:
         session.run(f"set {name}={after}")
     return done
 
 
 class Writer:
-    """Runs steps in a thread; ``rows`` may be read by another one."""
+    """Runs the steps one after another in a thread; other threads may read ``rows``."""
 
     def __init__(self, session: Session, steps: Sequence[Step]) -> None:
         self._session = session
-        self.rows = [Done(step) for step in steps]
+        self.rows = [StepResult(step) for step in steps]
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def finished(self) -> bool:
-        """Whether every step was run, or one went wrong."""
+        """Whether every step has run, or one has failed."""
         return not self._thread.is_alive()
 
-    def wrong(self) -> Done | None:
-        """Return the step that went wrong, if one did."""
-        return next((row for row in self.rows if row.state == "wrong"), None)
+    def failed_step(self) -> StepResult | None:
+        """Return the step that failed, if any."""
+        return next((row for row in self.rows if row.state == "failed"), None)
 
     def _run(self) -> None:
         for number, row in enumerate(self.rows):
             self.rows[number] = replace(row, state="running")
             self.rows[number] = run_step(self._session, row.step)
-            if self.rows[number].state == "wrong":
+            if self.rows[number].state == "failed":
                 return

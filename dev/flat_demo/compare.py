@@ -1,6 +1,6 @@
-"""The demo's last step: every value of the flat table beside what ``get_json_object`` gives on the raw event.
+"""The last step of the demo: compares every value of the flat table with ``get_json_object`` on the raw event.
 
-The table is read through Spark's own catalog, where the demo keeps it; each row is found by its event's ``uuid``.
+The table is read through Spark's own catalog, where the demo keeps it. Rows are matched by the ``uuid`` of their event.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ CONFIG: Final = "tideline.yaml"
 
 
 def main() -> int:
-    """Print the table, column by column; 0 only if every value is right."""
+    """Print the comparison, column by column, and return 0 only if all values are equal."""
     console = Console(highlight=False)
     directory = Path(sys.argv[1]).resolve()
-    told = _told(directory)
-    (directory / "page.html").write_text(flat_page(told), encoding="utf-8")
+    table = _describe_table(directory)
+    (directory / "page.html").write_text(flat_page(table), encoding="utf-8")
     settings = flat_settings(load_config(directory / CONFIG), "web")
     spark = start(SparkSettings(conf=build_conf(settings)), name="tideline demo")
     try:
         spark.table(settings.name).createOrReplaceTempView("flat")
-        columns = [column for column in told["columns"] if column["state"] == "live"]
-        wrong = _shown(console, spark, directory, columns)
-        console.print(f"What the daemon shows of it is in {Path(sys.argv[1]) / 'page.html'}.")
+        columns = [column for column in table["columns"] if column["state"] == "live"]
+        wrong = _print_comparison(console, spark, directory, columns)
+        console.print(f"The page that the daemon shows for the table is {Path(sys.argv[1]) / 'page.html'}.")
     finally:
         spark.stop()
     return 1 if wrong else 0
 
 
-def _told(directory: Path) -> dict[str, Any]:
-    """What the daemon tells of the table."""
+def _describe_table(directory: Path) -> dict[str, Any]:
+    """Return the description of the table that the daemon serves."""
     answers = FlatAnswers(load_config(directory / CONFIG), lambda: ())
     try:
         return answers.show("web")
@@ -56,10 +56,12 @@ def _told(directory: Path) -> dict[str, Any]:
         answers.close()
 
 
-def _shown(console: Console, spark: SparkSession, directory: Path, columns: list[dict[str, Any]]) -> int:
+def _print_comparison(
+    console: Console, spark: SparkSession, directory: Path, columns: list[dict[str, Any]]
+) -> int:
     raw = spark.read.text(str(directory / "raw" / "*.json"))
     raw.createOrReplaceTempView("raw")
-    joined = _joined(spark, columns)
+    joined = _count_values(spark, columns)
     counts = joined.first()
     assert counts is not None
     table = Table("column", "type", "values", "in _rescued", "not equal")
@@ -73,12 +75,12 @@ def _shown(console: Console, spark: SparkSession, directory: Path, columns: list
     return unequal + abs(int(counts["n"]) - int(total))
 
 
-def _joined(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
-    """Count, for each column: values, values that wait in ``_rescued``, and values that are neither equal nor rescued."""
+def _count_values(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
+    """Count for each column: values, values in ``_rescued``, and values that are neither equal nor rescued."""
     counted = []
     for number, column in enumerate(columns):
-        mine, text = f"f.`{column['name']}`", f"get_json_object(r.value, {_quoted(column['key'])})"
-        # A DOUBLE column says 5.0 where the event says 5.
+        mine, text = f"f.`{column['name']}`", f"get_json_object(r.value, {_quote(column['key'])})"
+        # A DOUBLE column returns 5.0 if the event contains 5.
         same = (
             f"try_cast({text} AS DOUBLE) <=> {mine}"
             if column["type"] == "DOUBLE"
@@ -94,7 +96,7 @@ def _joined(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

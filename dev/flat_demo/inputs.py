@@ -1,4 +1,4 @@
-"""What the demo is about: a raw table's events, the queries that people run on it, and Tideline's configuration."""
+"""The input of the demo: events of a raw table, the queries of its users, and the configuration of Tideline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLE: Final = "default.events_flat_web"
 RAW: Final = "default.raw_events"
 HOURS: Final = 3
 ANN: Final = """
--- the query of the article that this comes from, with a function of the house
+-- the query of the original article, with a custom function
 SELECT event.epoch, response.body_parameters, response.experiment, response.language
 FROM default.raw_events AS event
 LATERAL VIEW event_parser(event.json, 'http.body_parameters', 'action.experiment', 'action.language', 'action.name') response
@@ -29,11 +29,11 @@ WHERE yyyy_mm_dd = '2016-04-18' AND hh = 21 AND action_name = 'explorer';
 BOB: Final = """
 SELECT get_json_object(json, '$.geo.cc') AS country, count(*), avg(get_json_object(json, '$.http.bytes'))
 FROM raw_events
-WHERE get_json_object(json, '$.action.naem') IS NULL  -- misspelt, as happens
+WHERE get_json_object(json, '$.action.naem') IS NULL  -- a misspelled key
 GROUP BY get_json_object(json, '$.geo.cc');
 """
 CID: Final = """
--- the key is $.user.id, whatever the query calls it on the way
+-- the key is $.user.id, whatever aliases the query uses
 SELECT get_json_object(u.json_of_user, '$.id') AS id, count(*)
 FROM (SELECT get_json_object(json, '$.user') AS json_of_user FROM default.raw_events) u
 GROUP BY get_json_object(u.json_of_user, '$.id');
@@ -42,7 +42,7 @@ DORA: Final = "SELECT json_tuple(json, 'dc', 'server') AS (dc, server) FROM defa
 
 
 def write_events(directory: Path, per_hour: int, first_hour: int, hours: int) -> None:
-    """Write one file of JSON lines per hour, each put in place whole."""
+    """Write one file of JSON lines per hour; each appears complete, by a rename."""
     directory.mkdir(parents=True, exist_ok=True)
     chance = random.Random(first_hour)  # the same events in every run
     for hour in range(first_hour, first_hour + hours):
@@ -57,14 +57,14 @@ def _line(chance: random.Random, epoch_s: int) -> str:
     return json.dumps(event(chance, epoch_s), separators=(",", ":")) + "\n"
 
 
-def write_query(directory: Path, person: str, text: str) -> None:
-    """Put a query where the person keeps queries."""
-    place = directory / person
-    place.mkdir(parents=True, exist_ok=True)
-    (place / f"{person}.sql").write_text(text, encoding="utf-8")
+def write_query(directory: Path, user: str, text: str) -> None:
+    """Write a query to the directory of the user."""
+    user_directory = directory / user
+    user_directory.mkdir(parents=True, exist_ok=True)
+    (user_directory / f"{user}.sql").write_text(text, encoding="utf-8")
 
 
-def write_config(file: Path, people: tuple[str, ...]) -> None:
+def write_config(file: Path, users: tuple[str, ...]) -> None:
     """Write Tideline's configuration for this directory."""
     here = file.parent.resolve()
     config: dict[str, Any] = {
@@ -73,8 +73,8 @@ def write_config(file: Path, people: tuple[str, ...]) -> None:
             "raw_tables": {RAW: {"json_column": "json"}},
             "functions": {"event_parser": {"style": "dotted"}},
             "sources": {
-                person: {"kind": "sql-files", "path": (here / "queries" / person).as_uri(), "user": person}
-                for person in people
+                user: {"kind": "sql-files", "path": (here / "queries" / user).as_uri(), "user": user}
+                for user in users
             },
         },
         "flat": {

@@ -68,7 +68,7 @@ class Replica:
             Side(self.target, _NO_SQL, self.policy.target_db),
             {},
         )
-        return found.all_differences() + file_differences(self)
+        return found.list_differences() + file_differences(self)
 
     def quarantined(self) -> dict[str, str]:
         """Return the confined tables (without database) and the codes of the errors."""

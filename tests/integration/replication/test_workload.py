@@ -35,4 +35,4 @@ def test_the_replica_of_the_whole_workload_equals_its_source(
     run_steps(source_sql, steps(database))
     replica.follow()
     assert replica.projection.quarantined() == ()
-    assert compare(QUERIES).all_differences() == []
+    assert compare(QUERIES).list_differences() == []
