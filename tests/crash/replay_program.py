@@ -1,4 +1,4 @@
-"""What a crash test kills: one run of a replica from where its state file says, up to a given event.
+"""The program that a crash test kills: one run of a replica, from its stored position to a given event.
 
 ``python -m tests.crash.replay_program SETTINGS`` with a JSON object; ends with 0 when everything was applied.
 """
@@ -16,7 +16,7 @@ from tests.builders.replication.replica import build_replica, start_after
 
 
 def main(text: str) -> None:
-    """Follow the log to the event ``upto``, all of it in one batch, so that a kill finds as much undone as can be."""
+    """Follow the log to the event ``upto`` in one batch, so that a kill leaves as much undone as possible."""
     settings = json.loads(text)
     store = SqliteStore(Path(settings["state"]), schema_version=1)
     if store.get(POSITION_KEY) is None:

@@ -1,4 +1,4 @@
-"""A copy is killed at every system call that changes something, and must then be finished by the next process."""
+"""A copy is killed at every system call that changes something, and the next process must finish it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(warehouse: Warehouse, source: SourceFile, *options: str) -> int:
 
 
 def steps(log: Path, target: Path) -> list[tuple[str, int]]:
-    """Return (system call, its number among those of its name) of each call from the first that names the target on."""
+    """Return (system call, its number among those of its name) for each call since the first that names the target."""
     seen: dict[str, int] = {}
     found: list[tuple[str, int]] = []
     for line in log.read_text().splitlines():
@@ -81,7 +81,7 @@ def traced_steps(warehouse: Warehouse, source: SourceFile) -> list[tuple[str, in
 
 
 def prepared(root: Path, *, checksum: bool, present: bool) -> tuple[Warehouse, SourceFile]:
-    """Return a source file to copy, where ``present`` onto an older file of its name."""
+    """Return a source file to copy; if ``present``, the target already has an older file of its name."""
     warehouse = Warehouse(root)
     if present:
         (warehouse.target / DELTA).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Replay is killed at every pass of every step that has a name, and must come to the source's state all the same."""
+"""Replay is killed at every pass through every failpoint, and must still end equal to the source."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def written(source: ClusterEndpoints) -> Written:  # noqa: F811 - a fixture asks
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_pass_after_pass_of_a_step_a_replica_comes_to_equal_its_source(
+def test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source(
     step: str,
     written: Written,
     source: ClusterEndpoints,  # noqa: F811 - likewise
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
 ) -> None:
-    """The n-th run dies at its n-th pass of the step, so that it gets further than the run before, until one ends."""
+    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
     replay = KilledReplay.of(written, source, target, tmp_path)
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):
@@ -52,14 +52,14 @@ def test_killed_at_pass_after_pass_of_a_step_a_replica_comes_to_equal_its_source
 
 
 @pytest.mark.parametrize("step", COMMIT_PATH)
-def test_killed_once_at_any_pass_of_the_commit_path_a_replica_comes_to_equal_its_source(
+def test_a_replica_killed_once_at_any_pass_of_the_commit_path_ends_equal_to_its_source(
     step: str,
     written: Written,
     source: ClusterEndpoints,  # noqa: F811 - likewise
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
 ) -> None:
-    """Every pass has a replica of its own, so that no kill hides behind what another one left."""
+    """Every pass has its own replica, so that no kill is hidden by the state that another one left."""
     kills = 0
     while True:
         replay = KilledReplay.of(written, source, target, tmp_path)

@@ -35,7 +35,7 @@ Reaction = Callable[["Conversation"], None]
 
 
 class Conversation:
-    """One request that has been read, and how to answer it."""
+    """One received request, with the ways to answer it."""
 
     def __init__(self, server: FakeMetastore, handle: socket.socket, protocol: Any, call: str) -> None:
         self.server = server
@@ -78,7 +78,7 @@ def refuses(exception: HiveException) -> Reaction:
 
 
 def fails(kind: int = TApplicationException.INTERNAL_ERROR, *, then_hangs_up: bool = False) -> Reaction:
-    """Answer with one of Thrift's own faults, as for what a server throws undeclared."""
+    """Answer with one of Thrift's own exceptions, as for undeclared exceptions of a server."""
 
     def react(talk: Conversation) -> None:
         fault = TApplicationException(kind, f"Internal error processing {talk.call}")
@@ -90,7 +90,7 @@ def fails(kind: int = TApplicationException.INTERNAL_ERROR, *, then_hangs_up: bo
 
 
 def hangs_up(talk: Conversation) -> None:
-    """Close without an answer."""
+    """Close the connection without an answer."""
     talk.hang_up()
 
 
@@ -102,7 +102,7 @@ def hangs_up_midway(talk: Conversation) -> None:
 
 
 def keeps_silent(talk: Conversation) -> None:
-    """Answer nothing before the test is over."""
+    """Do not answer before the test ends."""
     talk.server.over.wait(timeout=30)
 
 
@@ -134,7 +134,7 @@ class FakeMetastore(socketserver.ThreadingTCPServer):
         self.script[call].extend(reactions)
 
     def forget_connections(self) -> None:
-        """Close every connection, as a restart or an idle timeout does."""
+        """Close every connection, as a restart or an idle timeout would."""
         for handle in self.connections:
             handle.shutdown(socket.SHUT_RDWR)
         self.connections.clear()

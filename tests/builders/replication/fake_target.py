@@ -1,4 +1,4 @@
-"""A target metastore of lists and dictionaries, that can be told to fail: for error paths that a real one does not give on demand."""
+"""A target metastore in memory that fails on request, for errors that a real one does not produce on demand."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Killed(BaseException):
-    """The process is dead: nobody catches it, and nothing that would run on its way out may have an effect."""
+    """The process was killed: nothing catches this, and code that runs while it propagates must have no effect."""
 
 
 class FakeTarget:
-    """What replay calls. ``calls`` are the names of the calls in order; ``answers`` override a call's next results.
+    """The calls that replay makes. ``calls`` has their names in order; ``answers`` overrides the next results of a call.
 
     ``dies_at`` lets the caller's process die at the n-th step from then on (from 1), before or after its effect.
     """
@@ -54,7 +54,7 @@ class FakeTarget:
         self.allocations: list[tuple[int, int, bool]] = []
         self.answers: dict[str, list[Any]] = defaultdict(list)
         self.invalid: dict[str, tuple[int, ...]] = {}
-        """By table, the write ids that the target says are open."""
+        """The write ids that the target reports as open, by table."""
         self.dies_at: tuple[int, bool] | None = None
         self.dead = False
         self._steps = 0
@@ -62,12 +62,12 @@ class FakeTarget:
         self._write_ids: dict[tuple[str, int], int] = {}
 
     def fails(self, call: str, error: TidelineError, times: int = 1) -> None:
-        """Let the next calls fail."""
+        """Make the next calls fail."""
         self.answers[call] += [error] * times
 
     @property
     def open_txns(self) -> list[int]:
-        """The source's ids of transactions that are open here."""
+        """The source ids of the transactions that are open on the target."""
         return sorted(self._txns)
 
     @property
@@ -79,11 +79,11 @@ class FakeTarget:
         return highest
 
     def killed_at(self, step: tuple[int, bool] | None) -> None:
-        """Live again, and die at ``step``."""
+        """Start a new process that will be killed at ``step``."""
         self.dead, self._steps, self.dies_at = False, 0, step
 
     def step(self, effect: Callable[[], Any] = lambda: None) -> Any:
-        """Do one thing that may be the last of the process."""
+        """Run ``effect``, before or after which the process may be killed."""
         if self.dead:
             raise Killed
         self._steps += 1
@@ -141,7 +141,7 @@ class FakeTarget:
         self.tables[table.tableName] = table
 
     def _rename(self, name: str, table: Table) -> None:
-        """Move what belongs to the name, as the metastore does for managed tables."""
+        """Move everything that belongs to the name, as the metastore does for managed tables."""
         new = table.tableName
         assert new is not None
         if new in self.tables:
@@ -239,13 +239,13 @@ class FakedReplica:
         return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
 
     def stored_quarantine(self) -> dict[str, str]:
-        """Return what a restart would find: confined tables and codes."""
+        """Return the stored quarantine: tables and error codes."""
         stored = Quarantine()
         stored.load(self.store)
         return {entry.table: entry.code for entry in stored.entries()}
 
     def stored_position(self) -> int:
-        """Return where a restart would go on."""
+        """Return the stored position."""
         value = self.store.get(POSITION_KEY)
         assert value is not None
         return Position.from_bytes(value).event_id

@@ -1,4 +1,4 @@
-"""Events for tests of replay: every field has a plausible value, so a test names only what it is about."""
+"""Events for tests of replay: every field has a plausible value, so that a test states only what matters to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def a_table(
     partition_columns: tuple[str, ...] = (),
     **fields: Any,
 ) -> Table:
-    """Return a table as the source's metastore embeds it."""
+    """Return a table in the form that the source's metastore embeds."""
     return Table(
         tableName=name,
         dbName=db,
@@ -46,14 +46,14 @@ def a_table(
 
 
 def embedded(value: Any) -> Embedded[Any]:
-    """Wrap ``value`` as it stands in a message."""
+    """Wrap ``value`` in the form that messages embed."""
     return Embedded(tjson.encode(value), lambda text: tjson.decode(type(value), text))
 
 
 def altered(
     event_id: int, name: str = "orders", *, new_name: str | None = None, **fields: Any
 ) -> TableAltered:
-    """Return an ALTER_TABLE, by default of parameters only."""
+    """Return an ALTER_TABLE that by default changes only parameters."""
     return TableAltered(
         event_id=event_id,
         time_s=0,

@@ -1,4 +1,4 @@
-"""Replays in a process of their own, which die at a chosen step and are run again."""
+"""Replays in a process of their own, which is killed at a chosen step and started again."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ STEPS = (
     "replay.before-rename",
     "replay.after-rename",
 )
-"""Every failpoint of replay, in the order in which the small workload first needs them."""
+"""Every failpoint of replay, in the order in which the small workload first reaches them."""
 
 COMMIT_PATH = STEPS[STEPS.index("replay.before-open") : STEPS.index("replay.before-rename")]
-"""Those between the opening of a transaction and its end."""
+"""The failpoints between the opening of a transaction and its end."""
 
 
 @dataclass(frozen=True)
 class KilledReplay:
-    """One replica of the small workload, kept by processes that die."""
+    """One replica of the small workload, run by processes that are killed."""
 
     written: Written
     source: ClusterEndpoints
@@ -75,7 +75,7 @@ class KilledReplay:
         return [self.source.warehouse, self.source.external, self.source.cmroot]
 
     def run(self, failpoint: str | None = None) -> bool:
-        """Run once; tell whether it was killed at ``failpoint``. Any other end than that or success is a failure."""
+        """Run once; return whether it was killed at ``failpoint``. Any other end except success fails the test."""
         settings = {
             "source": self.source.metastore,
             "target": self.target.metastore,
@@ -100,7 +100,7 @@ class KilledReplay:
         return done.returncode != 0
 
     def differences(self) -> list[str]:
-        """Compare source and target, and tell what is confined."""
+        """Compare source and target; return the differences and the quarantined tables."""
         store = SqliteStore(self.state, schema_version=1)
         replica = build_replica(
             self.source.metastore,
@@ -114,5 +114,5 @@ class KilledReplay:
         with closing(replica.projection):
             replica.projection.open()
             replica.context.write_ids.check()
-            confined = [f"{table} is confined" for table in replica.projection.quarantined()]
-            return replica.differences() + confined
+            quarantined = [f"{table} is quarantined" for table in replica.projection.quarantined()]
+            return replica.differences() + quarantined

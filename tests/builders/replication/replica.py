@@ -1,4 +1,4 @@
-"""A replication projection on real metastores, fed straight from the notification log, without Kafka in between.
+"""A replication projection on real metastores that reads the notification log directly, without Kafka.
 
 The records take the same way as in the daemon (encoded by the relay's code, decoded by the consumer's), so what is left out is
 only the topic, which has tests of its own.
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 _NO_SQL: Final[Any] = None
-"""Nobody is asked for rows."""
+"""No rows are compared."""
 
 
 @dataclass
 class Replica:
-    """A policy between two clusters, and the projection that follows it."""
+    """A policy between two clusters, with its projection."""
 
     source: Metastore
     target: Metastore
@@ -49,11 +49,11 @@ class Replica:
     context: Context
 
     def events(self, after: int, *, upto: int | None = None) -> list[Event]:
-        """Read the source's log from ``after`` on, as the consumer would hand it in."""
+        """Read the source's log after event ``after``, in the form that the consumer delivers."""
         return read_events(self.source, after, upto=upto)
 
     def follow(self, *, upto: int | None = None) -> Position:
-        """Apply everything that the log holds beyond the position, or what it holds up to event ``upto``."""
+        """Apply all events after the position, or those up to event ``upto``."""
         position = self.projection.open()
         events = self.events(position.event_id, upto=upto)
         if events:
@@ -62,7 +62,7 @@ class Replica:
         return position
 
     def differences(self) -> list[str]:
-        """Compare both sides in everything but rows: objects, parameters, statistics, write ids and files."""
+        """Compare both sides except for rows: objects, parameters, statistics, write ids and files."""
         found = compare_databases(
             Side(self.source, _NO_SQL, self.policy.source_db),
             Side(self.target, _NO_SQL, self.policy.target_db),
@@ -71,7 +71,7 @@ class Replica:
         return found.list_differences() + file_differences(self)
 
     def quarantined(self) -> dict[str, str]:
-        """Return the confined tables (without database) and the codes of the errors."""
+        """Return the quarantined tables (without database) and their error codes."""
         return {entry.table: entry.code for entry in self.context.quarantine.entries()}
 
 
@@ -112,7 +112,7 @@ def build_replica(
 
 
 def start_after(store: Store, event_id: int) -> None:
-    """Let a projection that has never run begin after ``event_id``, as its bootstrap would have."""
+    """Make a new projection start after ``event_id``, as its bootstrap would."""
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(event_id).to_bytes())
 

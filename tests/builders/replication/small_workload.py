@@ -1,4 +1,4 @@
-"""A short history of every kind of change, written once on a source and replayed many times."""
+"""A short history with every kind of change, written once on a source and replayed many times."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ QUERIES = {
 
 @dataclass(frozen=True)
 class Written:
-    """A source database and the part of the log that tells of it."""
+    """A source database and its part of the log."""
 
     db: str
     before: int
-    """The newest event before the database was made."""
+    """The newest event before the database was created."""
     last: int
-    """The newest event after all of it."""
+    """The newest event after the workload."""
 
 
 def create_source(sql: Session, db: str) -> None:
-    """Make a database whose deleted files the change manager keeps, as a bootstrap would have marked it."""
+    """Create a database whose deleted files the change manager keeps, marked as by a bootstrap."""
     sql.run(f"create database {db} with dbproperties ('repl.source.for'='tests')")
 
 
@@ -70,7 +70,7 @@ def write_all(sql: Session, source: Metastore, db: str) -> Written:
 
 
 def roll_back(sql: Session, statement: str) -> None:
-    """Run ``statement`` so that its transaction is aborted when its files are already there; Hive calls that a success."""
+    """Run ``statement`` so that its transaction is aborted after its files are written; Hive reports success."""
     for name, during, _ in ROLL_BACK_AFTER_WRITING:
         sql.run(f"set {name}={during}")
     sql.run(statement)

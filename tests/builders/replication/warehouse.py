@@ -46,7 +46,7 @@ class Warehouse:
         subdir: str = DELTA,
         checksum: bool = True,
     ) -> SourceFile:
-        """Put a file at the source and return the entry that its event would carry."""
+        """Put a file at the source and return its entry in an event."""
         path = self.source / subdir / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -55,7 +55,7 @@ class Warehouse:
         return SourceFile(f"file:{path}", md5(content), f"file:{self.cm_root}", subdir)
 
     def recycled(self, source: SourceFile, content: bytes) -> Path:
-        """Put what the change manager would keep of ``source``."""
+        """Put the copy that the change manager would keep of ``source``."""
         self.cm_root.mkdir(parents=True, exist_ok=True)
         kept = self.cm_root / f"{source.uri.rpartition('/')[2]}_{source.checksum}"
         kept.write_bytes(content)
@@ -71,7 +71,7 @@ class Warehouse:
         return Copier(file_systems or open_file_systems({"file": {"fsync": False}}), self.allowed())
 
     def target_files(self) -> dict[str, bytes]:
-        """Return everything below the target, hidden files included, by relative path."""
+        """Return all files below the target, including hidden ones, by relative path."""
         found = sorted(path for path in self.target.rglob("*") if path.is_file())
         return {str(path.relative_to(self.target)): path.read_bytes() for path in found}
 

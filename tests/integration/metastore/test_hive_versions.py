@@ -33,7 +33,7 @@ KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 
 @pytest.fixture(scope="module", params=["2.3", "3.1"])
 def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
-    server = OldMetastore(tmp_path_factory.mktemp("generation"), request.param)
+    server = OldMetastore(tmp_path_factory.mktemp("version"), request.param)
     with or_skipped(f"metastore of Hive {request.param}"):
         server.start()
     yield server
@@ -53,7 +53,7 @@ def db(client: WritingMetastore, database: str) -> Iterator[str]:
     client.drop_database(database, cascade=True)
 
 
-def test_the_generation_is_found_though_both_answer_the_same(
+def test_the_hive_version_is_found_though_both_answer_the_same(
     client: WritingMetastore, old: OldMetastore
 ) -> None:
     assert client.version() == "3.0"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 
 
-def test_the_generation_is_learned_from_the_server(client: WritingMetastore) -> None:
+def test_the_hive_version_is_determined_by_asking_the_server(client: WritingMetastore) -> None:
     assert client.version().startswith("4.")
     assert client.hive_version >= HiveVersion(4, 0)
     assert client.supports("get_all_write_event_info")

@@ -1,4 +1,4 @@
-"""What the client makes of a metastore that breaks off, answers late, lies, or is not there."""
+"""The client with a metastore that breaks connections, answers late or wrongly, or is down."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Connect = Callable[..., WritingMetastore]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Make clients that are closed at the end."""
+    """Create clients that are closed at the end of the test."""
     with ExitStack() as clients:
         yield lambda *uris, **options: clients.enter_context(
             WritingMetastore(list(uris), **{"timeout_s": 5, **options})
@@ -91,7 +91,7 @@ def test_nothing_is_connected_before_the_first_call(server: FakeMetastore, clien
 @pytest.mark.parametrize(
     "breaking", [hangs_up, hangs_up_midway, says(b"\x00\x00\x00\x00garbage, and more of it")]
 )
-def test_a_reading_call_that_broke_is_repeated(
+def test_a_reading_call_whose_connection_broke_is_repeated(
     server: FakeMetastore, client: WritingMetastore, breaking: Reaction
 ) -> None:
     server.will(ID, breaking, breaking)
@@ -99,7 +99,7 @@ def test_a_reading_call_that_broke_is_repeated(
     assert server.calls.count(ID) == 3
 
 
-def test_a_reading_call_that_breaks_every_time_is_given_up(
+def test_a_reading_call_that_breaks_every_time_is_given_up_after_some_attempts(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
     server.will(ID, *[hangs_up] * 10)
@@ -110,7 +110,7 @@ def test_a_reading_call_that_breaks_every_time_is_given_up(
 
 
 @pytest.mark.parametrize("breaking", [hangs_up, hangs_up_midway])
-def test_a_changing_call_that_broke_after_it_was_sent_is_ambiguous_and_not_repeated(
+def test_a_changing_call_whose_connection_broke_after_sending_is_ambiguous_and_not_repeated(
     server: FakeMetastore, client: WritingMetastore, breaking: Reaction
 ) -> None:
     server.will("open_txns", breaking, breaking)
@@ -121,7 +121,7 @@ def test_a_changing_call_that_broke_after_it_was_sent_is_ambiguous_and_not_repea
     assert server.calls.count("open_txns") == 1
 
 
-def test_an_idle_connection_that_the_server_closed_is_no_ambiguity(
+def test_an_idle_connection_closed_by_the_server_is_replaced_before_a_call_is_sent(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
     client.current_event_id()
@@ -150,7 +150,7 @@ def test_a_late_answer_to_a_changing_call_is_ambiguous(server: FakeMetastore, co
 
 
 @pytest.mark.parametrize("then_hangs_up", [False, True])
-def test_an_internal_error_is_a_fault_of_the_server_and_the_connection_is_left(
+def test_an_internal_error_is_a_server_fault_and_closes_the_connection(
     server: FakeMetastore, client: WritingMetastore, then_hangs_up: bool
 ) -> None:
     server.will("create_database", fails(then_hangs_up=then_hangs_up))
@@ -171,7 +171,7 @@ def test_a_call_that_the_server_does_not_know_is_unsupported(
     assert unsupported.value.context["call"] == "get_all_write_event_info"
 
 
-def test_an_answer_without_a_result_is_a_fault_of_the_server(
+def test_an_answer_without_a_result_is_a_server_fault(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
     server.will(ID, returns(None))
@@ -190,7 +190,7 @@ DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[
 
 
 @pytest.mark.parametrize(("refusal", "expected", "name", "call"), DECLARED_REFUSALS)
-def test_what_hive_declares_keeps_its_class_and_message(
+def test_a_declared_exception_keeps_its_class_and_message_in_the_context(
     server: FakeMetastore,
     client: WritingMetastore,
     refusal: HiveException,
@@ -216,7 +216,7 @@ def test_what_hive_declares_keeps_its_class_and_message(
         "java.io.IOException: no space",
     ],
 )
-def test_trouble_in_the_metastores_own_database_is_its_fault_and_may_pass(
+def test_a_failure_of_the_metastores_own_database_is_a_server_fault(
     server: FakeMetastore, client: WritingMetastore, message: str
 ) -> None:
     server.will("create_database", refuses(MetaException(message=message)))
@@ -237,7 +237,7 @@ def test_an_answer_over_the_limit_is_refused(server: FakeMetastore, connect: Con
     assert client.current_event_id() == 7
 
 
-def test_an_answer_that_claims_a_huge_list_is_refused_before_it_is_believed(
+def test_an_answer_that_announces_a_huge_list_is_refused_before_memory_is_allocated(
     server: FakeMetastore, connect: Connect
 ) -> None:
     client = connect(server.uri, timeout_s=5, reply_bytes_max=10_000)
@@ -248,7 +248,7 @@ def test_an_answer_that_claims_a_huge_list_is_refused_before_it_is_believed(
         client.next_events(0, 10)
 
 
-def test_a_request_that_cannot_be_written_is_refused_here_and_spoils_nothing(
+def test_a_request_that_cannot_be_serialized_is_refused_and_the_connection_stays_usable(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
     for bad in (Database(name="d", createTime=2**40), Database(name=5), Database(name="\ud800")):  # type: ignore[arg-type]
@@ -266,12 +266,12 @@ def closed_port() -> str:
         return gone.uri
 
 
-def test_the_next_address_is_tried_where_one_is_down(server: FakeMetastore, connect: Connect) -> None:
+def test_the_next_address_is_tried_if_one_is_down(server: FakeMetastore, connect: Connect) -> None:
     client = connect(closed_port(), server.uri)
     assert client.current_event_id() == 7
 
 
-def test_all_addresses_are_named_where_none_answers() -> None:
+def test_the_error_names_all_addresses_if_none_answers() -> None:
     down = [closed_port(), closed_port()]
     with pytest.raises(MetastoreUnavailable) as unavailable:
         WritingMetastore(down, timeout_s=5).current_event_id()
@@ -290,7 +290,7 @@ def test_a_broken_connection_moves_on_to_the_next_address_and_stays_there(
         assert other.calls.count(ID) == 2
 
 
-def test_a_metastore_that_comes_back_is_found_again(server: FakeMetastore, client: WritingMetastore) -> None:
+def test_a_metastore_that_is_restarted_is_used_again(server: FakeMetastore, client: WritingMetastore) -> None:
     client.current_event_id()
     server.will("getVersion", hangs_up)
     server.forget_connections()
@@ -300,12 +300,12 @@ def test_a_metastore_that_comes_back_is_found_again(server: FakeMetastore, clien
 @pytest.mark.parametrize(
     "uri", ["", "http://host:1", "thrift://", "thrift://host:port", "thrift://host:99999"]
 )
-def test_an_address_of_another_form_is_a_mistake_in_the_configuration(uri: str) -> None:
+def test_an_address_of_another_form_is_a_configuration_error(uri: str) -> None:
     with pytest.raises(ConfigError):
         WritingMetastore([uri])
 
 
-def test_addresses_come_as_hive_writes_them_too() -> None:
+def test_addresses_may_be_a_comma_separated_list_without_scheme_and_port() -> None:
     client = WritingMetastore("thrift://a:1,thrift://b")
     assert [str(address) for address in client.addresses] == ["thrift://a:1", "thrift://b:9083"]
     with pytest.raises(ConfigError):
@@ -324,7 +324,7 @@ def test_a_clone_has_the_same_settings_and_its_own_connection(
     assert len(server.connections) == 2
 
 
-def test_a_user_is_announced_on_every_connection(server: FakeMetastore, connect: Connect) -> None:
+def test_the_user_is_set_on_every_connection(server: FakeMetastore, connect: Connect) -> None:
     connect(server.uri, user="etl").current_event_id()
     assert server.calls == ["set_ugi", "getVersion", ID]
 
@@ -332,7 +332,7 @@ def test_a_user_is_announced_on_every_connection(server: FakeMetastore, connect:
 # --- replayed transactions ---
 
 
-def test_an_open_that_answers_another_number_of_transactions_is_a_divergence(
+def test_an_open_that_does_not_return_exactly_one_transaction_is_a_divergence(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
     for ids in ([], [1, 2]):

@@ -1,4 +1,4 @@
-"""One client for five generations: what each is asked, and what is refused for it."""
+"""One client for five Hive versions: the calls that each gets, and those that are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTITION = a_partition(TABLE, "1")
 
 
 @pytest.mark.parametrize(
-    ("answer", "generation"),
+    ("answer", "version"),
     [
         ("3.0", V2_3),
         ("2.3.10", V2_3),
@@ -32,30 +32,30 @@ PARTITION = a_partition(TABLE, "1")
         ("10.0", HiveVersion(10, 0)),
     ],
 )
-def test_the_answer_to_get_version_tells_the_generation(answer: str, generation: HiveVersion) -> None:
-    assert parse_hive_version(answer) == generation
+def test_the_answer_to_get_version_is_parsed_as_the_hive_version(answer: str, version: HiveVersion) -> None:
+    assert parse_hive_version(answer) == version
 
 
 @pytest.mark.parametrize("answer", ["", "fb303", "1.2.1", "4", "x" * 10_000])
-def test_what_is_no_hive_that_we_know_is_unsupported(answer: str) -> None:
+def test_an_unknown_or_too_old_version_is_unsupported(answer: str) -> None:
     with pytest.raises(Unsupported):
         parse_hive_version(answer)
 
 
-@pytest.mark.parametrize(("catalogs", "generation"), [(False, V2_3), (True, V3_1)])
-def test_2_and_3_give_the_same_answer_and_are_told_apart_by_catalogs(
-    catalogs: bool, generation: HiveVersion
+@pytest.mark.parametrize(("catalogs", "version"), [(False, V2_3), (True, V3_1)])
+def test_2_3_and_3_1_answer_alike_and_are_distinguished_by_get_catalogs(
+    catalogs: bool, version: HiveVersion
 ) -> None:
     with FakeMetastore(version="3.0", catalogs=catalogs) as server, WritingMetastore(server.uri) as client:
-        assert client.hive_version == generation
+        assert client.hive_version == version
         assert server.calls == ["getVersion", "get_catalogs"]
 
 
-def test_generations_are_ordered() -> None:
+def test_hive_versions_are_ordered() -> None:
     assert V2_3 < V3_1 < HiveVersion(4, 0) < V4_2 < HiveVersion(4, 10)
 
 
-def test_a_call_that_the_generation_lacks_is_refused_unsent() -> None:
+def test_a_call_that_the_hive_version_lacks_is_not_sent() -> None:
     with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
         assert client.hive_version == V3_1
         assert not client.supports("get_all_write_event_info")
@@ -67,7 +67,7 @@ def test_a_call_that_the_generation_lacks_is_refused_unsent() -> None:
         assert server.calls == ["getVersion"]
 
 
-def test_a_call_that_nobody_has_is_a_mistake_of_the_caller() -> None:
+def test_asking_for_an_undeclared_call_is_a_key_error() -> None:
     with FakeMetastore() as server, WritingMetastore(server.uri) as client, pytest.raises(KeyError):
         client.supports("no_such_call")
 
@@ -85,7 +85,7 @@ DIALECTS: list[tuple[Use, str, str]] = [
 
 
 @pytest.mark.parametrize(("use", "before_4", "since_4"), DIALECTS)
-def test_each_generation_is_spoken_to_in_its_own_calls(use: Use, before_4: str, since_4: str) -> None:
+def test_each_hive_version_gets_its_own_form_of_a_call(use: Use, before_4: str, since_4: str) -> None:
     for version, expected in (("3.1.3", before_4), ("4.0.1", since_4)):
         with FakeMetastore(version=version) as server, WritingMetastore(server.uri) as client:
             with suppress(ServerFault):  # the fake's answer is empty; what it was asked is what counts
@@ -110,14 +110,14 @@ WITH_WRITE_IDS: list[Use] = [
 
 
 @pytest.mark.parametrize("use", WITH_WRITE_IDS)
-def test_what_only_hive_4_understands_is_never_sent_to_an_older_one(use: Use) -> None:
+def test_arguments_that_only_hive_4_understands_are_never_sent_to_an_older_server(use: Use) -> None:
     with FakeMetastore(version="3.1.3") as server, WritingMetastore(server.uri) as client:
         with pytest.raises(Unsupported):
             use(client)
         assert server.calls == ["getVersion"]
 
 
-def test_hive_2_is_told_of_inserts_in_its_own_form() -> None:
+def test_hive_2_gets_insert_events_in_its_own_form() -> None:
     with FakeMetastore(version="3.0") as server, WritingMetastore(server.uri) as client:
         server.will("fire_listener_event", returns(FireEventResponse()))
         written = InsertEventRequestData(filesAdded=["f"], filesAddedChecksum=["c"])

@@ -1,4 +1,4 @@
-"""Whatever happens at the source, and wherever the process dies, the replica comes to the same end."""
+"""Random histories of a source: wherever the process is killed, the replica ends equal to the source."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ NAMES = ("a", "b")
 
 @dataclass
 class Source:
-    """A source database: what is in it, and the log of how it came to be."""
+    """A source database: its contents and the log that produced them."""
 
     directory: Path
     events: list[Event] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
-    """By table, the number that its last alteration wrote into it."""
+    """The number that the last alteration of each table wrote into it."""
     files: dict[str, set[str]] = field(default_factory=dict)
     write_ids: dict[str, int] = field(default_factory=dict)
     txns: int = 0
 
     def do(self, choice: int) -> None:
-        """Do one of the things that can be done now."""
+        """Make one of the changes that are possible now."""
         here, free = sorted(self.files), [name for name in NAMES if name not in self.files]
         can = [partial(self.create, name) for name in free]
         for name in here:
@@ -124,7 +124,7 @@ class Source:
 
 
 class MortalStore(MemoryStore):
-    """A store whose transactions may be the last thing that a process does."""
+    """A store whose process may be killed at any transaction."""
 
     def __init__(self, target: FakeTarget) -> None:
         super().__init__()
@@ -145,14 +145,14 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def faked(base: Path) -> Iterator[FakedReplica]:
-    """Its file system and copy threads serve all examples."""
+    """One file system and one set of copy threads for all examples."""
     made = faked_replica(base)
     yield made
     made.projection.close()
 
 
 def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: list[Event]) -> bool:
-    """Be a process that applies what is left; tell whether it lived to the end."""
+    """Run a process that applies the remaining events; return whether it survived."""
     context = newborn(faked.context, target)
     projection = ReplicationProjection(source_name="lake", context=context, store=store)
     with suppress(Killed):
@@ -166,7 +166,7 @@ def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: lis
 
 
 def newborn(context: Context, target: FakeTarget) -> Context:
-    """What a new process knows: nothing but how to reach the others."""
+    """Return the context of a new process: no state, only the connections."""
     metastore: Any = target
     return Context.between(
         metastore,
@@ -179,7 +179,7 @@ def newborn(context: Context, target: FakeTarget) -> Context:
 
 
 def equals(target: FakeTarget, source: Source) -> None:
-    """Assert that the target holds what the source does, and no transaction open."""
+    """Assert that the target has the contents of the source and no open transaction."""
     assert {n: int((t.parameters or {}).get("note", "0")) for n, t in target.tables.items()} == source.notes
     for name, files in source.files.items():
         root = target.warehouse / name
@@ -192,7 +192,7 @@ def equals(target: FakeTarget, source: Source) -> None:
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=6))
 @example([0, 1, 4, 0, 0, 4])  # the name of a renamed table is given to another
-def test_a_replica_that_dies_anywhere_comes_to_equal_its_source(
+def test_a_replica_killed_anywhere_ends_equal_to_its_source(
     faked: FakedReplica, base: Path, choices: list[int]
 ) -> None:
     shutil.rmtree(base / "source", ignore_errors=True)

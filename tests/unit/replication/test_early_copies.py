@@ -34,31 +34,31 @@ def ahead(*events: Event, held: set[tuple[int, str, int]] | None = None) -> list
     ]
 
 
-def test_files_of_a_transaction_with_its_write_id_may_go_ahead() -> None:
+def test_files_of_an_allocated_write_id_may_be_copied_early() -> None:
     assert ahead(altered(1), committed(2, 9), written(3)) == [3]
 
 
-def test_files_whose_write_id_is_not_allocated_yet_wait() -> None:
+def test_files_of_a_write_id_that_is_not_allocated_yet_wait() -> None:
     assert ahead(allocated(1, 2, 2), written(2, txn_id=2, write_id=2)) == []
 
 
-def test_files_wait_behind_whatever_may_move_their_table() -> None:
+def test_files_wait_behind_events_that_may_move_their_table() -> None:
     assert ahead(altered(1, new_name="old_orders"), written(2)) == []
     assert ahead(altered(1, "older", new_name="orders"), written(2)) == []
     assert ahead(altered(1, truncate=True), written(2)) == []
     assert ahead(dropped(1), written(2)) == []
 
 
-def test_files_wait_behind_a_drop_of_their_tables_partitions() -> None:
+def test_files_wait_behind_a_drop_of_partitions_of_their_table() -> None:
     drop = PartitionsDropped(
         event_id=1, time_s=0, kind="DROP_PARTITION", db="shop", table="orders", owner=None, specs=()
     )
     assert ahead(drop, written(2), written(3, "other")) == [3]
 
 
-def test_new_partitions_and_parameters_hold_nothing_back() -> None:
+def test_new_partitions_and_parameters_are_no_barrier() -> None:
     assert ahead(partitions_added(1), altered(2), written(3)) == [3]
 
 
-def test_what_happens_to_another_table_holds_nothing_back() -> None:
+def test_events_of_another_table_are_no_barrier() -> None:
     assert ahead(dropped(1, "other"), written(2), written(3, "other")) == [2]

@@ -16,7 +16,7 @@ from tests.builders.replication.replay_events import (
 )
 
 
-def test_of_two_alterations_in_a_row_only_the_last_is_applied() -> None:
+def test_of_consecutive_alterations_only_the_last_is_applied() -> None:
     assert find_superseded_alters([altered(1), altered(2), altered(3)]) == {1, 2}
 
 
@@ -28,7 +28,7 @@ def test_alterations_of_different_tables_are_both_applied() -> None:
     assert find_superseded_alters([altered(1, "a"), altered(2, "b")]) == frozenset()
 
 
-def test_an_alteration_before_a_commit_is_applied_because_the_commit_may_show_it() -> None:
+def test_an_alteration_before_a_commit_is_applied_because_the_commit_may_make_it_visible() -> None:
     assert find_superseded_alters([altered(1), committed(2), altered(3)]) == frozenset()
 
 
@@ -40,14 +40,14 @@ def test_an_alteration_before_statistics_is_applied_because_they_refer_to_it() -
     assert find_superseded_alters([altered(1), statistics(2), altered(3)]) == frozenset()
 
 
-def test_a_rename_is_applied_and_hides_nothing() -> None:
+def test_a_rename_is_applied_and_supersedes_nothing() -> None:
     assert (
         find_superseded_alters([altered(1, "a"), altered(2, "a", new_name="b"), altered(3, "b")])
         == frozenset()
     )
 
 
-def test_a_truncation_is_applied_and_hides_nothing() -> None:
+def test_a_truncation_is_applied_and_supersedes_nothing() -> None:
     assert find_superseded_alters([altered(1), altered(2, truncate=True), altered(3)]) == frozenset()
 
 
@@ -55,7 +55,9 @@ _KINDS = (altered, committed, aborted, statistics, dropped, partitions_added)
 
 
 @given(st.lists(st.tuples(st.sampled_from(_KINDS), st.sampled_from("ab")), max_size=12))
-def test_what_is_left_out_is_contained_in_what_follows(choices: list[tuple[object, str]]) -> None:
+def test_no_event_could_tell_a_superseded_alteration_from_an_applied_one(
+    choices: list[tuple[object, str]],
+) -> None:
     events: list[Event] = []
     for number, (make, table) in enumerate(choices, start=1):
         events.append(make(number) if make in {committed, aborted} else make(number, table))  # type: ignore[operator]
@@ -69,7 +71,7 @@ def test_what_is_left_out_is_contained_in_what_follows(choices: list[tuple[objec
 
 
 def _next_that_sees(events: list[Event], event: Event) -> Event | None:
-    """Return the first later event that could tell whether ``event`` was applied."""
+    """Return the first later event whose effect depends on whether ``event`` was applied."""
     for later in events:
         if later.event_id <= event.event_id:
             continue

@@ -20,7 +20,7 @@ from tests.builders.replication.replay_events import a_table
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r", external_base="hdfs://dr/replica/")
 
 
-def test_a_table_on_the_target_carries_nothing_that_only_the_source_can_give_out() -> None:
+def test_a_table_on_the_target_has_no_ids_that_only_the_source_can_assign() -> None:
     shaped = to_target_table(
         a_table(id=7, txnId=9, catName="hive", accessType=8), POLICY, "file:/target/orders"
     )
@@ -37,23 +37,23 @@ def test_a_view_reads_from_the_replica() -> None:
     )
 
 
-def test_an_external_place_is_mapped_below_the_base_without_the_sources_host() -> None:
+def test_an_external_location_is_mapped_below_the_base_without_the_sources_host() -> None:
     assert map_external_location("hdfs://source:8020/data/x", POLICY) == "hdfs://dr/replica/data/x"
     assert map_external_location("file:/data/x/", POLICY) == "hdfs://dr/replica/data/x"
 
 
-def test_without_a_base_the_target_chooses_the_place() -> None:
+def test_without_a_base_the_target_chooses_the_location() -> None:
     assert map_external_location("hdfs://source/data/x", Policy("p", "a", "b")) is None
 
 
-def test_a_new_database_is_marked_as_a_replica_and_brings_no_marks_of_its_own() -> None:
+def test_a_new_database_is_marked_as_a_replica_without_the_sources_marks() -> None:
     source = Database(
         name="shop", description="d", parameters={"repl.source.for": "x", "team": "a", "repl.last.id": "9"}
     )
     assert to_target_database(source, POLICY).parameters == {"team": "a", "repl.target.for": "true"}
 
 
-def test_an_altered_database_keeps_its_position() -> None:
+def test_an_altered_database_keeps_its_replication_parameters() -> None:
     target = Database(name="shop_r", parameters={"repl.last.id": "12", "repl.target.for": "true", "old": "1"})
     changed = apply_database_changes(
         Database(name="shop", parameters={"team": "b", "repl.source.for": "x"}), target
@@ -69,7 +69,7 @@ def test_an_altered_database_keeps_its_position() -> None:
         ("EXTERNAL_TABLE", {"external.table.purge": "TRUE"}, True),
     ],
 )
-def test_data_is_dropped_with_a_table_only_where_hive_owns_it(
+def test_data_is_dropped_with_a_table_only_if_hive_owns_it(
     kind: str, parameters: dict[str, str], expected: bool
 ) -> None:
     assert owns_data(a_table(kind=kind, parameters=parameters)) is expected
@@ -84,5 +84,5 @@ def test_partition_names_are_escaped_as_hive_does() -> None:
 
 
 @given(st.text(max_size=30))
-def test_an_escaped_component_holds_no_separator(text: str) -> None:
+def test_an_escaped_path_component_contains_no_separator(text: str) -> None:
     assert not set(escape_path_name(text)) & set("/=:\\\n")

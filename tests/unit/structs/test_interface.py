@@ -1,4 +1,4 @@
-"""Every declared struct, enum and call is the one that Hive has, generation by generation.
+"""Every declared struct, enum and call equals that of Hive, version by version.
 
 The facts below ``tests/data/idl`` were read off the classes of the real metastores.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 DATA = Path(__file__).parents[2] / "data" / "idl"
-GENERATIONS = ("2.3", "3.1", "4.0", "4.1", "4.2")
-FACTS: dict[str, Any] = {name: json.loads((DATA / f"hive-{name}.json").read_text()) for name in GENERATIONS}
+HIVE_VERSIONS = ("2.3", "3.1", "4.0", "4.1", "4.2")
+FACTS: dict[str, Any] = {name: json.loads((DATA / f"hive-{name}.json").read_text()) for name in HIVE_VERSIONS}
 MODULES = [import_module(f"{declared.__name__}.{found.name}") for found in iter_modules(declared.__path__)]
 CLASSES = {
     name: cls
@@ -57,19 +57,19 @@ def without_enums(kind: str) -> str:
     return kind.replace("list<ClientCapability>", "list<i32>")
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_every_field_that_hive_has_is_declared_with_its_number_and_type(generation: str) -> None:
-    for name, facts in FACTS[generation]["structs"].items():
+@pytest.mark.parametrize("version", HIVE_VERSIONS)
+def test_every_field_that_hive_has_is_declared_with_its_number_and_type(version: str) -> None:
+    for name, facts in FACTS[version]["structs"].items():
         if name not in STRUCTS:
             continue
         fields = {f.number: f for f in STRUCTS[name].fields}
         for number, field_name, kind, _ in facts:
-            if (generation, name, number) not in REUSED and (generation, field_name) != CALLED_TEXT:
+            if (version, name, number) not in REUSED and (version, field_name) != CALLED_TEXT:
                 assert number in fields, (name, number, field_name)
                 assert (fields[number].name, idl(fields[number])) == (field_name, without_enums(kind)), name
 
 
-def test_no_field_is_declared_that_no_generation_has() -> None:
+def test_every_declared_field_exists_in_some_hive_version() -> None:
     known = {
         (name, number, field)
         for facts in FACTS.values()
@@ -80,7 +80,7 @@ def test_no_field_is_declared_that_no_generation_has() -> None:
     assert ours <= known
 
 
-def test_what_every_generation_requires_has_no_default() -> None:
+def test_a_field_that_every_hive_version_requires_has_no_default() -> None:
     for name, cls in STRUCTS.items():
         of_all = [
             {f[1]: f[3] for f in facts["structs"][name]}
@@ -92,26 +92,26 @@ def test_what_every_generation_requires_has_no_default() -> None:
                 assert field.required, (name, field.name)
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_every_constant_of_the_enums_is_declared(generation: str) -> None:
-    for name, constants in FACTS[generation]["enums"].items():
+@pytest.mark.parametrize("version", HIVE_VERSIONS)
+def test_every_constant_of_the_enums_is_declared(version: str) -> None:
+    for name, constants in FACTS[version]["enums"].items():
         ours = {member.name: member.value for member in ENUMS[name]}
         assert ours.items() >= constants.items(), name
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_a_call_is_offered_where_the_generation_has_it(generation: str) -> None:
+@pytest.mark.parametrize("version", HIVE_VERSIONS)
+def test_a_call_is_available_in_exactly_the_hive_versions_that_have_it(version: str) -> None:
     assert WritingMetastore is not None  # its modules declare the calls
-    here = HiveVersion(*map(int, generation.split(".")))
+    here = HiveVersion(*map(int, version.split(".")))
     for name, call in DECLARED.items():
         if name not in INHERITED_OF_FACEBOOK_303:
-            exists = name in FACTS[generation]["calls"]
-            assert call.exists_in(here) == exists, (name, generation)
+            exists = name in FACTS[version]["calls"]
+            assert call.exists_in(here) == exists, (name, version)
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_arguments_answers_and_exceptions_of_calls_are_those_of_hive(generation: str) -> None:
-    for name, facts in FACTS[generation]["calls"].items():
+@pytest.mark.parametrize("version", HIVE_VERSIONS)
+def test_arguments_answers_and_exceptions_of_calls_are_those_of_hive(version: str) -> None:
+    for name, facts in FACTS[version]["calls"].items():
         call = DECLARED[name]
         if not isinstance(call, Call):
             continue
@@ -121,7 +121,7 @@ def test_arguments_answers_and_exceptions_of_calls_are_those_of_hive(generation:
         assert {kind for number, kind in ours if number == 0} == {
             kind for number, kind in answers if number == 0
         }
-        assert ours >= answers or (generation, name) == ("2.3", "get_partition_names"), name
+        assert ours >= answers or (version, name) == ("2.3", "get_partition_names"), name
 
 
 def shape(cls: type[Struct]) -> list[tuple[int, str, str]]:

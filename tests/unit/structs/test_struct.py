@@ -1,4 +1,4 @@
-"""Structs on the wire, in Python, and as copies."""
+"""Structs on the wire, in Python and as copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sent(value: Struct, writer: Any, reader: Any) -> Struct:
 @pytest.mark.parametrize("reader", PROTOCOLS)
 @pytest.mark.parametrize("writer", PROTOCOLS)
 @given(value=STRUCTS)
-def test_what_is_sent_arrives_whichever_protocol_is_used(writer: Any, reader: Any, value: Struct) -> None:
+def test_a_struct_survives_every_combination_of_protocols(writer: Any, reader: Any, value: Struct) -> None:
     assert sent(value, writer, reader) == value
 
 
@@ -78,12 +78,12 @@ def test_structs_of_different_classes_are_never_equal() -> None:
     assert FieldSchema(name="a", type="b") != StorageDescriptor()
 
 
-def test_a_field_that_the_struct_does_not_have_is_refused() -> None:
+def test_an_unknown_field_name_is_refused() -> None:
     with pytest.raises(TypeError, match="FieldSchema has no field nmae"):
         FieldSchema(nmae="a", type="int")  # type: ignore[call-arg]
 
 
-def test_a_struct_shows_what_is_set() -> None:
+def test_the_repr_of_a_struct_contains_the_fields_with_a_value() -> None:
     assert repr(FieldSchema(name="a", type="int")) == "FieldSchema(name='a', type='int')"
     assert str(MetaException(message="no")) == "no"
 

@@ -1,4 +1,4 @@
-"""Thrift JSON against thrift's own reader and writer, against recordings of a real metastore, and against garbage."""
+"""Thrift JSON, compared with Thrift's own reader and writer and with recordings of a real metastore; and invalid text."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_recording_is_written_back_with_the_same_fields_in_the_same_order(name
     assert json.dumps(again) == json.dumps(json.loads(text))
 
 
-def test_a_map_whose_keys_are_lists_is_read_and_written_though_it_is_no_json() -> None:
+def test_a_map_whose_keys_are_lists_is_read_and_written_although_it_is_not_json() -> None:
     text = recorded("table-skewed")
     with pytest.raises(json.JSONDecodeError):
         json.loads(text)
@@ -95,16 +95,16 @@ def test_a_map_whose_keys_are_lists_is_read_and_written_though_it_is_no_json() -
 
 
 @given(STRUCTS)
-def test_what_thrift_writes_is_read(value: Struct) -> None:
+def test_structs_written_by_thrift_are_read(value: Struct) -> None:
     assert tjson.decode(type(value), written_by_thrift(value)) == value
 
 
 @given(STRUCTS)
-def test_what_is_written_thrift_reads(value: Struct) -> None:
+def test_written_structs_are_read_by_thrift(value: Struct) -> None:
     assert read_by_thrift(type(value), tjson.encode(value)) == value
 
 
-def test_numbers_that_are_none_are_texts() -> None:
+def test_nan_and_infinities_are_written_as_strings() -> None:
     value = DoubleColumnStatsData(lowValue=float("-inf"), highValue=float("inf"), numNulls=0, numDVs=0)
     assert '"-Infinity"' in tjson.encode(value)
     assert tjson.decode(DoubleColumnStatsData, tjson.encode(value)) == value
@@ -113,7 +113,7 @@ def test_numbers_that_are_none_are_texts() -> None:
     )
 
 
-def test_base64_comes_with_and_without_padding() -> None:
+def test_base64_is_read_with_and_without_padding() -> None:
     for text in ("SEwA/wE", "SEwA/wE="):
         value = tjson.decode(
             LongColumnStatsData, f'{{"3":{{"i64":0}},"4":{{"i64":1}},"5":{{"str":"{text}"}}}}'
@@ -121,7 +121,7 @@ def test_base64_comes_with_and_without_padding() -> None:
         assert value.bitVectors == b"HL\x00\xff\x01"
 
 
-def test_raw_control_characters_are_tolerated() -> None:
+def test_raw_control_characters_are_accepted() -> None:
     column = tjson.decode(FieldSchema, '{"1":{"str":"a\nb\x01"},"2":{"str":"int"}}')
     assert column.name == "a\nb\x01"
 
@@ -149,7 +149,7 @@ def test_unknown_fields_and_fields_of_another_type_are_skipped() -> None:
         '{"9":{["str",1,"a"]:1}',
     ],
 )
-def test_what_is_no_such_struct_is_malformed_with_a_reason(text: str) -> None:
+def test_any_other_text_is_malformed_with_a_reason(text: str) -> None:
     with pytest.raises(MalformedEvent) as malformed:
         tjson.decode(FieldSchema, text)
     assert malformed.value.context["struct"] == "FieldSchema"
@@ -174,19 +174,19 @@ def test_what_is_no_such_struct_is_malformed_with_a_reason(text: str) -> None:
         '{"7":{"rec":[]}}',
     ],
 )
-def test_a_value_of_another_shape_is_malformed(value: str) -> None:
+def test_a_value_of_the_wrong_shape_is_malformed(value: str) -> None:
     table = f'{{"1":{{"str":"t"}},"2":{{"str":"d"}},"7":{{"rec":{value}}}}}'
     with pytest.raises(MalformedEvent):
         tjson.decode(Table, table)
 
 
-def test_a_text_over_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_above_the_limit_is_refused_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tjson, "TEXT_CHARS_MAX", 10)
     with pytest.raises(LimitExceeded):
         tjson.decode(FieldSchema, "x" * 11)
 
 
-def test_structs_within_structs_of_the_same_class_are_read_down_to_a_bound() -> None:
+def test_recursive_structs_are_read_down_to_a_depth_limit() -> None:
     table = a_table("db", "t")
     for _ in range(3):
         used = SourceTable(table=table, insertedCount=0, updatedCount=0, deletedCount=0)
@@ -229,7 +229,7 @@ def test_a_value_that_its_field_cannot_hold_is_not_written() -> None:
 # --- by field names ---
 
 
-def test_a_bean_of_jackson_is_read_by_names() -> None:
+def test_a_jackson_bean_is_read_by_field_names() -> None:
     bean: dict[str, Any] = {
         "tableName": "t", "dbName": "d", "owner": None, "createTime": 5, "setOwner": True, "ownerType": "USER",
         "sd": {"cols": [{"name": "id", "type": "int", "comment": None}], "location": "s3://b/t", "compressed": False,
@@ -262,7 +262,7 @@ def test_binary_in_a_bean_is_base64() -> None:
         {"isTblLevel": True, "dbName": "d", "tableName": "t", "lastAnalyzed": "x"},
     ],
 )
-def test_a_bean_with_a_value_of_another_type_is_malformed(bean: dict[str, Any]) -> None:
+def test_a_bean_with_a_value_of_the_wrong_type_is_malformed(bean: dict[str, Any]) -> None:
     with pytest.raises(MalformedEvent):
         tjson.from_names(ColumnStatisticsDesc, bean)
 
