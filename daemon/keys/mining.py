@@ -127,7 +127,7 @@ def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource
     from streaming.mining.sources.spark_event_log import SparkEventLogSource
     from streaming.mining.sources.sql_files import SqlFilesSource
 
-    tree = Directory.at(str(source.path), open_file_systems(config.files.all_options()))
+    tree = Directory.open(str(source.path), open_file_systems(config.files.all_options()))
     match source.kind:
         case "sql-files":
             return SqlFilesSource(name, tree, source.user, source.standing)

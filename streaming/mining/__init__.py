@@ -1,1 +1,10 @@
-"""Keys out of query texts: which parts of a raw table's JSON people ask for. Users read docs/MINING.md."""
+"""Mining: finds the keys of raw tables' JSON that queries request, and records them in the key log. Needs no Spark.
+
+``miner`` mines the query texts of a source (``sources``). SQL is parsed (``sql``), Spark plans are read (``spark_plan``), and texts that no
+parser accepts are scanned (``scanner`` with ``aliases``). All three trace values with ``lineage``, know ``json_functions``, find tables
+through ``raw_tables`` and share the values in ``model``. ``fingerprint`` identifies runs of the same query; it and the scanner read
+``tokens``.
+
+An import contract ensures that this package imports neither Spark nor the packages for flat tables. Design: ``DESIGN.md``; for users:
+docs/MINING.md.
+"""

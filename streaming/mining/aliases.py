@@ -1,6 +1,7 @@
-"""What a text's words name: raw tables with their aliases, and names given to what calls take out.
+"""Aliases in a text that is scanned: names of raw tables, and names given to values that calls extract.
 
-Without a parser there are no scopes, so a name is whatever the text makes of it anywhere; the scanner uses only names with one meaning.
+Without a parser there are no scopes, so a name means whatever the text makes of it anywhere. The scanner uses only names with a single
+meaning.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _NO_ALIAS: Final = frozenset(
 
 @dataclass(slots=True)
 class NamedValue:
-    """A name that the text gives to something: where that begins, and which of its keys it is."""
+    """What a name stands for: the position of the value, and the index among its keys."""
 
     at: int
     which: int = 0
@@ -89,25 +90,25 @@ class NamedValue:
 
 @dataclass(slots=True)
 class Aliases:
-    """The names of one text; ``find`` once."""
+    """The names of one text. Call ``find`` once."""
 
     tokens: TokenList
     tables: RawTables
     database: str
     raw: dict[str, tuple[RawTable, bool]] = field(default_factory=dict)
-    """Raw tables by every name that the text gives them, and whether it is a view."""
+    """Raw tables by each of their names in the text, and whether the name is that of a view."""
     named: dict[str, list[NamedValue]] = field(default_factory=dict)
 
-    def find(self, places: list[int]) -> None:
-        """Find all names; ``places`` are where the calls are."""
+    def find(self, positions: list[int]) -> None:
+        """Find all names. ``positions`` holds the positions of the calls."""
         self._find_tables()
-        for at in places:
+        for at in positions:
             self._find_names(at)
         for at in range(len(self.tokens)):
-            self._find_renamed(at)
+            self._find_column_aliases(at)
 
     def raw_of(self, column: str) -> list[tuple[RawTable, bool]]:
-        """Return the raw tables of the text whose JSON column has this name."""
+        """Return the raw tables in the text whose JSON column has this name."""
         return list(
             {
                 table.name: (table, is_view)
@@ -125,7 +126,7 @@ class Aliases:
                 continue
             parts, end = self.tokens.read_dotted(at)
             name = [part.lower() for part in parts[-3:]]
-            found = self.tables.raw("".join(name[:-2]), (["", *name])[-2] or self.database, name[-1])
+            found = self.tables.find("".join(name[:-2]), (["", *name])[-2] or self.database, name[-1])
             if found is None:
                 continue
             end += self.tokens.lower_name(end) == "as"
@@ -134,31 +135,31 @@ class Aliases:
                 self.raw[known] = found
 
     def _find_names(self, at: int) -> None:
-        """Note the names given to what the call at ``at`` takes out: ``f(…) AS a``, ``f(…) a`` or ``VIEW f(…) t AS a, b``."""
+        """Record the names of the values that the call at ``at`` extracts: ``f(…) AS a``, ``f(…) a``, ``VIEW f(…) t AS a, b``."""
         end = self.tokens.end_of_fields(self.tokens.end_of_bracket(at + 1))
         if self.tokens.lower_name(at - 1) in {"view", "outer"}:
             end += self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) != "as"
             end += self.tokens.lower_name(end) == "as"
-            self._note_list(end, at)
+            self._record_list(end, at)
             return
         has_as = self.tokens.lower_name(end) == "as"
         end += has_as
         if has_as and self.tokens.token(end).text == "(":
-            self._note_list(end + 1, at)
+            self._record_list(end + 1, at)
         elif self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) not in _NO_ALIAS:
-            self._note(self.tokens.lower_name(end), NamedValue(at))
+            self._record(self.tokens.lower_name(end), NamedValue(at))
 
-    def _note_list(self, end: int, at: int) -> None:
+    def _record_list(self, end: int, at: int) -> None:
         which = 0
         while self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) not in _NO_ALIAS:
-            self._note(self.tokens.lower_name(end), NamedValue(at, which))
+            self._record(self.tokens.lower_name(end), NamedValue(at, which))
             which += 1
             if self.tokens.token(end + 1).text != ",":
                 break
             end += 2
 
-    def _find_renamed(self, at: int) -> None:
-        """Note ``json AS j``."""
+    def _find_column_aliases(self, at: int) -> None:
+        """Record ``json AS j``."""
         if (
             self.tokens.lower_name(at) == "as"
             and self.tokens.token(at + 1).kind in NAME_KINDS
@@ -170,7 +171,7 @@ class Aliases:
             ):
                 start -= 2
             if any(self.tokens.lower_name(at - 1) == table.json_column for table, _ in self.raw.values()):
-                self._note(self.tokens.lower_name(at + 1), NamedValue(start))
+                self._record(self.tokens.lower_name(at + 1), NamedValue(start))
 
-    def _note(self, name: str, named: NamedValue) -> None:
+    def _record(self, name: str, named: NamedValue) -> None:
         self.named.setdefault(name, []).append(named)

@@ -1,8 +1,8 @@
-"""One fingerprint for all runs of one query: what differs from run to run (dates, ids, layout, comments) is left out.
+"""Fingerprints: one for all runs of the same query. What differs between runs (dates, ids, layout, comments) is left out.
 
-Nothing that decides about keys may be left out. So literals stay where they can be one: in the arguments of functions that take
-JSON apart, in brackets, where they look like a path, and where they hold code; names keep their case where they may be a member
-(after ``.`` and ``:``). Two texts with one fingerprint ask for the same keys, and that is what tests hold it to.
+Anything that affects keys must be kept. Literals are therefore kept wherever they may be a key: in the arguments of JSON functions, in
+brackets, where they look like a path, and where they contain code. Names keep their case where they may be a member (after ``.`` and
+``:``). Two texts with the same fingerprint request the same keys; property tests check this.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 DIGEST_BYTES: Final = 16
 _CODE: Final = re.compile(r"[$(]|\bselect\b", re.IGNORECASE)
 _ID: Final = re.compile(r"(?<=#)\d+")
-_PASSING: Final = re.compile(r"plan_id=\d+|codegen id : \d+|Statistics\([^)]*\)")
+_PER_RUN: Final = re.compile(r"plan_id=\d+|codegen id : \d+|Statistics\([^)]*\)")
 
 
 def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
-    """Return 32 hexadecimal digits; ``functions`` are the lower-case names of those whose literals are keys."""
-    normal = _renumbered(text) if form is Form.PLAN else "\x1f".join(_words(text, functions))
+    """Return 32 hexadecimal digits. ``functions`` holds the lower-case names of the functions whose literals are keys."""
+    normal = _renumber(text) if form is Form.PLAN else "\x1f".join(_significant_tokens(text, functions))
     return blake2b(f"{form}\x1e{normal}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _words(text: str, functions: Container[str]) -> list[str]:
-    """Return the words that count. ``kept`` is how many brackets deep they are inside one whose literals stay."""
-    words: list[str] = []
+def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
+    """Return the texts of the significant tokens. ``kept`` is the depth of brackets inside one whose literals are kept."""
+    parts: list[str] = []
     kept, before = 0, ""
-    for kind, word in tokenize(text):
+    for kind, part in tokenize(text):
         if kind is TokenKind.MARK:
-            if word in "([":
-                kept += bool(kept) or word == "[" or before in functions
-            elif kept and word in ")]":
+            if part in "([":
+                kept += bool(kept) or part == "[" or before in functions
+            elif kept and part in ")]":
                 kept -= 1
-            words.append(word)
+            parts.append(part)
         elif kind is TokenKind.NAME:
-            words.append(word if before in {".", ":"} else word.lower())
-        elif kind is TokenKind.QUOTED or kept or _CODE.search(word):
-            words.append(word)
-        elif words[-2:] == ["?", ","]:
-            words.pop()  # a list of literals counts as one, however long: IN (1, 2, 3) is the query that IN (7) was
+            parts.append(part if before in {".", ":"} else part.lower())
+        elif kind is TokenKind.QUOTED or kept or _CODE.search(part):
+            parts.append(part)
+        elif parts[-2:] == ["?", ","]:
+            parts.pop()  # a list of literals counts as one literal: IN (1, 2, 3) and IN (7) are the same query
         else:
-            words.append("?")
-        before = word.lower()
-    return words
+            parts.append("?")
+        before = part.lower()
+    return parts
 
 
-def _renumbered(plan: str) -> str:
-    """Return a plan with its ids counted from its start: they are new in every run, but which are equal matters."""
+def _renumber(plan: str) -> str:
+    """Number the ids of a plan from its start. They differ in every run, but which of them are equal matters."""
     ids: dict[str, str] = {}
-    return _ID.sub(lambda found: ids.setdefault(found[0], str(len(ids))), _PASSING.sub("", plan))
+    return _ID.sub(lambda found: ids.setdefault(found[0], str(len(ids))), _PER_RUN.sub("", plan))

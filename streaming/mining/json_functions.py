@@ -1,6 +1,7 @@
-"""Which functions take keys out of JSON, and how their arguments name them.
+"""JSON functions: which functions extract keys from JSON, and how their arguments name the keys.
 
-The table holds what Hive, Spark, Databricks and Trino have built in; the configuration adds the user's own functions.
+The table holds the built-in functions of Hive, Spark, Databricks and Trino; the configuration adds user-defined ones. ``parse_schema``
+reads the fields in the schema argument of ``from_json``: ``a INT, u STRUCT<b: STRING>``.
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JsonFunction:
-    """How a function is read."""
+    """How the arguments of a function are read."""
 
     style: Style | None
-    """None: it names no key but hands the document on, parsed (``from_json``, ``parse_json``)."""
+    """None if the function names no key and returns the parsed document (``from_json``, ``parse_json``)."""
     document: int = 0
+    """The index of the argument with the document."""
     takes_many: bool = False
-    """Every argument after the document is a key; otherwise the next one only."""
+    """Whether every argument after the document is a key; otherwise only the next one is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A key as a call names it."""
+    """A key, as named by a call."""
 
     members: tuple[str, ...]
     ends_in_array: bool = False
-    """It went on into an array: whatever is taken out of the value lies within this key too."""
+    """Whether the path continues into an array. Anything extracted from the value then lies within this key too."""
 
 
 _PATH: Final = JsonFunction(Style.JSON_PATH)
@@ -65,7 +67,7 @@ _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
 def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunction]:
-    """Return every function by its lower-case name without database; a user's function replaces a built-in one of its name."""
+    """Return all functions by lower-case name without database. A user-defined function replaces a built-in one of the same name."""
     own = {
         each.name.lower().rpartition(".")[2]: JsonFunction(
             each.style, each.document_argument, takes_many=True
@@ -76,7 +78,7 @@ def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunctio
 
 
 def parse_path(text: str, style: Style) -> Path | Unresolved:
-    """Return the key that an argument names, or why it names none."""
+    """Return the key that an argument names, or the reason why it names none."""
     if "${" in text:
         return Unresolved.VARIABLE
     if style is Style.MEMBER:
@@ -104,7 +106,7 @@ _DEPTH_MAX: Final = 32
 
 @lru_cache(maxsize=1_024)
 def parse_schema(text: str) -> Schema | None:
-    """Return the fields of a schema in Spark's DDL form; None where it is none, or no struct."""
+    """Return the fields of a schema in Spark's DDL form; None for any other text, or if the type is not a struct."""
     if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
         return None
     tokens = list(tokenize(text))
@@ -114,7 +116,7 @@ def parse_schema(text: str) -> Schema | None:
 
 
 def _fields(tokens: list[Token], at: int, depth: int) -> tuple[Schema, int]:
-    """Read ``name [:] type, …`` up to the end or the ``>`` that closes it."""
+    """Read ``name [:] type, …`` up to the end or the closing ``>``."""
     found: Schema = {}
     while at + 1 < len(tokens) and tokens[at].text != ">":
         if tokens[at].kind not in {TokenKind.NAME, TokenKind.QUOTED} or depth > _DEPTH_MAX:
@@ -127,7 +129,7 @@ def _fields(tokens: list[Token], at: int, depth: int) -> tuple[Schema, int]:
 
 
 def _type(tokens: list[Token], at: int, depth: int) -> tuple[Schema | None, int]:
-    """Read a type with what follows it up to the next comma of this level."""
+    """Read a type and everything up to the next comma of this level."""
     fields: Schema | None = None
     if at + 1 < len(tokens) and tokens[at].text.lower() == "struct" and tokens[at + 1].text == "<":
         fields, at = _fields(tokens, at + 2, depth + 1)

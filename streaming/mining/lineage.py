@@ -1,8 +1,8 @@
-"""Where a value comes from: the raw column it was taken out of, and by which members.
+"""Lineage: the raw column that a value was extracted from, and the members that lead to it.
 
-``u = get_json_object(json, '$.user')`` and then ``get_json_object(u, '$.id')`` asks for ``user.id``, and for ``user`` only if ``u``
-is used for itself too. So a value remembers whether something was taken out of it (``is_base``) and whether it was used
-(``is_used``); what becomes a key is decided when the whole text has been read.
+``u = get_json_object(json, '$.user')`` followed by ``get_json_object(u, '$.id')`` requests ``user.id``. It requests ``user`` only if ``u``
+itself is used too. Each value therefore records whether something was extracted from it (``is_base``) and whether it was used
+(``is_used``). The keys are determined when the whole text has been read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from streaming.mining.model import Parser, RawTable
 
 Schema = dict[str, Any]
-"""Field names to the schema below them, or to None where that is no struct."""
+"""Field names mapped to the schema below them, or to None for a field that is not a struct."""
 
 
 @dataclass(slots=True, eq=False)
 class Origin:
-    """A value taken out of a raw column; with no members, the column itself."""
+    """A value extracted from a raw column; without members, the column itself."""
 
     table: RawTable
     members: tuple[str, ...] = ()
     is_parsed: bool = False
-    """It is a struct or a variant, whose fields are reached with a dot."""
+    """Whether it is a struct or a variant, whose fields are accessed with a dot."""
     ends_in_array: bool = False
     is_view: bool = False
     schema: Schema | None = None
@@ -42,22 +42,22 @@ class Origin:
 
 
 Value = tuple[Origin, ...] | None
-"""A column or expression: the raw values it is (several behind a UNION); none of ours; or None, which cannot be followed."""
+"""The value of a column or expression: its raw origins (several after a UNION), () for other data, None if it cannot be followed."""
 
 
 @dataclass(slots=True)
 class Lineage:
-    """All values of one text, in the making."""
+    """Collects the values of one text."""
 
     unresolved: Counter[Unresolved] = field(default_factory=Counter)
     _origins: list[Origin] = field(default_factory=list)
 
     def root(self, table: RawTable, *, is_view: bool = False) -> Origin:
-        """A reference to the raw column."""
+        """Return a reference to the raw column."""
         return self._kept(Origin(table, is_view=is_view))
 
     def below(self, document: Value, path: Path | Unresolved) -> Value:
-        """What ``path`` takes out of ``document``."""
+        """Return the value that ``path`` extracts from ``document``."""
         if document is None:
             self.unresolved[Unresolved.EXPRESSION] += 1
             return None
@@ -73,7 +73,7 @@ class Lineage:
         return tuple(self._below(base, path) for base in document)
 
     def parsed(self, document: Value, schema: Schema | None) -> Value:
-        """``from_json(document, schema)`` and its like: the same place, as a struct."""
+        """Return the document as a struct, as by ``from_json(document, schema)``."""
         if document is None:
             self.unresolved[Unresolved.EXPRESSION] += 1
             return None
@@ -89,7 +89,7 @@ class Lineage:
         )
 
     def fields(self, value: Value, names: Iterable[str]) -> Value:
-        """``value.a.b``; none of ours where the value is a text."""
+        """Return ``value.a.b``; () if the value is a text."""
         for name in names:
             if value is None:
                 return None
@@ -99,7 +99,7 @@ class Lineage:
         return value
 
     def element(self, base: Origin) -> Origin:
-        """``value[0]``: within the array's key."""
+        """Return ``value[0]``, which lies within the key of the array."""
         base.is_base = True
         return self._kept(
             Origin(
@@ -112,12 +112,12 @@ class Lineage:
         )
 
     def use(self, value: Value) -> None:
-        """The value is used for itself."""
+        """Mark the value itself as used."""
         for each in value or ():
             each.is_used = True
 
     def result(self, parser: Parser) -> MinedKeys:
-        """Return what the whole text asks for."""
+        """Return the keys that the whole text requests."""
         found: set[tuple[str, KeyPath]] = set()
         tables: dict[str, RawTable] = {}
         for origin in self._origins:
@@ -132,7 +132,7 @@ class Lineage:
             return self._kept(Origin(base.table, base.members, is_parsed=True, ends_in_array=True))
         members, schema = path.members, base.schema
         if schema is not None:
-            # Spark resolves a struct's fields without regard to case; the event's own spelling stands in the schema.
+            # Spark ignores case when it resolves a struct's fields; the schema has the spelling of the events.
             name = next((known for known in schema if known.lower() == members[0].lower()), members[0])
             members, schema = (name, *members[1:]), schema.get(name)
         return self._kept(Origin(base.table, base.members + members, True, path.ends_in_array, schema=schema))
@@ -152,5 +152,5 @@ class Lineage:
                 yield KeyPath(origin.members)
             else:
                 self.unresolved[Unresolved.WHOLE] += 1
-        except BadInput:  # the members together are beyond what a key may be
+        except BadInput:  # together, the members exceed the limits of a key
             self.unresolved[Unresolved.BAD_PATH] += 1

@@ -1,7 +1,13 @@
-"""The one who mines: a quick look, the memory of fingerprints, then parser, next parser, scanner.
+"""Miner: finds the keys that a query requests, and mines the queries of a source into the key log.
 
-Most texts of a query log are nobody's of ours or have been seen before, and neither costs a parse. What is remembered is bounded;
-a forgotten fingerprint is read again with the same outcome.
+A text passes up to four steps, and most texts of a query log stop at one of the first two:
+
+1. a quick check whether the text can use a raw table at all;
+2. a lookup of its fingerprint among the texts read before;
+3. the parsers of its dialects, one after the other;
+4. the scanner, for texts that no parser accepts.
+
+The number of remembered fingerprints is bounded. A fingerprint that was dropped is read again, with the same result.
 """
 
 from __future__ import annotations
@@ -30,24 +36,24 @@ if TYPE_CHECKING:
 
 _DIALECTS: Final = {Form.SQL: (Parser.HIVE, Parser.DATABRICKS), Form.TRINO: (Parser.TRINO,), Form.PLAN: ()}
 _SHORT_CHARS: Final = 2_000
-"""Too short for operators without brackets (NOT NOT …) to exhaust a stack."""
-_STRINGS_DEEP: Final = 2
-"""Code in a string in code is read; deeper is nobody's query."""
+"""In a shorter text, operators without brackets (NOT NOT …) cannot exhaust the stack."""
+_STRING_DEPTH_MAX: Final = 2
+"""Code in a string inside code in a string is read; deeper nesting is not."""
 
 
 class KeySink(Protocol):
-    """Where asked keys are kept; ``streaming.keylog.log.KeyLog`` is one."""
+    """Stores requested keys; ``streaming.keylog.log.KeyLog`` implements it."""
 
     def position(self, source: str) -> str | None:
-        """Return how far ``source`` was read."""
+        """Return the position up to which ``source`` was read."""
 
-    def record(self, asks: Iterable[KeyRequest], *, source: str, position: str | None) -> object:
-        """Record ``asks`` and the position, both or neither."""
+    def record(self, requests: Iterable[KeyRequest], *, source: str, position: str | None) -> object:
+        """Record ``requests`` and the position, both or neither."""
 
 
 @dataclass(slots=True)
 class MiningReport:
-    """What one run of mining has come to."""
+    """The result of mining a source once."""
 
     queries: int = 0
     queries_with_keys: int = 0
@@ -55,11 +61,11 @@ class MiningReport:
     parsers: Counter[Parser] = field(default_factory=Counter)
     unresolved: Counter[Unresolved] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
-    """By error code."""
+    """Number of unreadable inputs by error code."""
 
 
 class Miner:
-    """Mines texts. Not thread-safe."""
+    """Finds the keys that texts request, and remembers them by fingerprint. Not thread-safe."""
 
     def __init__(self, rules: MiningRules) -> None:
         self.rules = rules
@@ -68,10 +74,10 @@ class Miner:
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
-        """Return the text's fingerprint and what it asks for; "" as the fingerprint of a text that asks for nothing."""
+        """Return the text's fingerprint and the keys it requests. The fingerprint is "" if the text cannot use a raw table."""
         if len(query.text) > self.rules.text_chars:
-            is_ours = self._tables.may_use(query.text[: self.rules.text_chars])
-            return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if is_ours else NOTHING
+            may_use = self._tables.may_use(query.text[: self.rules.text_chars])
+            return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if may_use else NOTHING
         if not self._tables.may_use(query.text):
             return "", NOTHING
         mark = fingerprint(query.text, query.form, self._functions)
@@ -86,15 +92,15 @@ class Miner:
         return mark, known
 
     def read(self, text: str, form: Form, database: str | None) -> MinedKeys:
-        """Read one text, whatever was seen before."""
+        """Read one text, regardless of remembered fingerprints."""
         if form is Form.PLAN:
             return read_plan_keys(text, self._tables, self._functions)
-        here = (database or self.rules.default_database).lower()
-        found = self._parsed(text, form, here)
-        return found if found is not None else self._scanned(text, form, here, _STRINGS_DEEP)
+        current = (database or self.rules.default_database).lower()
+        found = self._parse(text, form, current)
+        return found if found is not None else self._scan(text, form, current, _STRING_DEPTH_MAX)
 
-    def _parsed(self, text: str, form: Form, database: str) -> MinedKeys | None:
-        """Return what the first parser that takes the text makes of it; None where none does."""
+    def _parse(self, text: str, form: Form, database: str) -> MinedKeys | None:
+        """Return the result of the first parser that accepts the text; None if none does."""
         may_be_deep = len(text) > _SHORT_CHARS or text.count("(") > self.rules.nesting
         is_deep = may_be_deep and measure_nesting(text) > self.rules.nesting
         if is_deep or len(text) > self.rules.parsed_chars:
@@ -111,20 +117,20 @@ class Miner:
                 continue
         return None
 
-    def _scanned(self, text: str, form: Form, database: str, deep: int) -> MinedKeys:
-        """Scan a text, then what its strings hold: SQL inside a program, or inside SQL that no parser takes."""
+    def _scan(self, text: str, form: Form, database: str, depth_max: int) -> MinedKeys:
+        """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser accepts."""
         tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
         scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)
         found = [scan.run(Parser.SCANNER)]
-        inside = [inner for inner in scan.strings() if self._tables.may_use(inner)] if deep else []
+        inside = [inner for inner in scan.strings() if self._tables.may_use(inner)] if depth_max else []
         found.extend(
-            self._parsed(inner, form, database) or self._scanned(inner, form, database, deep - 1)
+            self._parse(inner, form, database) or self._scan(inner, form, database, depth_max - 1)
             for inner in inside
         )
-        return _joined(found)
+        return _join(found)
 
 
-def _joined(found: list[MinedKeys]) -> MinedKeys:
+def _join(found: list[MinedKeys]) -> MinedKeys:
     if len(found) == 1:
         return found[0]
     keys = {(table.name, key): (table, key) for each in found for table, key in each.keys}
@@ -137,9 +143,9 @@ def _joined(found: list[MinedKeys]) -> MinedKeys:
 def mine(
     source: QuerySource, miner: Miner, sink: KeySink, *, is_stopped: Callable[[], bool] = lambda: False
 ) -> MiningReport:
-    """Mine everything that ``source`` has beyond its recorded position; stop early, between batches, when told to.
+    """Mine everything behind the recorded position of ``source``. Stops early between two batches if ``is_stopped`` returns True.
 
-    Raises what the source and the sink raise; what was recorded before stays.
+    Raises the errors of the source and the sink; batches that were recorded before stay recorded.
     """
     report = MiningReport()
     for batch in source.batches(sink.position(source.name)):

@@ -1,8 +1,8 @@
-"""What mining takes and gives: a query's text, and the keys that it asks of raw tables.
+"""Input and output of mining: query texts, the rules for mining them, and the keys that they request from raw tables.
 
-A raw table is one whose column holds whole JSON events. Everything mining says is about such columns: a call on another
-table's column asks nothing of ours. Where a call may be about a raw column and cannot be followed, it is counted under its
-reason and gives no key, because a wrong key would become a column.
+A raw table is a table with a column that holds whole JSON events. Mining concerns only such columns; a call on another table's column
+requests nothing. If a call may concern a raw column and cannot be followed, it is counted under its reason and yields no key, because
+a wrong key would become a column.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """What kind of text it is."""
+    """The kind of a text."""
 
     SQL = "sql"
-    """A statement or script of Hive, Spark or Databricks, or a program's text with statements in its strings."""
+    """A statement or script of Hive, Spark or Databricks, or program code with statements in its strings."""
     TRINO = "trino"
     PLAN = "plan"
     """A physical plan as Spark prints it."""
 
 
 class Parser(StrEnum):
-    """What has read a text."""
+    """The reader that handled a text."""
 
     NONE = "none"
-    """Nobody had to: it does not name a raw table's JSON."""
+    """None: the text does not name the JSON of a raw table."""
     HIVE = "hive"
     DATABRICKS = "databricks"
     TRINO = "trino"
@@ -45,7 +45,7 @@ class Unresolved(StrEnum):
     """Why a use of a raw column gave no key."""
 
     EXPRESSION = "expression"
-    """The document is computed (``regexp_replace(json, …)``, an element of an exploded array)."""
+    """The document is computed: ``regexp_replace(json, …)``, an element of an exploded array."""
     PATH = "path-not-literal"
     """The path is computed or bound: ``concat('$.', x)``, ``?``."""
     VARIABLE = "variable"
@@ -53,15 +53,15 @@ class Unresolved(StrEnum):
     BAD_PATH = "bad-path"
     """The path cannot be read."""
     WHOLE = "whole-document"
-    """The raw column is taken as a whole, or by a function that mining does not know (``regexp_extract(json, …)``)."""
+    """The raw column is used as a whole, or by a function that mining does not know: ``regexp_extract(json, …)``."""
     VIEW = "view"
-    """The column belongs to a view that the configuration calls a view over raw tables."""
+    """The column belongs to a view that is configured as a view over a raw table."""
     AMBIGUOUS = "ambiguous"
-    """More than one column could be meant."""
+    """The name can refer to several columns."""
     UNKNOWN = "unknown-column"
-    """No parser takes the text, and the scanner cannot tell whose column it is."""
+    """No parser accepts the text, and the scanner cannot determine the table of the column."""
     SIZE = "too-large"
-    """The text, or its nesting, is beyond the limits."""
+    """The text or its nesting exceeds the limits."""
 
 
 class Style(StrEnum):
@@ -72,25 +72,25 @@ class Style(StrEnum):
     JSON_PATH = "jsonpath"
     """``'$.a.b'``"""
     MEMBER = "member"
-    """``'a'``, one member of the top level, dots and all, as ``json_tuple`` takes it."""
+    """``'a'``: one member of the top level, dots included, as ``json_tuple`` takes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """One query as a source found it."""
+    """One query, as a source provides it."""
 
     text: str
     user: str
-    """Empty where the source does not tell."""
+    """Empty if the source does not provide it."""
     at_s: int
     """When it ran, in seconds since 1970."""
     source: str
     """The source's name in the key log."""
     origin: str = ""
-    """What the source calls it: a job, a file, a record. For people."""
+    """The source's own name for it (a job, a file, a record), for messages."""
     form: Form = Form.SQL
     database: str | None = None
-    """The current database, for names without one; None where the source does not tell."""
+    """The current database, for names without one; None if the source does not provide it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,57 +101,59 @@ class RawTable:
     """``db.table``"""
     json_column: str
     catalogs: frozenset[str] = frozenset({"hive", "spark_catalog"})
-    """Catalogs through which engines see this table; other catalogs' tables of the name are other tables."""
+    """Catalogs through which engines access this table. A table of this name in another catalog is a different table."""
     location: str | None = None
-    """Its directory, by which a plan over files rather than over the table is recognised."""
+    """Its directory, which identifies it in plans that read files instead of the table."""
     views: frozenset[str] = frozenset()
-    """``db.view`` of views over it: uses are counted, so that it shows when they matter."""
+    """``db.view`` of views over it. Their uses are counted, which shows whether they matter."""
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.views):
             if name.count(".") != 1 or name != name.lower() or not all(name.split(".")):
-                raise ConfigError("a raw table or view is named db.name, in lower case", name=name)
+                raise ConfigError("a raw table or view must be named db.name in lower case", name=name)
         if not self.json_column or self.json_column != self.json_column.lower():
-            raise ConfigError("a raw table's JSON column is named in lower case", column=self.json_column)
+            raise ConfigError(
+                "the JSON column of a raw table must be named in lower case", column=self.json_column
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class CustomFunction:
-    """A function of the user's own that takes keys out of JSON: ``event_parser(json, 'a.b', …)``."""
+    """A user-defined function that extracts keys from JSON: ``event_parser(json, 'a.b', …)``."""
 
     name: str
     style: Style = Style.DOTTED
     document_argument: int = 0
-    """Which argument, counted from 0, is the JSON text; all literals after it are keys."""
+    """The index of the argument with the JSON text, from 0; all literals after it are keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class MiningRules:
-    """What is mined, and within which limits."""
+    """The raw tables and functions to look for, and the limits."""
 
     raw_tables: tuple[RawTable, ...]
     functions: tuple[CustomFunction, ...] = ()
     default_database: str = "default"
     text_chars: int = 1_048_576
-    """A longer text is not read at all."""
+    """Longer texts are not read."""
     parsed_chars: int = 262_144
-    """A longer text goes straight to the scanner."""
+    """Longer texts are scanned without parsing."""
     nesting: int = 100
-    """Deeper nested texts go to the scanner: a parser recurses."""
+    """Texts with deeper nesting are scanned without parsing, because a parser recurses."""
     remembered: int = 20_000
-    """Fingerprints whose keys are remembered."""
+    """Number of fingerprints whose keys are remembered."""
 
     def __post_init__(self) -> None:
         if not self.raw_tables:
-            raise ConfigError("mining needs at least one raw table")
+            raise ConfigError("mining requires at least one raw table")
         names = [table.name for table in self.raw_tables]
         if len(set(names)) != len(names):
-            raise ConfigError("a raw table is named twice", names=sorted(names))
+            raise ConfigError("a raw table is listed twice", names=sorted(names))
 
 
 @dataclass(frozen=True, slots=True)
 class MinedKeys:
-    """The keys one text asks for, each once, sorted; and what could not be followed, by reason."""
+    """The keys that a text requests, distinct and sorted, and the number of uses that could not be followed, by reason."""
 
     keys: tuple[tuple[RawTable, KeyPath], ...] = ()
     unresolved: Counter[Unresolved] = field(default_factory=Counter)

@@ -1,7 +1,7 @@
-"""Raw tables by the names that queries call them, and the quick look that tells which texts are worth reading.
+"""Raw tables by the names that queries use, and the quick check whether a text can use one.
 
-Most of a cluster's queries have nothing to do with raw tables. A text is read only if a raw table's name and something that could
-take its JSON apart both stand in it, which costs microseconds; being wrong there costs time, never a key.
+Most queries of a cluster do not concern raw tables. A text is read only if it contains the name of a raw table and something that can
+extract from its JSON. The check takes microseconds. A false positive costs time; there are no false negatives.
 """
 
 from __future__ import annotations
@@ -27,35 +27,37 @@ class RawTables:
         self._views = {view: table for table in rules.raw_tables for view in table.views}
         self._default = rules.default_database
         names = {name.partition(".")[2] for name in (*self._raw, *self._views)}
-        places = {_bare(table.location) for table in rules.raw_tables if table.location}
-        self._named = re.compile("|".join(map(re.escape, sorted(names | places))), re.IGNORECASE)
+        paths = {_path(table.location) for table in rules.raw_tables if table.location}
+        self._table_pattern = re.compile("|".join(map(re.escape, sorted(names | paths))), re.IGNORECASE)
         columns = {re.escape(table.json_column) for table in rules.raw_tables}
-        wanted = [*map(re.escape, sorted(functions)), *sorted(columns), _COLON]
-        self._taken = re.compile("|".join(wanted), re.IGNORECASE)
+        extractions = [*map(re.escape, sorted(functions)), *sorted(columns), _COLON]
+        self._extraction_pattern = re.compile("|".join(extractions), re.IGNORECASE)
 
     def may_use(self, text: str) -> bool:
-        """Whether the text may ask a raw table for something."""
-        return self._named.search(text) is not None and self._taken.search(text) is not None
+        """Whether the text may extract something from a raw table."""
+        return (
+            self._table_pattern.search(text) is not None and self._extraction_pattern.search(text) is not None
+        )
 
-    def raw(self, catalog: str, database: str, name: str) -> tuple[RawTable, bool] | None:
-        """Return the raw table of this name and whether it is a view over it; "" stands for the defaults."""
+    def find(self, catalog: str, database: str, name: str) -> tuple[RawTable, bool] | None:
+        """Return the raw table of this name, and whether the name is that of a view over it. "" stands for the default."""
         full = f"{database or self._default}.{name}"
         table = self._raw.get(full) or self._views.get(full)
         if table is None or (catalog and catalog not in table.catalogs):
             return None
         return table, full in self._views
 
-    def at(self, uri: str) -> RawTable | None:
-        """Return the raw table whose directory holds ``uri``."""
-        place = _bare(uri)
+    def find_by_location(self, uri: str) -> RawTable | None:
+        """Return the raw table whose directory contains ``uri``."""
+        path = _path(uri)
         for table in self._raw.values():
             if table.location:
-                root = _bare(table.location)
-                if place == root or place.startswith(root + "/"):
+                root = _path(table.location)
+                if path == root or path.startswith(root + "/"):
                     return table
         return None
 
 
-def _bare(uri: str) -> str:
-    """``file:///a/``, ``file:/a`` and ``/a`` are one place."""
+def _path(uri: str) -> str:
+    """Normalize a URI: ``file:///a/``, ``file:/a`` and ``/a`` are the same directory."""
     return re.sub(r"^file:/+", "/", uri).rstrip("/")

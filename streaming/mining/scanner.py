@@ -1,8 +1,9 @@
-"""Keys out of text that no parser takes: truncated queries, TRANSFORM of old, SQL in the strings of a program.
+"""Scanner: finds keys in texts that no parser accepts, such as truncated queries, old TRANSFORM syntax and SQL in program strings.
 
-It knows words, strings, comments and balanced parentheses, and nothing of scopes. So it follows a call only where there is one
-answer: the document is the JSON column of the only raw table in the text (or is named by that table's alias), or a name that the text
-gives to one extraction only. Everything else is counted. What it finds, a parser would have found too; tests compare the two.
+It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore follows a call only if its document is
+unambiguous: the JSON column of the only raw table in the text, a column named through that table's alias, or a name that the text
+gives to a single extraction. Everything else is counted as unresolved. A parser would find everything that the scanner finds; tests
+compare the two.
 """
 
 from __future__ import annotations
@@ -27,27 +28,28 @@ if TYPE_CHECKING:
 
 
 _CHAIN_MAX: Final = 32
-"""How far names are followed through names, and calls through calls."""
+"""The maximum length of a chain of names or nested calls that is followed."""
 
 
 @dataclass(slots=True)
 class Scanner:
-    """One text's scan; ``run`` once."""
+    """Scans one text. Call ``run`` once."""
 
     tokens: TokenList
-    naming: Aliases
+    aliases: Aliases
     functions: Mapping[str, JsonFunction]
     lineage: Lineage = field(default_factory=Lineage)
-    _taken: dict[int, list[Value]] = field(default_factory=dict)
-    """What the call at a place takes out."""
+    _extracted: dict[int, list[Value]] = field(default_factory=dict)
+    """The values that the call at a position extracts."""
     _as_base: Counter[str] = field(default_factory=Counter)
+    """How often a name is the document of an extraction."""
     _depth: int = 0
 
     def run(self, parser: Parser) -> MinedKeys:
-        """Return the keys of the text itself, without those of code in its strings."""
-        places = [at for at in range(len(self.tokens)) if self.tokens.is_call(at)]
-        self.naming.find(places)
-        for at in places:
+        """Return the keys of the text itself, without those in the code of its strings."""
+        positions = [at for at in range(len(self.tokens)) if self.tokens.is_call(at)]
+        self.aliases.find(positions)
+        for at in positions:
             self._at_call(at)
         for at in range(len(self.tokens)):
             self._at_colon(at)
@@ -60,30 +62,28 @@ class Scanner:
             if token.kind in {TokenKind.STRING, TokenKind.OPEN}:
                 yield string_value(token)
 
-    # -- what is taken out
-
     def _at_call(self, at: int) -> list[Value]:
-        """Return what the call at ``at`` takes out, a value for each key."""
-        if at in self._taken:
-            return self._taken[at]
-        self._taken[at] = [None]  # a name that means itself
+        """Return the values that the call at ``at`` extracts, one for each key."""
+        if at in self._extracted:
+            return self._extracted[at]
+        self._extracted[at] = [None]  # ends the recursion of a name that is defined by itself
         call = self.functions[self.tokens.lower_name(at)]
         arguments = self.tokens.arguments(at + 1)
         if len(arguments) <= call.document:
-            self._taken[at] = [()]
-            return self._taken[at]
+            self._extracted[at] = [()]
+            return self._extracted[at]
         document = self._document(*arguments[call.document])
         rest = arguments[call.document + 1 :]
         if call.style is None:
             values = [self.lineage.parsed(document, self._schema(rest))]
         else:
-            wanted = rest if call.takes_many else rest[:1]
-            values = [self.lineage.below(document, self._path(call, *each)) for each in wanted]
-        self._taken[at] = [self._fields(value, self.tokens.end_of_bracket(at + 1)) for value in values]
-        return self._taken[at]
+            paths = rest if call.takes_many else rest[:1]
+            values = [self.lineage.below(document, self._path(call, *each)) for each in paths]
+        self._extracted[at] = [self._fields(value, self.tokens.end_of_bracket(at + 1)) for value in values]
+        return self._extracted[at]
 
     def _document(self, start: int, end: int) -> Value:
-        """Return what an argument is: a name, a call, either with fields behind it, in parentheses or a cast."""
+        """Return the value of an argument: a name or a call, possibly with fields, in parentheses or in a cast."""
         while self.tokens.token(start).text == "(" and self.tokens.end_of_bracket(start) == end:
             start, end = start + 1, end - 1
         if self.tokens.lower_name(start) in {"cast", "try_cast"} and self.tokens.token(start + 1).text == "(":
@@ -107,17 +107,17 @@ class Scanner:
         return self._fields(self._column(parts), end)
 
     def _column(self, parts: list[str]) -> Value:
-        """Return what a column is; the names of sub-queries in front of it are not looked at."""
+        """Return the value of a column. The names of sub-queries in front of it are ignored."""
         lowered = [part.lower() for part in parts]
         raw = self._raw_column(lowered)
         if raw is not None:
             return raw
-        for place in (0, 1):
-            defined = self.naming.named.get(lowered[place], []) if place < len(lowered) else []
-            if len(defined) == 1 and (len(parts) == 1 or place == 1 or lowered[0] not in self.naming.raw):
-                self._as_base[lowered[place]] += 1
+        for index in (0, 1):
+            defined = self.aliases.named.get(lowered[index], []) if index < len(lowered) else []
+            if len(defined) == 1 and (len(parts) == 1 or index == 1 or lowered[0] not in self.aliases.raw):
+                self._as_base[lowered[index]] += 1
                 values = self._defined(defined[0])
-                return self.lineage.fields(values, parts[place + 1 :])
+                return self.lineage.fields(values, parts[index + 1 :])
             if len(defined) > 1:
                 self.lineage.unresolved[Unresolved.AMBIGUOUS] += 1
                 return ()
@@ -125,11 +125,11 @@ class Scanner:
         return ()
 
     def _raw_column(self, lowered: list[str]) -> Value:
-        """Return the raw column, none of ours where it is another one's, None where it has to be looked up."""
-        if len(lowered) > 1 and lowered[-2] in self.naming.raw:
-            table, is_view = self.naming.raw[lowered[-2]]
+        """Return the raw column, () for a column of another table, None if the name must be looked up."""
+        if len(lowered) > 1 and lowered[-2] in self.aliases.raw:
+            table, is_view = self.aliases.raw[lowered[-2]]
             return (self.lineage.root(table, is_view=is_view),) if lowered[-1] == table.json_column else ()
-        known = self.naming.raw_of(lowered[-1])
+        known = self.aliases.raw_of(lowered[-1])
         if not known:
             return None
         if len(known) > 1:
@@ -145,7 +145,7 @@ class Scanner:
         return values[named.which] if named.which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> Value:
-        """Follow ``.a``, ``:a.b`` and ``['a']`` behind a value."""
+        """Follow the fields of a value: ``.a``, ``:a.b`` and ``['a']``."""
         end = self.tokens.end_of_fields(at)
         while at < end:
             mark, following = self.tokens.token(at).text, self.tokens.token(at + 1)
@@ -163,7 +163,7 @@ class Scanner:
         return value
 
     def _at_colon(self, at: int) -> None:
-        """``json:a.b`` on its own; as an argument it has been read already."""
+        """Read ``json:a.b`` outside of arguments; in arguments it has already been read."""
         if (
             self.tokens.token(at).text != ":"
             or self.tokens.token(at - 1).kind not in NAME_KINDS
@@ -178,15 +178,13 @@ class Scanner:
             or self.tokens.token(at + 1).kind not in NAME_KINDS
         ):
             return
-        known = {table.json_column for table, _ in self.naming.raw.values()} | set(self.naming.named)
+        known = {table.json_column for table, _ in self.aliases.raw.values()} | set(self.aliases.named)
         if self.tokens.lower_name(at - 1) in known:
             self._primary(start)
 
-    # -- arguments
-
     def _path(self, call: JsonFunction, start: int, end: int) -> Path | Unresolved:
         token = self.tokens.token(start)
-        # Behind the path there may be words (RETURNING INT), but no operator.
+        # Keywords may follow the path (RETURNING INT), but no operator.
         if token.kind is TokenKind.STRING and (
             end == start + 1 or self.tokens.token(start + 1).kind is TokenKind.NAME
         ):
@@ -200,13 +198,13 @@ class Scanner:
         return parse_schema(string_value(self.tokens.token(rest[0][0])))
 
     def _use_names(self) -> None:
-        """A named value is used for itself where its name stands more often than it is defined and taken apart."""
+        """Mark a named value as used itself if its name occurs more often than as a definition or as a document."""
         seen = Counter(
             self.tokens.lower_name(at)
             for at in range(len(self.tokens))
             if self.tokens.token(at).kind in NAME_KINDS
         )
-        for name, defined in self.naming.named.items():
+        for name, defined in self.aliases.named.items():
             if (
                 len(defined) == 1
                 and seen[name] > 1 + self._as_base[name]

@@ -1,7 +1,17 @@
-"""The text of a Spark plan by its brackets: where a call ends, what its arguments are, which fields are taken behind it.
+"""Keys in Spark's physical plans, which event logs contain for every query, SQL or DataFrame.
 
-A plan's literals have lost their quotes, so nothing but brackets and commas tells where one ends, and one that holds a bracket may
-be misread. What is misread ends with its line: brackets are paired line by line, as names and literals hold no line's end.
+A plan has one advantage over a statement: attributes have an id (``json#7``) that is unique in the plan, so names need not be resolved.
+It has one disadvantage: literals have lost their quotes (``get_json_object(json#7, $.http.path)``), so only brackets and commas show
+where a key ends, and a literal with a bracket may be misread. Such an error ends with its line: brackets are paired line by line,
+because names and literals contain no line breaks. Functions without a plan text of their own are recognized by their name.
+
+A plan is read in three steps:
+
+1. The scans determine which attributes are raw JSON columns. A table is identified by its name, or by its directory if files are read
+   without a table. Two forms are supported: the formatted mode (the default of ``spark.sql.ui.explainMode``), in which each scan has
+   its own section, and the simple mode, in which it is a line of the tree.
+2. The calls that define attributes are recorded.
+3. The calls are followed: calls inside calls, and fields of either.
 """
 
 from __future__ import annotations
@@ -26,62 +36,6 @@ if TYPE_CHECKING:
 
 _FIELD: Final = re.compile(r"\.(\w+)")
 _BRACKET: Final = re.compile(r"\['[^'\n]*'\]|[()\[\]\n]")
-
-
-@dataclass(slots=True)
-class PlanText:
-    """One plan's text; places are indices of characters."""
-
-    text: str
-    _closings: dict[int, int] = field(default_factory=dict)
-
-    def end_of_bracket(self, opening: int) -> int:
-        """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
-        if not self._closings:
-            self._find_brackets()
-        return self._closings.get(opening, len(self.text))
-
-    def call_end(self, at: int) -> int:
-        """Return the place behind the call whose name begins at ``at``."""
-        return self.end_of_bracket(self.text.index("(", at))
-
-    def arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
-        """Return where each argument begins and ends; they are separated by ``", "``."""
-        found, start, at, inner = [], opening + 1, opening + 1, end - 1
-        while at < inner:
-            if self.text[at] in "([":
-                at = self.end_of_bracket(at)
-            elif self.text.startswith(", ", at):
-                found.append((start, at))
-                start = at = at + 2
-            else:
-                at += 1
-        return [*found, (start, inner)]
-
-    def fields(self, at: int) -> tuple[list[str], int]:
-        """Return the fields of ``.a.b`` at a place, none where there are none, and the place behind them."""
-        names = []
-        while (found := _FIELD.match(self.text, at)) is not None:
-            names.append(found[1])
-            at = found.end()
-        return names, at
-
-    def _find_brackets(self) -> None:
-        opened: list[int] = []
-        for found in _BRACKET.finditer(self.text):
-            mark = found[0]
-            if mark == "\n":
-                for opening in opened:
-                    self._closings[opening] = found.start()
-                opened.clear()
-            elif mark in "([":
-                opened.append(found.start())
-            elif mark in ")]" and opened:
-                self._closings[opened.pop()] = found.end()
-            elif len(mark) > 1:
-                self._closings[found.start()] = found.end()
-
-
 ATTRIBUTE: Final = re.compile(r"([\w`]+)#(\d+)")
 """A column's name and its id, which is unique in the plan."""
 _SCAN: Final = re.compile(
@@ -93,38 +47,6 @@ _TREE_SCAN: Final = re.compile(
 )
 _OUTPUT: Final = re.compile(r"^Output \[\d+\]: \[(.*)\]$", re.MULTILINE)
 _LOCATION: Final = re.compile(r"Location: \w+ ?(?:\(\d+ paths\))? ?\[([^\],\s]+)")
-
-
-def find_raw_attributes(text: str, tables: RawTables) -> dict[str, RawTable]:
-    """Return the ids of a plan's raw columns, with their tables."""
-    return {
-        number: table
-        for name, output, section in _scans(text)
-        if (table := _table(tables, name, section)) is not None
-        for column, number in ATTRIBUTE.findall(output)
-        if column.strip("`").lower() == table.json_column
-    }
-
-
-def _scans(text: str) -> Iterator[tuple[str, str, str]]:
-    """Give every scan's table, its columns, and all that the plan says of it."""
-    for found in _SCAN.finditer(text):
-        output = _OUTPUT.search(found["section"])
-        yield found["table"], output[1] if output else "", found["section"]
-    for found in _TREE_SCAN.finditer(text):
-        yield found["table"], found["output"], found["section"]
-
-
-def _table(tables: RawTables, name: str, section: str) -> RawTable | None:
-    parts = name.replace("`", "").lower().split(".")
-    if len(parts) > 1:
-        found = tables.raw(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
-        if found is not None:
-            return found[0]
-    place = _LOCATION.search(section)
-    return tables.at(place[1]) if place else None
-
-
 _ALIAS: Final = re.compile(r" AS [^\n]*?#(\d+)L?")
 _AFTER_TUPLE: Final = re.compile(r", (?:true|false), \[([^\]\n]*)\]")
 _PARSE_JSON: Final = re.compile(r"static_?invoke\(VariantExpressionEvalUtils\.parseJson\(", re.IGNORECASE)
@@ -135,9 +57,39 @@ _DEPTH_MAX: Final = 64
 
 
 def read_plan_keys(text: str, tables: RawTables, functions: Mapping[str, JsonFunction]) -> MinedKeys:
-    """Return the keys that a plan takes out of raw columns."""
+    """Return the keys that a plan extracts from raw columns."""
     raw = find_raw_attributes(text, tables)
     return _Plan(text, raw, functions).run() if raw else MinedKeys(parser=Parser.PLAN)
+
+
+def find_raw_attributes(text: str, tables: RawTables) -> dict[str, RawTable]:
+    """Return the ids of the raw columns of a plan, with their tables."""
+    return {
+        number: table
+        for name, output, section in _scans(text)
+        if (table := _table(tables, name, section)) is not None
+        for column, number in ATTRIBUTE.findall(output)
+        if column.strip("`").lower() == table.json_column
+    }
+
+
+def _scans(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the table, the columns and the description of each scan."""
+    for found in _SCAN.finditer(text):
+        output = _OUTPUT.search(found["section"])
+        yield found["table"], output[1] if output else "", found["section"]
+    for found in _TREE_SCAN.finditer(text):
+        yield found["table"], found["output"], found["section"]
+
+
+def _table(tables: RawTables, name: str, section: str) -> RawTable | None:
+    parts = name.replace("`", "").lower().split(".")
+    if len(parts) > 1:
+        found = tables.find(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
+        if found is not None:
+            return found[0]
+    location = _LOCATION.search(section)
+    return tables.find_by_location(location[1]) if location else None
 
 
 @dataclass(slots=True)
@@ -148,20 +100,20 @@ class _Plan:
     functions: Mapping[str, JsonFunction]
     lineage: Lineage = field(default_factory=Lineage)
     _defined: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """For each id that a call defines: where the call begins, and which of its keys it is."""
-    _taken: dict[int, tuple[list[Value], int]] = field(default_factory=dict)
-    _brackets: PlanText = field(init=False)
+    """For each id that a call defines: the position of the call, and the index among its keys."""
+    _extracted: dict[int, tuple[list[Value], int]] = field(default_factory=dict)
+    _brackets: _PlanText = field(init=False)
     _depth: int = 0
 
     def __post_init__(self) -> None:
-        self._brackets = PlanText(self.text)
+        self._brackets = _PlanText(self.text)
 
     def run(self) -> MinedKeys:
-        """Read what is defined, then what is used."""
+        """Read the definitions (step 2), then the uses (step 3)."""
         names = sorted((*map(re.escape, self.functions), _PARSE_JSON.pattern), key=len, reverse=True)
         word = re.compile(rf"\b(?:{'|'.join(names)})(?:\(|(?<=\())", re.IGNORECASE)
-        places = [found.start() for found in word.finditer(self.text)]
-        outermost = self._outermost(places)
+        positions = [found.start() for found in word.finditer(self.text)]
+        outermost = self._outermost(positions)
         for at in outermost:
             self._define(at)
         for at in outermost:
@@ -171,10 +123,10 @@ class _Plan:
                 self._fields(self._attribute(found[2]), found.end())
         return self.lineage.result(Parser.PLAN)
 
-    def _outermost(self, places: list[int]) -> list[int]:
-        """Leave out what stands inside another call, and attributes that are named after one."""
+    def _outermost(self, positions: list[int]) -> list[int]:
+        """Leave out calls inside other calls, and attributes that are named after a call."""
         found, reached = [], 0
-        for at in places:
+        for at in positions:
             if at < reached:
                 continue
             end = self._brackets.call_end(at)
@@ -198,12 +150,12 @@ class _Plan:
             self._defined.setdefault(alias[1], (at, 0))
 
     def _at_call(self, at: int) -> tuple[list[Value], int]:
-        """Return what the call at ``at`` takes out, and the place behind it."""
-        if at in self._taken:
-            return self._taken[at]
+        """Return the values that the call at ``at`` extracts, and the position after it."""
+        if at in self._extracted:
+            return self._extracted[at]
         opening = self.text.index("(", at)
         end = self._brackets.end_of_bracket(opening)
-        self._taken[at] = ([()], end)
+        self._extracted[at] = ([()], end)
         if _PARSE_JSON.match(self.text, at):
             inner = self.text.index("parseJson(", at) + len("parseJson")
             document = self._argument(
@@ -215,8 +167,8 @@ class _Plan:
                 self.functions[self.text[at:opening].lower()], self._brackets.arguments(opening, end)
             )
         values = [self._fields(value, end)[0] for value in values]
-        self._taken[at] = (values, self._brackets.fields(end)[1])
-        return self._taken[at]
+        self._extracted[at] = (values, self._brackets.fields(end)[1])
+        return self._extracted[at]
 
     def _of_call(self, call: JsonFunction, arguments: list[tuple[int, int]]) -> list[Value]:
         if call.style is None:
@@ -227,9 +179,9 @@ class _Plan:
         if len(arguments) <= call.document + 1:
             return [()]
         document = self._argument(*arguments[call.document])
-        wanted = arguments[call.document + 1 :]
+        rest = arguments[call.document + 1 :]
         style = call.style
-        paths = [self.text[start:end] for start, end in (wanted if call.takes_many else wanted[:1])]
+        paths = [self.text[start:end] for start, end in (rest if call.takes_many else rest[:1])]
         return [
             self.lineage.below(
                 document, Unresolved.PATH if ATTRIBUTE.search(path) else parse_path(path, style)
@@ -238,7 +190,7 @@ class _Plan:
         ]
 
     def _argument(self, start: int, end: int) -> Value:
-        """Return what a document is: an attribute, a call, either with fields behind it, or a cast of one."""
+        """Return the value of a document: an attribute or a call, possibly with fields, or a cast of one."""
         if self._depth > _DEPTH_MAX:
             return None
         self._depth += 1
@@ -259,11 +211,11 @@ class _Plan:
         if name in self.functions or _PARSE_JSON.match(self.text, start):
             values, reached = self._at_call(start)
             return values[0] if reached == end and len(values) == 1 else None
-        # What broadcast and exchange arguments call input[0, …] stands in the plan once more, with its attribute.
+        # Broadcasts and exchanges write input[0, …]; the plan contains the same value once more, with its attribute.
         return () if self.text.startswith("input[", start) else self._opaque(start, end)
 
     def _opaque(self, start: int, end: int) -> Value:
-        """An expression over a raw column cannot be followed; any other is not ours."""
+        """Return None for an expression over a raw column, which cannot be followed, and () for any other."""
         numbers = {number for _, number in ATTRIBUTE.findall(self.text, start, end)}
         return None if numbers & (set(self.raw) | set(self._defined)) else ()
 
@@ -283,3 +235,57 @@ class _Plan:
     def _schema(self, types: list[tuple[int, int]]) -> Schema | None:
         names = [_STRUCT_FIELD.match(self.text, start) for start, _ in types]
         return {name[1]: None for name in names if name is not None} or None
+
+
+@dataclass(slots=True)
+class _PlanText:
+    """The text of a plan with paired brackets: ends of calls, arguments, fields. Positions are indexes of characters."""
+
+    text: str
+    _closings: dict[int, int] = field(default_factory=dict)
+
+    def end_of_bracket(self, opening: int) -> int:
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if none does."""
+        if not self._closings:
+            self._find_brackets()
+        return self._closings.get(opening, len(self.text))
+
+    def call_end(self, at: int) -> int:
+        """Return the position after the call whose name begins at ``at``."""
+        return self.end_of_bracket(self.text.index("(", at))
+
+    def arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
+        """Return the begin and end of each argument; arguments are separated by ``", "``."""
+        found, start, at, inner = [], opening + 1, opening + 1, end - 1
+        while at < inner:
+            if self.text[at] in "([":
+                at = self.end_of_bracket(at)
+            elif self.text.startswith(", ", at):
+                found.append((start, at))
+                start = at = at + 2
+            else:
+                at += 1
+        return [*found, (start, inner)]
+
+    def fields(self, at: int) -> tuple[list[str], int]:
+        """Return the fields of ``.a.b`` at a position, possibly none, and the position after them."""
+        names = []
+        while (found := _FIELD.match(self.text, at)) is not None:
+            names.append(found[1])
+            at = found.end()
+        return names, at
+
+    def _find_brackets(self) -> None:
+        opened: list[int] = []
+        for found in _BRACKET.finditer(self.text):
+            mark = found[0]
+            if mark == "\n":
+                for opening in opened:
+                    self._closings[opening] = found.start()
+                opened.clear()
+            elif mark in "([":
+                opened.append(found.start())
+            elif mark in ")]" and opened:
+                self._closings[opened.pop()] = found.end()
+            elif len(mark) > 1:
+                self._closings[found.start()] = found.end()

@@ -1,7 +1,11 @@
-"""Query text as words: one regular expression that knows strings, quoted names and comments.
+"""Tokens of query texts: one regular expression that recognizes strings, quoted names and comments.
 
-It is what the fingerprint and the scanner stand on, and the reason why both are fast and never fail: any text at all has tokens.
-Time is linear in the text. A string that never ends takes the rest of the text, so truncated queries lose only their last word.
+The fingerprint and the scanner are built on it. Both are fast and never fail, because every text has tokens and the time is linear in
+the length of the text. An unterminated string extends to the end of the text, so a truncated query loses only its last token.
+
+``TokenList`` adds paired brackets: where calls, their arguments and dotted names begin and end. Its positions are indexes of tokens.
+A position before the first or behind the last token gives an empty token, so that callers need not check the bounds. An unclosed
+bracket extends to the end.
 """
 
 from __future__ import annotations
@@ -16,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class TokenKind(IntEnum):
-    """What a token is."""
+    """The kind of a token."""
 
     NAME = 1
     QUOTED = 2
-    """A name in backticks (or, for Trino, double quotes)."""
+    """A name in backticks, or in double quotes for Trino."""
     STRING = 3
     OPEN = 4
-    """A string that the text's end cuts off."""
+    """An unterminated string at the end of the text."""
     NUMBER = 5
     MARK = 6
     """Any other single character."""
 
 
 class Token(NamedTuple):
-    """A token; ``text`` as it stands there, quotes included."""
+    """A token; ``text`` includes the quotes."""
 
     kind: TokenKind
     text: str
@@ -60,7 +64,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0"}
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Yield the tokens of ``text``, comments and blanks left out."""
+    """Yield the tokens of ``text`` without comments and blanks."""
     for match in _TOKEN.finditer(text):
         group = match.lastindex
         if group:
@@ -70,7 +74,7 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def measure_nesting(text: str) -> int:
-    """Return how deeply brackets and CASEs are nested at most, or how long the longest run of prefix operators is."""
+    """Return the maximum nesting of brackets and CASEs, or the length of the longest run of prefix operators if that is greater."""
     deepest = depth = run = 0
     for kind, symbol in tokenize(text):
         if kind is TokenKind.MARK and symbol in "([<":
@@ -87,7 +91,7 @@ def measure_nesting(text: str) -> int:
 
 
 def string_value(token: Token) -> str:
-    """Return what a string token stands for, both styles of escapes undone."""
+    """Return the value of a string token; both styles of escapes are undone."""
     inner = token.text[1:] if token.kind is TokenKind.OPEN else token.text[1:-1]
     if "\\" not in inner and "''" not in inner and '""' not in inner:
         return inner
@@ -104,10 +108,10 @@ _END: Final = Token(TokenKind.MARK, "")
 
 
 class TokenList:
-    """The tokens of one text. ``functions`` are the functions that are looked for, in lower case."""
+    """The tokens of one text. ``functions`` holds the names of the functions to find, in lower case."""
 
     def __init__(self, text: str, functions: Container[str], *, is_trino: bool) -> None:
-        """Read ``text``; double quotes make names for Trino and strings for everybody else."""
+        """Read ``text``. Double quotes enclose names for Trino, and strings in all other dialects."""
         self._functions = functions
         self._tokens = list(tokenize(text))
         if is_trino:
@@ -127,16 +131,16 @@ class TokenList:
         return iter(self._tokens)
 
     def token(self, at: int) -> Token:
-        """Return the token at a place."""
+        """Return the token at a position."""
         return self._tokens[at] if 0 <= at < len(self._tokens) else _END
 
     def lower_name(self, at: int) -> str:
-        """Return a name in lower case and without quotes, any other token as it is."""
+        """Return a name in lower case without quotes, or the text of any other token."""
         token = self.token(at)
         return name_value(token).lower() if token.kind in NAME_KINDS else token.text
 
     def is_call(self, at: int) -> bool:
-        """Whether one of the functions is called there."""
+        """Whether one of the functions is called at this position."""
         return (
             self.token(at).kind is TokenKind.NAME
             and self.token(at + 1).text == "("
@@ -144,7 +148,7 @@ class TokenList:
         )
 
     def read_dotted(self, at: int) -> tuple[list[str], int]:
-        """Read ``a.b.c`` and return its parts and the place after it."""
+        """Read ``a.b.c``; return its parts and the position after it."""
         parts = [name_value(self.token(at))]
         at += 1
         while (
@@ -155,7 +159,7 @@ class TokenList:
         return parts, at
 
     def end_of_value(self, at: int) -> int:
-        """Return where the name or call at ``at`` ends, fields included."""
+        """Return the position after the name or call at ``at``, including its fields."""
         if self.is_call(at):
             return self.end_of_fields(self.end_of_bracket(at + 1))
         if self.token(at).kind not in NAME_KINDS:
@@ -168,7 +172,7 @@ class TokenList:
         )
 
     def end_of_fields(self, at: int) -> int:
-        """Return where the fields behind a value end: ``.a``, ``:a.b``, ``['a']``, ``[0]``."""
+        """Return the position after the fields of a value: ``.a``, ``:a.b``, ``['a']``, ``[0]``."""
         while True:
             if self.token(at).text in {".", ":"} and self.token(at + 1).kind in NAME_KINDS:
                 at += 2
@@ -178,11 +182,11 @@ class TokenList:
                 return at
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the place after the bracket that closes the one at ``opening``; the text's end where none does."""
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if none does."""
         return self._closings.get(opening, len(self._tokens))
 
     def arguments(self, opening: int) -> list[tuple[int, int]]:
-        """Return where each argument begins and ends."""
+        """Return the begin and end of each argument."""
         end = self.end_of_bracket(opening)
         inner = end - 1 if self.token(end - 1).text == ")" else end
         found, start, at = [], opening + 1, opening + 1

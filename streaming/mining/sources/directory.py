@@ -1,8 +1,8 @@
-"""How far a directory of files has been read: the position of every file-based source.
+"""Directories of query files, and the position of every file-based source.
 
-One entry for each file that is there: its size when it was last looked at, how many bytes of its text are done, and what a source has
-to remember about it (whose application it is). Files that are gone are forgotten, so the position is as large as the directory;
-history servers keep theirs small by deleting what is old. A file whose size did not change is not opened again.
+The position has one entry for each existing file: its size at the last reading, how many bytes of its text have been read, and what the
+source must remember about it (such as the user of its application). Entries of removed files are dropped, so the position grows with the
+directory only; history servers keep theirs small by deleting old files. A file is opened again only if its size has changed.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 FILES_MAX: Final = 200_000
 DEPTH_MAX: Final = 16
 UNREADABLE_ERRORS: Final = (BadInput, Refused)
-"""What says that one file cannot be read, today or ever: it is dead, and the next one may be fine."""
+"""Errors that concern a single file. The file becomes a dead input, and reading continues with the next one."""
 _CHUNK_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
 class FileEntry:
-    """One file's state."""
+    """The reading state of one file."""
 
     size_bytes: int = -1
-    """-1: never looked at."""
+    """-1 if the file was never read."""
     done_bytes: int = 0
     note: str = ""
     number: int = 0
-    """Something to compare with: the last execution's id, a time."""
+    """A number that the source compares with, such as the id of the last execution or a day."""
 
 
 @dataclass(slots=True)
 class DirectoryPosition:
-    """The entries by the files' names below the root."""
+    """The entries by file name below the root."""
 
     entries: dict[str, FileEntry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, position: str | None, source: str) -> Self:
-        """Read a position; raise StateCorrupt where it is none of ours."""
+    def from_json(cls, position: str | None, source: str) -> Self:
+        """Read a position; raise StateCorrupt for anything that ``to_json`` does not write."""
         if position is None:
             return cls()
         try:
@@ -59,8 +59,8 @@ class DirectoryPosition:
             raise StateCorrupt("a query source's position cannot be read", source=source) from error
         return cls(entries)
 
-    def position(self) -> str:
-        """Write it as JSON."""
+    def to_json(self) -> str:
+        """Return the position as JSON."""
         files = {
             name: [each.size_bytes, each.done_bytes, each.note, each.number]
             for name, each in sorted(self.entries.items())
@@ -68,37 +68,37 @@ class DirectoryPosition:
         return json.dumps({"files": files}, separators=(",", ":"))
 
     def entry(self, name: str) -> FileEntry:
-        """Return a file's entry, a new one where it has none."""
+        """Return the entry of a file; it is created if necessary."""
         return self.entries.setdefault(name, FileEntry())
 
-    def forget_all_but(self, names: set[str]) -> None:
-        """Forget files that are gone."""
+    def keep_only(self, names: set[str]) -> None:
+        """Drop the entries of all other files, which have been removed."""
         for name in self.entries.keys() - names:
             del self.entries[name]
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory, with everything below it."""
+    """A directory and everything below it."""
 
     root: Location
     file_systems: FileSystems
 
     @classmethod
-    def at(cls, uri: str, file_systems: FileSystems) -> Self:
-        """Raises UnsafePath where ``uri`` is no absolute place."""
+    def open(cls, uri: str, file_systems: FileSystems) -> Self:
+        """Return the directory at ``uri``; raise UnsafePath if it is not an absolute path."""
         return cls(parse_location(uri), file_systems)
 
     def files(self) -> list[tuple[str, Location, int]]:
-        """Return name below the root, place and size of every file, by name; hidden ones are left out.
+        """Return name below the root, location and size of every file, ordered by name, without hidden files.
 
-        Raises NotFound where there is no such directory, LimitExceeded beyond FILES_MAX files or DEPTH_MAX levels.
+        Raises NotFound if the directory does not exist, and LimitExceeded beyond FILES_MAX files or DEPTH_MAX levels.
         """
         found: list[tuple[str, Location, int]] = []
         for each in self._walk(self.root, "", DEPTH_MAX):
             if len(found) >= FILES_MAX:
                 raise LimitExceeded(
-                    "a query source's directory holds too many files",
+                    "the directory of a query source contains too many files",
                     path=str(self.root),
                     files_max=FILES_MAX,
                 )
@@ -106,11 +106,11 @@ class Directory:
         return found
 
     def modified_s(self, location: Location) -> int:
-        """Return when a file was last written; 0 where the file system does not know."""
+        """Return the modification time of a file; 0 if the file system does not provide it."""
         return (self.file_systems.of(location).stat(location).mtime_ns or 0) // 1_000_000_000
 
     def read(self, location: Location, size_bytes_max: int) -> bytes:
-        """Return a file's content; raise LimitExceeded where it is longer, NotFound where it has vanished."""
+        """Return the content of a file; raise LimitExceeded if it is longer, NotFound if it has been removed."""
         parts, size = [], 0
         for chunk in self.chunks(location):
             size += len(chunk)
@@ -120,7 +120,7 @@ class Directory:
         return b"".join(parts)
 
     def chunks(self, location: Location) -> Iterator[bytes]:
-        """Yield a file's content piece by piece."""
+        """Yield the content of a file in chunks."""
         buffer = memoryview(bytearray(_CHUNK_BYTES))
         with self.file_systems.of(location).open(location) as stream:
             while count := stream.readinto(buffer):
@@ -128,7 +128,7 @@ class Directory:
 
     def _walk(self, directory: Location, prefix: str, depth: int) -> Iterator[tuple[str, Location, int]]:
         if depth == 0:
-            raise LimitExceeded("a query source's directory is nested too deeply", path=str(directory))
+            raise LimitExceeded("the directory of a query source is nested too deeply", path=str(directory))
         for entry in self.file_systems.of(directory).list(directory):
             if entry.name.startswith((".", "_")):
                 continue
@@ -138,7 +138,7 @@ class Directory:
                 continue
             try:
                 yield from self._walk(location, f"{prefix}{entry.name}/", depth - 1)
-            except NotFound:  # cleaned up meanwhile
+            except NotFound:  # removed in the meantime
                 continue
 
 

@@ -1,8 +1,8 @@
-"""MapReduce's job history: one configuration file per job, in which Hive has put the query (``hive.query.string``).
+"""Job history of MapReduce: one configuration file for each job, in which Hive stores the query (``hive.query.string``).
 
-The files are other people's input, so the XML reader takes configuration files and nothing else: a document type is refused, and
-with it every entity. Newer Hives write the query URL-encoded; a text without any blank tells. A query of several jobs is in the
-file of each, under one ``hive.query.id``; it counts once.
+The files are untrusted input. The XML reader therefore accepts configuration files only, and refuses document types and with them all
+entities. Newer Hive versions write the query URL-encoded, which shows in a text without blanks. A query with several jobs appears in the
+file of each job under the same ``hive.query.id``, and counts once.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _QUERY: Final = "hive.query.string"
 _QUERY_ID: Final = "hive.query.id"
 _USERS: Final = ("mapreduce.job.user.name", "user.name")
 _DATABASE: Final = "hive.current.database"
-_WANTED: Final = frozenset({_QUERY, _QUERY_ID, _DATABASE, *_USERS})
+_USED: Final = frozenset({_QUERY, _QUERY_ID, _DATABASE, *_USERS})
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def parse_properties(document: bytes) -> dict[str, str]:
-    """Return those properties of a configuration file that mining wants; raise BadInput for what is no such file."""
+    """Return the properties of a configuration file that mining needs; raise BadInput for any other document."""
     reader = _Properties()
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -50,24 +50,24 @@ def parse_properties(document: bytes) -> dict[str, str]:
     try:
         parser.Parse(document, True)  # noqa: FBT003 - expat takes no keywords
     except (expat.ExpatError, ValueError, LookupError) as error:
-        raise BadInput("a job's configuration is no XML", reason=str(error)) from error
+        raise BadInput("the configuration of a job is not valid XML", reason=str(error)) from error
     return reader.found
 
 
 @dataclass(slots=True)
 class JobHistorySource:
-    """Configuration files below a directory, such as the history server's ``done``."""
+    """Configuration files below a directory, such as the history server's directory ``done``."""
 
     name: str
     directory: Directory
     file_bytes: int = 16 * 1024 * 1024
-    """A longer file is dead."""
+    """A longer file is a dead input."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
-        """Yield the queries of files that are new, FILES_PER_BATCH at a time."""
-        files_read = DirectoryPosition.of(position, self.name)
+        """Yield the queries of new files, FILES_PER_BATCH files at a time."""
+        files_read = DirectoryPosition.from_json(position, self.name)
         files = [each for each in self.directory.files() if _CONF.fullmatch(each[0])]
-        files_read.forget_all_but({name for name, _, _ in files})
+        files_read.keep_only({name for name, _, _ in files})
         known: OrderedDict[str, None] = OrderedDict()
         new = [each for each in files if files_read.entry(each[0]).size_bytes != each[2]]
         for start in range(0, len(new), FILES_PER_BATCH):
@@ -76,12 +76,12 @@ class JobHistorySource:
             for name, location, size in new[start : start + FILES_PER_BATCH]:
                 try:
                     queries.extend(self._queries_of(name, location, known))
-                except NotFound:  # the history server has cleaned up
+                except NotFound:  # the history server has deleted it
                     continue
                 except UNREADABLE_ERRORS as error:
                     dead.append(DeadInput.of(name, error))
                 files_read.entry(name).size_bytes = size
-            yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
+            yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))
 
     def _queries_of(
         self, name: str, location: Location, known: OrderedDict[str, None]
@@ -98,7 +98,7 @@ class JobHistorySource:
 
 
 def _is_known(query_id: str, known: OrderedDict[str, None]) -> bool:
-    """Whether another job of the same query has been seen in this run, and remember it."""
+    """Whether this run has read another job of the same query. Remembers the query."""
     if not query_id:
         return False
     is_known = query_id in known
@@ -109,7 +109,7 @@ def _is_known(query_id: str, known: OrderedDict[str, None]) -> bool:
 
 
 def decode_query(text: str) -> str:
-    """Undo the URL encoding of newer Hives; a statement as it is has blanks."""
+    """Undo the URL encoding of newer Hive versions. A statement that is not encoded contains blanks."""
     if any(letter.isspace() for letter in text.strip()) or not _ENCODED.search(text):
         return text
     return unquote_plus(text, errors="replace")
@@ -124,7 +124,7 @@ class _Properties:
         self._inside = ""
 
     def refuse(self, *_given: Any) -> None:
-        raise BadInput("a job's configuration declares a document type or an entity")
+        raise BadInput("the configuration of a job must not declare a document type or an entity")
 
     def start(self, tag: str, _attributes: dict[str, str]) -> None:
         if tag == "property":
@@ -139,5 +139,5 @@ class _Properties:
         self._inside = ""
         if tag == "property":
             name = "".join(self._texts.get("name", ())).strip()
-            if name in _WANTED:
+            if name in _USED:
                 self.found[name] = "".join(self._texts.get("value", ()))

@@ -1,8 +1,8 @@
-"""Where query texts come from, and the loop that takes them to the key log.
+"""The protocol of query sources.
 
-A source yields batches. Each carries the position behind it, which is stored in the same transaction as the batch's keys: after a
-crash the source goes on from what was recorded, so nothing counts twice and nothing is left out. What a source finds unreadable is
-counted as dead with its reason and passed over, because one broken file must not hide all later ones.
+A source yields batches. Each batch carries the position after it, which is stored in the same transaction as the batch's keys. After a
+crash the source continues from the recorded position, so nothing counts twice and nothing is left out. An unreadable input is counted as
+dead, with its reason, and skipped: one broken file must not block all later ones.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ class DeadInput:
 
     origin: str
     code: str
-    """Of the error (``limit-exceeded``, ``bad-input``, …)."""
+    """The code of the error, such as ``limit-exceeded`` or ``bad-input``."""
     reason: str
 
     @classmethod
     def of(cls, origin: str, error: TidelineError) -> DeadInput:
-        """Say what ``error`` says."""
+        """Describe an input that raised ``error``."""
         return cls(origin, error.code, str(error)[:500])
 
 
 @dataclass(frozen=True, slots=True)
 class QueryBatch:
-    """Some queries, and how far the source has been read with them."""
+    """Some queries, and the position of the source after them."""
 
     queries: tuple[QueryText, ...]
     position: str | None
-    """The source's own form; None where a source cannot be read again (standard input)."""
+    """In the source's own form; None if the source cannot be read again (standard input)."""
     dead: tuple[DeadInput, ...] = ()
 
 
 class QuerySource(Protocol):
-    """An adapter of one place where query texts are kept."""
+    """An adapter for one kind of storage of query texts."""
 
     @property
     def name(self) -> str:
-        """The source's name in the key log; one position each."""
+        """The source's name in the key log, which stores one position for each name."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
-        """Yield what is there after ``position``, and end when that is all for now.
+        """Yield what exists after ``position``, then end.
 
-        Raises StateCorrupt for a position that is not this source's, a Transient error where the place does not answer.
+        Raises StateCorrupt for a position of another kind of source, and a Transient error if the storage does not answer.
         """

@@ -1,11 +1,14 @@
-"""Spark's event logs: the physical plan of every query, and the statement where the application has one.
+"""Event logs of Spark: the physical plan of every query, and the statement if the application has one.
 
-Logs are files of JSON lines: one file or, rolling, a directory of them for each application; ``.inprogress`` while it runs; plain or
-compressed by zstd. They are read on from where they were left, whole lines only. What says ``description`` is a statement only from
-Spark's SQL shells and servers (from a program it is ``collect at job.py:4``), while the plan holds the expressions always; both are
-mined, so a key may count twice, and its user and day once.
+Logs are files of JSON lines, plain or compressed with zstd: one file for each application, or a directory of rolling files. Their names
+end in ``.inprogress`` while the application runs. Reading continues where it stopped, in whole lines only.
 
-Adaptive execution tells plans again while it goes. The first tells all: a later one is read only where the first is not in the log.
+The field ``description`` contains a statement only if the query comes from one of Spark's SQL shells or servers; for a program it is
+``collect at job.py:4``. The plan always contains the expressions. Both are mined, so a key may count twice, while its user and day count
+once.
+
+Adaptive execution writes updated plans while a query runs. The first plan is complete; a later one is read only if the log does not
+contain the first.
 """
 
 from __future__ import annotations
@@ -35,13 +38,13 @@ BATCH_QUERIES: Final = 1_000
 _RUNNING: Final = ".inprogress"
 _ZSTD: Final = (".zstd", ".zst")
 _UNREAD: Final = (".lz4", ".lzf", ".snappy")
-"""Spark's own framings of these, which nothing outside the JVM reads."""
+"""Codecs with framings that are specific to Spark and cannot be read outside the JVM."""
 _NO_LOG: Final = re.compile(r"(?:.*/)?appstatus_[^/]*|.*\.compact(?:\.\w+)?|.*\.crc")
 _WANTED: Final = re.compile(
     rb"SparkListener(?:SQLExecutionStart|SQLAdaptiveExecutionUpdate|ApplicationStart)|ThriftServerOperationStart"
 )
 _STATEMENT: Final = frozenset({"with", "select", "insert", "create", "from", "merge", "("})
-"""How a statement begins; a program's description begins otherwise."""
+"""The first words of statements; descriptions from programs begin with other words."""
 
 
 @dataclass(slots=True)
@@ -51,17 +54,17 @@ class SparkEventLogSource:
     name: str
     directory: Directory
     line_bytes: int = 32 * 1024 * 1024
-    """A longer event is dead: the plan of an enormous query."""
+    """A longer event, the plan of an extremely large query, is a dead input."""
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
-        """Yield the queries of lines that are new."""
-        files_read = DirectoryPosition.of(position, self.name)
+        """Yield the queries of new lines."""
+        files_read = DirectoryPosition.from_json(position, self.name)
         files = {
             _stable(name): (location, size)
             for name, location, size in self.directory.files()
             if not _NO_LOG.fullmatch(name)
         }
-        files_read.forget_all_but(set(files))
+        files_read.keep_only(set(files))
         for name, (location, size) in files.items():
             entry = files_read.entry(name)
             if entry.size_bytes == size:
@@ -70,12 +73,12 @@ class SparkEventLogSource:
                 entry.note = _user_of_siblings(files_read, name)
             yield from self._of_file(name, location, entry, files_read)
             entry.size_bytes = size
-        yield QueryBatch((), files_read.position())
+        yield QueryBatch((), files_read.to_json())
 
     def _of_file(
         self, name: str, location: Location, entry: FileEntry, files_read: DirectoryPosition
     ) -> Iterator[QueryBatch]:
-        """Yield what is new in a file; the entry moves with it."""
+        """Yield the new queries of a file, and advance its entry."""
         queries: list[QueryText] = []
         dead: list[DeadInput] = []
         chars = 0
@@ -92,16 +95,16 @@ class SparkEventLogSource:
                     dead.extend(each for each in found if isinstance(each, DeadInput))
                 entry.done_bytes = end
                 if chars >= BATCH_CHARS or len(queries) >= BATCH_QUERIES:
-                    yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
+                    yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))
                     queries, dead, chars = [], [], 0
-        except NotFound:  # finished meanwhile: it has another name then, and is read on the next time
+        except NotFound:  # finished in the meantime and renamed: the next run continues with it
             pass
         except (*UNREADABLE_ERRORS, Unsupported) as error:
             dead.append(DeadInput.of(name, error))
-        yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
+        yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))
 
     def _lines(self, name: str, location: Location, start: int) -> Iterator[tuple[bytes | None, int]]:
-        """Yield whole lines behind ``start`` and where each ends; None for one that is too long."""
+        """Yield whole lines after ``start`` and the end of each; None in place of a line that is too long."""
         held, reached, is_skipping = b"", 0, False
         for chunk in self._text(name, location):
             reached += len(chunk)
@@ -118,12 +121,13 @@ class SparkEventLogSource:
                 held, is_skipping = b"", True
 
     def _text(self, name: str, location: Location) -> Iterator[bytes]:
-        """Yield the decompressed text; a stream that breaks off ends there, because somebody may still write it."""
+        """Yield the decompressed text. An incomplete stream simply ends: its application may still be writing it."""
         chunks = self.directory.chunks(location)
         if name.endswith(_UNREAD):
             raise Unsupported(
-                "an event log's compression cannot be read: set spark.eventLog.compression.codec=zstd",
+                "the compression of an event log is not supported",
                 path=name,
+                hint="Set spark.eventLog.compression.codec=zstd.",
             )
         return _decompressed(chunks) if name.endswith(_ZSTD) else chunks
 
@@ -165,12 +169,12 @@ def _is_statement(description: str) -> bool:
 
 
 def _stable(name: str) -> str:
-    """The name that a log has when its application has ended."""
+    """Return the name of a log after its application has ended."""
     return name.removesuffix(_RUNNING)
 
 
 def _user_of_siblings(files_read: DirectoryPosition, name: str) -> str:
-    """Return the application's user for a later file of a rolling log: only the first one tells."""
+    """Return the application's user for a later file of a rolling log: only the first file contains it."""
     directory, _, _ = name.rpartition("/")
     if "eventlog_v2_" not in directory:
         return ""
@@ -181,7 +185,7 @@ def _user_of_siblings(files_read: DirectoryPosition, name: str) -> str:
 
 
 class _Chunks(io.RawIOBase):
-    """Pieces of bytes as a file, for a library that wants one."""
+    """Chunks of bytes as a file object, for pyarrow."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""A directory of SQL files: dashboards, reports, scheduled jobs kept in a repository.
+"""SQL files: a directory of dashboards, reports and scheduled jobs that are kept in a repository.
 
-A file that lies there is asked for as long as it lies there, so it counts once a day, not once in its life: otherwise the keys of a
-report that has not been edited for a month would seem out of use. ``is_standing=False`` counts a file when it changes, at the time
-of its change.
+A file counts once a day as long as it exists. If it counted only once, the keys of a report that has not been edited for a month would
+seem unused. With ``is_standing=False`` a file counts when it changes, at the time of the change.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ DAY_S: Final = 86_400
 
 @dataclass(slots=True)
 class SqlFilesSource:
-    """SQL files below a directory; everything else there is passed over."""
+    """SQL files below a directory; other files are ignored."""
 
     name: str
     directory: Directory
     user: str = ""
-    """Who is taken to ask."""
+    """The user to whom the queries are attributed."""
     is_standing: bool = True
     file_bytes: int = 1024 * 1024
     clock: Callable[[], float] = time.time
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
-        """Yield the files that are new, changed or due again today."""
-        files_read = DirectoryPosition.of(position, self.name)
+        """Yield the files that are new, changed, or not yet counted today."""
+        files_read = DirectoryPosition.from_json(position, self.name)
         files = [each for each in self.directory.files() if each[0].lower().endswith(SUFFIXES)]
-        files_read.forget_all_but({name for name, _, _ in files})
+        files_read.keep_only({name for name, _, _ in files})
         for start in range(0, len(files), FILES_PER_BATCH):
             queries: list[QueryText] = []
             dead: list[DeadInput] = []
@@ -57,9 +56,9 @@ class SqlFilesSource:
                     text = self.directory.read(location, self.file_bytes).decode(errors="replace")
                     at_s = now_s if self.is_standing else changed_s
                     queries.append(QueryText(text, self.user, at_s, self.name, name))
-                except NotFound:  # removed meanwhile
+                except NotFound:  # removed in the meantime
                     continue
                 except UNREADABLE_ERRORS as error:
                     dead.append(DeadInput.of(name, error))
             if queries or dead:
-                yield QueryBatch(tuple(queries), files_read.position(), tuple(dead))
+                yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))

@@ -1,7 +1,8 @@
-"""Standard input: what somebody wants to know now, and the way in for sources that Tideline does not know.
+"""Standard input: for single queries, and for sources that Tideline does not support directly.
 
-Two forms, told apart by the first character: JSON lines ``{"query": …, "user": …, "at": …}``, and SQL, whose statements end with a
-semicolon at the end of a line. There is no position: a text given twice counts twice, on the same day, for the same user.
+Two forms are supported, distinguished by the first character: JSON lines ``{"query": …, "user": …, "at": …}``, and SQL, whose statements
+end with a semicolon at the end of a line. There is no position: a text that is given twice counts twice, on the same day and for the
+same user.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class StandardInputSource:
     user: str = ""
     clock: Callable[[], float] = time.time
 
-    def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002 - the port's; there is none here
-        """Yield everything there is."""
+    def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002 - part of the protocol; this source has no position
+        """Yield everything up to the end of the stream."""
         queries: list[QueryText] = []
         dead: list[DeadInput] = []
         for found in self._queries():
@@ -70,7 +71,7 @@ class StandardInputSource:
             yield self._of_sql(statement, number)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield lines; of an overlong one its beginning, and nothing of the rest."""
+        """Yield lines; of a line that is too long, only the beginning."""
         is_rest = False
         while line := self.stream.readline(LINE_BYTES + 1):
             if not is_rest:
@@ -86,8 +87,10 @@ class StandardInputSource:
             at_s, form = int(given.get("at", self.clock())), Form(given.get("form", Form.SQL))
             texts = given["query"], given.get("user", self.user), given.get("database") or ""
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            return DeadInput.of(f"line {number}", BadInput("a line is no query", reason=repr(error)[:200]))
+            return DeadInput.of(
+                f"line {number}", BadInput("a line must be a query", reason=repr(error)[:200])
+            )
         if not all(isinstance(each, str) for each in texts):
-            return DeadInput.of(f"line {number}", BadInput("query, user and database are texts"))
+            return DeadInput.of(f"line {number}", BadInput("query, user and database must be texts"))
         text, user, database = texts
         return QueryText(text, user, at_s, self.name, f"line {number}", form, database or None)

@@ -1,8 +1,10 @@
-"""Trino's query events from Kafka: what its event listener writes to ``completed-event`` topics.
+"""Query events of Trino from Kafka, as its event listener writes them to ``completed-event`` topics.
 
-Positions are offsets by partition, kept by the key log and not by a consumer group: they are stored with the keys. A run reads to where
-the topic ended when it began. A topic that was cleaned beyond our position, or made anew, is read from its first record on, and that is
-told as a dead input with the code ``gap``; queries of that time are lost, and no key log can do better.
+The position consists of the offsets by partition. The key log stores it together with the keys, instead of a consumer group. A run reads
+up to the end that the topic had when the run began.
+
+If the topic was truncated beyond the position or created again, it is read from its first record. This is reported as a dead input with
+the code ``gap``, because the queries in between are lost.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 RECORDS_PER_BATCH: Final = 1_000
 _LOG: Final = logging.getLogger("tideline.librdkafka")
 _MILLISECONDS: Final = 100_000_000_000
-"""A number of seconds above this is one of milliseconds (seconds reach it in the year 5138)."""
+"""A greater number is a time in milliseconds; seconds reach this value in the year 5138."""
 
 
 @dataclass(slots=True)
@@ -43,17 +45,17 @@ class TrinoTopicSource:
     bootstrap: str
     topic: str
     client: Mapping[str, str] = field(default_factory=dict)
-    """librdkafka's settings for security and the like."""
+    """Settings of librdkafka, for example for security."""
     timeout_s: float = 10.0
     record_bytes: int = 8 * 1024 * 1024
 
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
-        """Yield the queries of records that are new.
+        """Yield the queries of new records.
 
-        Raises KafkaUnavailable where no broker answers in time, NotFound where there is no such topic.
+        Raises KafkaUnavailable if no broker answers in time, and NotFound if the topic does not exist.
         """
         offsets = _offsets(position, self.topic, self.name)
-        with closing(self._consumer()) as consumer, _translated(self.topic):
+        with closing(self._consumer()) as consumer, _convert_errors(self.topic):
             ends, gaps = self._begin(consumer, offsets)
             yield from self._read(consumer, offsets, ends, gaps)
 
@@ -66,27 +68,31 @@ class TrinoTopicSource:
             "enable.partition.eof": False,
             "logger": _LOG,
         }
-        with _translated(self.topic):
+        with _convert_errors(self.topic):
             return Consumer(settings | dict(self.client))
 
     def _begin(self, consumer: Consumer, offsets: dict[int, int]) -> tuple[dict[int, int], list[DeadInput]]:
-        """Place the consumer, and return where each partition ends and what is missing before our place in it."""
-        found = consumer.list_topics(self.topic, timeout=self.timeout_s).topics[self.topic]
-        if found.error is not None:
-            raise KafkaException(found.error)
+        """Assign the consumer; return the end of each partition, and the gaps before the stored offsets."""
+        metadata = consumer.list_topics(self.topic, timeout=self.timeout_s).topics[self.topic]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
         ends, gaps = {}, []
-        for number in sorted(found.partitions):
+        for number in sorted(metadata.partitions):
             low, high = consumer.get_watermark_offsets(
                 TopicPartition(self.topic, number), timeout=self.timeout_s
             )
-            wanted = offsets.get(number)
-            if wanted is not None and not low <= wanted <= high:
+            expected = offsets.get(number)
+            if expected is not None and not low <= expected <= high:
                 gap = GapDetected(
-                    "records of a query topic are gone", partition=number, wanted=wanted, first=low, end=high
+                    "records of the query topic no longer exist",
+                    partition=number,
+                    expected=expected,
+                    first=low,
+                    end=high,
                 )
                 gaps.append(DeadInput.of(f"{self.topic}[{number}]", gap))
-                wanted = None
-            offsets[number] = low if wanted is None else wanted
+                expected = None
+            offsets[number] = low if expected is None else expected
             ends[number] = high
         for number in offsets.keys() - ends:
             del offsets[number]
@@ -106,7 +112,7 @@ class TrinoTopicSource:
                 found = self._query(message)
                 queries.append(found) if isinstance(found, QueryText) else dead.append(found)
             for topic_partition in consumer.position([TopicPartition(self.topic, number) for number in ends]):
-                # The position also passes over what is no message: markers of transactions, compacted records.
+                # The position also advances over offsets without messages: transaction markers and compacted records.
                 offsets[topic_partition.partition] = max(
                     offsets[topic_partition.partition], topic_partition.offset
                 )
@@ -116,7 +122,7 @@ class TrinoTopicSource:
             heard_s = time.monotonic() if messages else heard_s
             if time.monotonic() - heard_s > self.timeout_s:
                 raise KafkaUnavailable(
-                    "a query topic gives no records", topic=self.topic, offsets=dict(offsets)
+                    "the query topic delivers no records", topic=self.topic, offsets=dict(offsets)
                 )
         yield QueryBatch((), _position(self.topic, offsets), tuple(dead))
 
@@ -130,13 +136,13 @@ class TrinoTopicSource:
         try:
             return self._of_event(orjson.loads(value), origin)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            return DeadInput.of(origin, BadInput("a record is no query event", reason=repr(error)[:200]))
+            return DeadInput.of(origin, BadInput("a record must be a query event", reason=repr(error)[:200]))
 
     def _of_event(self, event: dict[str, Any], origin: str) -> QueryText:
         payload = event.get("eventPayload", event)
         text, context = payload["metadata"]["query"], payload.get("context") or {}
         if not isinstance(text, str):
-            raise TypeError("metadata.query is no text")
+            raise TypeError("metadata.query must be a text")
         user, schema = context.get("user") or "", context.get("schema")
         return QueryText(
             text,
@@ -150,7 +156,7 @@ class TrinoTopicSource:
 
 
 def _offsets(position: str | None, topic: str, source: str) -> dict[int, int]:
-    """Read a position; one of another topic means nothing here."""
+    """Read a position. The position of another topic is ignored."""
     if position is None:
         return {}
     try:
@@ -175,11 +181,11 @@ def _seconds(time_of: object) -> int:
         return int((read if read.tzinfo else read.replace(tzinfo=dt.UTC)).timestamp())
     if isinstance(time_of, (int, float)) and not isinstance(time_of, bool):
         return int(time_of / 1000 if time_of > _MILLISECONDS else time_of)
-    raise TypeError("createTime is no time")
+    raise TypeError("createTime must be a time")
 
 
 @contextmanager
-def _translated(topic: str) -> Iterator[None]:
+def _convert_errors(topic: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:

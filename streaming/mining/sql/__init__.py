@@ -1,1 +1,5 @@
-"""SQL statements, parsed by sqlglot."""
+"""Keys in SQL statements: ``parser`` turns a text into sqlglot's tree, the other modules walk it.
+
+``queries`` walks the statements of a script and what their queries bring into scope, ``expressions`` follows values back to raw columns,
+and ``scopes`` resolves names. Only this package uses sqlglot; it is imported when the first text must be parsed.
+"""

@@ -1,8 +1,8 @@
-"""Where the values of expressions come from: through names, casts, fields and calls, back to a raw column.
+"""Expressions: follows the values of expressions through names, casts, fields and calls, back to a raw column.
 
-A value is followed as far as it is still the event's own: renamed, cast, taken out by one of the configured calls, reached by a dot
-or a bracket. Behind any other expression it is lost, and what went into that expression counts as used. What a query inside an
-expression is, only ``queries`` knows, which hands in how one is walked.
+A value is followed as long as it is part of the event: renamed, cast, extracted by a JSON function, or accessed by a dot or a bracket.
+Any other expression ends the trace, and its operands count as used. A query inside an expression is walked by ``queries``, which passes
+in the function for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ExpressionReader:
-    """The expressions of one script; ``visit_query`` walks a query inside one, all of whose columns are used."""
+    """Reads the expressions of one script. ``visit_query`` walks a query inside an expression, all of whose columns are used."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ExpressionReader:
         self._lineage.use(self.value(node, scope))
 
     def visit_children(self, node: exp.Expr, scope: Scope, skipped: Iterable[str] = ()) -> None:
-        """Walk all parts of a node but those ``skipped`` and its WITH, whose place is before all others."""
+        """Walk all parts of a node except ``skipped`` and its WITH, which is read before all others."""
         for name, part in node.args.items():
             if name == "with_" or name in skipped:
                 continue
@@ -52,17 +52,17 @@ class ExpressionReader:
                     self.visit(each, scope)
 
     def value(self, node: exp.Expr, scope: Scope) -> Value:
-        """Return where an expression's value comes from, and see to everything inside it."""
+        """Return the origins of an expression's value, and walk everything inside the expression."""
         reader = _READERS.get(type(node))
         return reader(self, node, scope) if reader is not None else self._computed(node, scope)
 
-    def named(self, parts: Sequence[str], scope: Scope) -> Value:
-        """Return what a dotted name is: a column, or fields below one."""
+    def resolve(self, parts: Sequence[str], scope: Scope) -> Value:
+        """Return the value of a dotted name: a column, or fields below one."""
         value, used = scope.resolve(parts, self._lineage)
         return self._lineage.fields(value, parts[used:])
 
-    def extracted(self, node: exp.Expr, scope: Scope) -> list[Value] | None:
-        """Return a value for each key that a call takes out; None where the node is no such call."""
+    def extract(self, node: exp.Expr, scope: Scope) -> list[Value] | None:
+        """Return a value for each key that a call extracts; None if the node is not a call of a JSON function."""
         if (
             not isinstance(node, exp.Anonymous)
             or not isinstance(node.this, str)
@@ -79,8 +79,8 @@ class ExpressionReader:
             for each in rest:
                 self.visit(each, scope)
             return [self._lineage.parsed(document, _schema(rest))]
-        wanted = rest if call.takes_many else rest[:1]
-        return [self._lineage.below(document, self._path(each, call.style, scope)) for each in wanted]
+        paths = rest if call.takes_many else rest[:1]
+        return [self._lineage.below(document, self._path(each, call.style, scope)) for each in paths]
 
     def _path(self, node: exp.Expr, style: Style, scope: Scope) -> Path | Unresolved:
         if isinstance(node, exp.Literal) and node.is_string:
@@ -89,11 +89,11 @@ class ExpressionReader:
         return Unresolved.PATH
 
     def _computed(self, node: exp.Expr, scope: Scope) -> Value:
-        """A function or an operator: one of ours, or its operands are used and its value is lost track of."""
+        """Read a function or an operator. Unless it is a JSON function, its operands are used and its value cannot be followed."""
         if isinstance(node, exp.Query):
             self._visit_query(node, scope)
             return None
-        values = self.extracted(node, scope)
+        values = self.extract(node, scope)
         if values is None:
             self.visit_children(node, scope)
             return None
@@ -106,10 +106,10 @@ class ExpressionReader:
 
     def _column(self, node: exp.Expr, scope: Scope) -> Value:
         assert isinstance(node, exp.Column)
-        return self.named([part.name for part in node.parts], scope)
+        return self.resolve([part.name for part in node.parts], scope)
 
-    def _reached(self, node: exp.Expr, scope: Scope) -> Value:
-        """``value.field``, ``value['field']``, ``value[0]`` and ``value:path``."""
+    def _field(self, node: exp.Expr, scope: Scope) -> Value:
+        """Read ``value.field``, ``value['field']``, ``value[0]`` and ``value:path``."""
         if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
             return self.value(node.expression, scope)  # db.function(…)
         value = self.value(node.this, scope)
@@ -130,7 +130,7 @@ def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
 
 
 def _path_of(node: exp.Expr) -> Path | Unresolved:
-    """Return the path of ``col:a.b[0]``, which sqlglot has taken apart."""
+    """Return the path of ``col:a.b[0]``, which sqlglot has parsed."""
     members: list[str] = []
     for part in node.expressions if isinstance(node, exp.JSONPath) else ():
         if isinstance(part, exp.JSONPathRoot):
@@ -142,9 +142,9 @@ def _path_of(node: exp.Expr) -> Path | Unresolved:
 
 
 _READERS: Final[dict[type, Callable[[ExpressionReader, exp.Expr, Scope], Value]]] = {
-    exp.Column: ExpressionReader._column,  # noqa: SLF001 - the class's own table of its methods
+    exp.Column: ExpressionReader._column,  # noqa: SLF001 - a table of this class's own methods
     exp.Literal: lambda _expressions, _node, _scope: (),
     **dict.fromkeys((exp.Paren, exp.Alias, exp.Cast, exp.TryCast), ExpressionReader._inner),  # noqa: SLF001 - likewise
-    **dict.fromkeys((exp.Dot, exp.Bracket, exp.JSONExtract), ExpressionReader._reached),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Dot, exp.Bracket, exp.JSONExtract), ExpressionReader._field),  # noqa: SLF001 - likewise
 }
-"""Expressions through which a value can be followed. By exact class: the walk meets thousands of nodes."""
+"""Expressions through which a value can be followed. The lookup is by exact class, because a walk visits thousands of nodes."""

@@ -1,7 +1,7 @@
-"""sqlglot's parser, as mining uses it: our functions' arguments stay as written, and what is no statement is refused.
+"""Parser: sqlglot, configured so that arguments of JSON functions stay as written and texts that are not statements are refused.
 
-The functions that take JSON apart are renamed in the token list before parsing. So the tree holds their arguments: sqlglot would
-read the paths itself, and has other ideas of them (it does not read ``$.0``, and warns where a variable stands in one).
+JSON functions are renamed in the token list before parsing, so that the tree holds their arguments unchanged. sqlglot would otherwise
+parse the paths itself, with different rules: it does not read ``$.0``, and warns if a path contains a variable.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 FUNCTION_PREFIX: Final = "j__"
-"""Stands before the names of our functions in the tree; short, because sqlglot reads a name again to see if it is a type."""
+"""The prefix of JSON functions in the tree. It is short, because sqlglot reads each name again to see whether it is a type."""
 _FORMULAS: Final = (exp.Condition, exp.Alias, exp.Tuple, exp.Aliases)
 
-# It warns of what it keeps as text; the scanner reads that.
+# sqlglot warns about statements that it keeps as text; the scanner reads those.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 class NotParsed(Exception):  # noqa: N818 - an outcome that the miner handles; it never leaves this package
-    """This dialect does not take the text."""
+    """This dialect does not accept the text."""
 
 
 def parse_statements(text: str, dialect: str, functions: Container[str]) -> list[exp.Expr]:
-    """Return the statements of ``text``; raise NotParsed where the dialect does not take all of it."""
+    """Return the statements of ``text``; raise NotParsed if the dialect does not accept all of it."""
     speaker = Dialect.get_or_raise(dialect)
     try:
         tokens = speaker.tokenize(text)
@@ -52,16 +52,16 @@ def parse_statements(text: str, dialect: str, functions: Container[str]) -> list
         TypeError,
         KeyError,
     ) as error:
-        # Errors other than its own are its bugs on texts that nobody thought of; the scanner takes any text.
+        # Errors other than SqlglotError are bugs of sqlglot on unusual texts; the scanner accepts every text.
         raise NotParsed(type(error).__name__) from error
     statements = [each for each in found if each is not None]
     if not all(map(_is_understood, statements)):
-        raise NotParsed("no statement")
+        raise NotParsed("not a statement")
     return statements
 
 
 def _is_understood(statement: exp.Expr) -> bool:
-    """Whether it is a statement: not a text that sqlglot keeps (EXPLAIN, CREATE MACRO), nor a program's line, read as a formula."""
+    """Whether sqlglot understood a statement: it did not keep it as text (EXPLAIN, CREATE MACRO) or read a line of code as a formula."""
     if isinstance(statement, exp.Command):
         return not any("(" in str(part) or ":" in str(part) for part in statement.args.values())
     return isinstance(statement, exp.Query) or not isinstance(statement, _FORMULAS)

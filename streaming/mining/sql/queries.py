@@ -1,8 +1,11 @@
-"""The columns of queries: what a SELECT, a UNION and everything in FROM brings into scope, with where each column comes from.
+"""Scripts and queries: walks statement by statement, and determines the columns of each SELECT, UNION and source in FROM.
 
-Names are resolved here (``scopes``) and not by sqlglot, whose own qualification wants a schema, rewrites the tree and costs more
-than parsing. A query gives its columns as a ``Source``. Whether they are used is for whoever asked for them to say: a text out of
-which an outer query only takes keys is no key itself.
+``ScriptReader`` handles the effects of a statement on later ones (USE, a view that it creates), and the tables of statements that are
+not queries (MERGE, UPDATE, Hive's FROM … INSERT). ``QueryReader`` returns the columns of a query as a ``Source``. The caller decides
+whether they are used: a text from which an outer query only extracts keys is not itself a key.
+
+Names are resolved in ``scopes`` and not by sqlglot. Its own qualification requires a schema, rewrites the tree and costs more than
+parsing.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ if TYPE_CHECKING:
 
 
 _LATER: Final = frozenset({"with_", "from_", "joins", "laterals", "expressions"})
-"""Parts of a SELECT that are not simply visited."""
+"""Parts of a SELECT that are read separately."""
 
 
 class QueryReader:
-    """The queries of one script; ``database`` is that of table names without one, and USE changes it."""
+    """Reads the queries of one script. ``database`` applies to table names without one; USE changes it."""
 
     def __init__(
         self, tables: RawTables, functions: Mapping[str, JsonFunction], lineage: Lineage, database: str
@@ -40,12 +43,12 @@ class QueryReader:
         self._lineage = lineage
 
     def visit(self, node: exp.Expr, scope: Scope) -> None:
-        """Walk a query whose columns are all used: a statement's own, or one inside an expression."""
+        """Walk a query whose columns are all used: the query of a statement, or one inside an expression."""
         for value in self.query(node, scope.queries, scope).everything(self._lineage):
             self._lineage.use(value)
 
     def query(self, node: exp.Expr, queries: dict[str, Source], parent: Scope | None) -> Source:
-        """Return a query's columns."""
+        """Return the columns of a query."""
         if isinstance(node, exp.Subquery):
             scope = Scope(dict(queries), parent)
             self.add_with(node, scope)
@@ -59,14 +62,14 @@ class QueryReader:
         scope = Scope(dict(queries), parent)
         if isinstance(node, exp.Table):
             self.add_from(node, scope)
-            return DerivedSource(stars=scope.distinct())
+            return DerivedSource(stars=scope.distinct_sources())
         self.expressions.visit_children(node, scope)
         return Source()
 
     def _set_operation(
         self, node: exp.SetOperation, queries: dict[str, Source], parent: Scope | None
     ) -> Source:
-        """Walk a chain of UNIONs without recursion: generated ones have hundreds of branches."""
+        """Walk a chain of UNIONs without recursion: generated queries have hundreds of branches."""
         branches: list[exp.Expr] = []
         left: exp.Expr = node
         while isinstance(left, exp.SetOperation) and (left is node or not left.args.get("with_")):
@@ -101,7 +104,7 @@ class QueryReader:
                 continue
             inner = each.unalias()
             if isinstance(each, exp.Aliases):
-                values = self.expressions.extracted(each.this, scope) or []
+                values = self.expressions.extract(each.this, scope) or []
                 names = [name.name.lower() for name in each.args.get("expressions") or ()]
                 found.columns.extend(zip(names, values, strict=False))
             else:
@@ -113,25 +116,25 @@ class QueryReader:
         return found
 
     def _starred(self, node: exp.Expr, scope: Scope) -> list[Source]:
-        """The sources that ``*`` or ``t.*`` stands for; ``struct.*`` is a use of the struct."""
+        """Return the sources that ``*`` or ``t.*`` stands for; ``struct.*`` counts as a use of the struct."""
         if isinstance(node, exp.Column) and node.table:
             parts = [part.name for part in node.parts[:-1]]
             source = scope.sources.get(tuple(part.lower() for part in parts))
             if source is not None:
                 return [source]
-            self._lineage.use(self.expressions.named(parts, scope))
+            self._lineage.use(self.expressions.resolve(parts, scope))
             return []
-        return scope.distinct() or (scope.parent.distinct() if scope.parent else [])
+        return scope.distinct_sources() or (scope.parent.distinct_sources() if scope.parent else [])
 
     def add_with(self, node: exp.Expr, scope: Scope) -> None:
-        """Put the queries of WITH into scope; each may use those before it."""
+        """Add the queries of WITH to the scope; each may use those before it."""
         clause = node.args.get("with_")
         for each in clause.expressions if clause is not None else ():
             columns = self.query(each.this, scope.queries, None)
             scope.queries[each.alias.lower()] = _renamed(columns, each.args.get("alias"))
 
     def add_from(self, node: exp.Expr, scope: Scope) -> None:
-        """Put a source of FROM into scope, with the joins and lateral views that hang on it."""
+        """Add a source of FROM to the scope, with its joins and lateral views."""
         if isinstance(node, exp.Lateral):
             self._lateral(node, scope)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -153,7 +156,7 @@ class QueryReader:
     def _table(self, node: exp.Table, scope: Scope) -> None:
         name, db, catalog = node.name.lower(), node.db.lower(), node.catalog.lower()
         query = None if db else scope.queries.get(name)
-        raw = self._tables.raw(catalog, db or self.database, name)
+        raw = None if query else self._tables.find(catalog, db or self.database, name)
         source = query or (Source() if raw is None else RawSource(*raw))
         names = _names(node.alias) or [
             (name,),
@@ -163,13 +166,13 @@ class QueryReader:
         scope.add(_renamed(source, node.args.get("alias")), *names)
 
     def _lateral(self, node: exp.Expr, scope: Scope) -> None:
-        """``LATERAL VIEW f(…) t AS a, b``, and ``LATERAL (SELECT …)``."""
+        """Add ``LATERAL VIEW f(…) t AS a, b`` or ``LATERAL (SELECT …)`` to the scope."""
         alias = node.args.get("alias")
         if isinstance(node.this, exp.Query):
             scope.add(_renamed(self.query(node.this, scope.queries, scope), alias), *_names(node.alias))
             return
         given = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
-        values = self.expressions.extracted(node.this, scope)
+        values = self.expressions.extract(node.this, scope)
         if values is None:
             self.expressions.visit(node.this, scope)
             source = DerivedSource([(name, None) for name in given])
@@ -190,7 +193,7 @@ def _renamed(source: Source, alias: exp.Expr | None) -> Source:
 
 
 class ScriptReader:
-    """One script's walk; ``run`` once."""
+    """Reads one script. Call ``run`` once."""
 
     def __init__(self, tables: RawTables, functions: Mapping[str, JsonFunction], database: str) -> None:
         self._lineage = Lineage()
@@ -213,13 +216,13 @@ class ScriptReader:
             return
         self._queries.add_with(node, scope)
         if isinstance(node, exp.Create) and node.kind == "VIEW" and isinstance(node.expression, exp.Query):
-            # A view of this very script: what is taken out of it later is known.
+            # Later statements of this script may use the view, so its columns are recorded.
             self._views[node.this.name.lower()] = self._queries.query(node.expression, scope.queries, None)
             return
         self._queries.expressions.visit_children(node, scope, skipped=self._sources_of(node, scope))
 
     def _sources_of(self, node: exp.Expr, scope: Scope) -> tuple[str, ...]:
-        """Put the tables of a statement that is no query into scope, and return under which of its parts they were."""
+        """Add the tables of a statement that is not a query to the scope; return the names of the parts that held them."""
         if isinstance(node, exp.MultitableInserts):
             parts: tuple[str, ...] = ("source",)
         elif isinstance(node, (exp.Merge, exp.Update, exp.Delete)):

@@ -1,7 +1,7 @@
-"""What names mean inside a statement: tables, sub-queries and lateral views in scope, and their columns.
+"""Scopes: resolves names inside a statement to tables, sub-queries, lateral views and their columns.
 
-Names of tables and columns are compared in lower case, as Hive and Spark do. A column that no source has is not ours; one that
-two sources have is ambiguous (the engine would refuse the statement).
+Names of tables and columns are compared in lower case, as in Hive and Spark. A column that no known source has does not come from a raw
+table. A column that two sources have is ambiguous; the engine would refuse the statement.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """Something in FROM whose columns are unknown, or not ours."""
+    """A source in FROM whose columns are unknown or do not come from a raw table."""
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:  # noqa: ARG002, PLR6301 - the shape of all sources
-        """Return whether it has the column as far as we know, and what it is."""
+        """Return whether the source is known to have the column, and its value."""
         return False, ()
 
     def everything(self, lineage: Lineage) -> Iterator[Value]:  # noqa: ARG002, PLR6301 - likewise
-        """Every column that ``*`` stands for and that may be ours."""
+        """Yield every column of ``*`` that may come from a raw table."""
         return iter(())
 
 
@@ -39,39 +39,39 @@ class RawSource(Source):
     is_view: bool = False
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
-        """Its JSON column."""
+        """Return its JSON column."""
         if name != self.table.json_column:
             return False, ()
         return True, (lineage.root(self.table, is_view=self.is_view),)
 
     def everything(self, lineage: Lineage) -> Iterator[Value]:
-        """Its JSON column."""
+        """Yield its JSON column."""
         yield (lineage.root(self.table, is_view=self.is_view),)
 
 
 @dataclass(slots=True)
 class DerivedSource(Source):
-    """A sub-query or a lateral view: named columns, and sources whose columns it passes on with ``*``."""
+    """A sub-query or a lateral view: named columns, and sources whose columns it includes with ``*``."""
 
     columns: list[tuple[str, Value]] = field(default_factory=list)
     stars: list[Source] = field(default_factory=list)
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
-        """A column by its name; a named one hides what a star brings."""
+        """Return a column by name. A named column hides a column of the same name from a star."""
         for known, value in self.columns:
             if known == name:
                 return True, value
         return _first(self.stars, name, lineage)
 
     def everything(self, lineage: Lineage) -> Iterator[Value]:
-        """All columns."""
+        """Yield all columns."""
         for _, value in self.columns:
             yield value
         for source in self.stars:
             yield from source.everything(lineage)
 
     def renamed(self, names: Sequence[str]) -> DerivedSource:
-        """The same columns under the names of ``AS t (a, b)``."""
+        """Return the same columns under the names of ``AS t (a, b)``."""
         if not names or self.stars:
             return self
         return DerivedSource([(new, value) for new, (_, value) in zip(names, self.columns, strict=False)])
@@ -79,13 +79,13 @@ class DerivedSource(Source):
 
 @dataclass(slots=True)
 class UnionSource(Source):
-    """Both sides of a UNION: a column is what it is on either side."""
+    """Both sides of a UNION: the value of a column combines both sides."""
 
     left: Source
     right: Source
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
-        """By name on each side; by place on the right, where the left has only named columns."""
+        """Return a column by name on each side, or by index on the right if all columns of the left are named."""
         has, value = self.left.column(name, lineage)
         other = self._beside(name, lineage)
         if value is None or other is None:
@@ -93,56 +93,58 @@ class UnionSource(Source):
         return has or bool(other), (*value, *other)
 
     def everything(self, lineage: Lineage) -> Iterator[Value]:
-        """The columns of both."""
+        """Yield the columns of both sides."""
         yield from self.left.everything(lineage)
         yield from self.right.everything(lineage)
 
     def _beside(self, name: str, lineage: Lineage) -> Value:
         left, right = _named(self.left), _named(self.right)
         if left is not None and right is not None:
-            place = next((at for at, known in enumerate(left) if known == name), -1)
-            return right_value(self.right, place) if place >= 0 else ()
+            index = next((at for at, known in enumerate(left) if known == name), -1)
+            return right_value(self.right, index) if index >= 0 else ()
         return self.right.column(name, lineage)[1]
 
 
 @dataclass(slots=True)
 class Scope:
-    """One SELECT's names; ``parent`` is the query around it, for correlated sub-queries and multi-inserts."""
+    """The names of one SELECT. ``parent`` is the enclosing query, for correlated sub-queries and multi-inserts."""
 
     queries: dict[str, Source]
-    """Common table expressions, and views made earlier in the script."""
+    """Common table expressions, and views created earlier in the script."""
     parent: Scope | None = None
     sources: dict[tuple[str, ...], Source] = field(default_factory=dict)
     aliases: dict[str, Value] = field(default_factory=dict)
     """The SELECT's own columns, which GROUP BY, ORDER BY and (in Spark) later columns may use."""
 
     def add(self, source: Source, *names: tuple[str, ...]) -> None:
-        """Put a source into scope under all ``names``; without any, its columns are still visible."""
+        """Add a source under all ``names``. Without a name, its columns are still visible."""
         for name in names or ((f"#{len(self.sources)}",),):
             self.sources[name] = source
 
     def resolve(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int]:
-        """Return what a dotted name is, and how many of its parts named it; the rest are fields."""
+        """Return the value of a dotted name, and the number of parts that name it; the remaining parts are fields."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.here(parts, lineage)
+            found = scope.resolve_here(parts, lineage)
             if found is not None:
                 return found
             scope = scope.parent
         return (), len(parts)
 
-    def distinct(self) -> list[Source]:
-        """Every source once."""
+    def distinct_sources(self) -> list[Source]:
+        """Return every source once."""
         return list({id(source): source for source in self.sources.values()}.values())
 
-    def here(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int] | None:
-        """The same in this scope alone; None where nothing here has the name."""
+    def resolve_here(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int] | None:
+        """Resolve a name in this scope alone; None if nothing in it has the name."""
         for length in range(min(3, len(parts) - 1), 0, -1):
             source = self.sources.get(tuple(part.lower() for part in parts[:length]))
             if source is not None:
                 return source.column(parts[length].lower(), lineage)[1], length + 1
         name = parts[0].lower()
-        found = [value for has, value in (each.column(name, lineage) for each in self.distinct()) if has]
+        found = [
+            value for has, value in (each.column(name, lineage) for each in self.distinct_sources()) if has
+        ]
         if len(found) > 1:
             lineage.unresolved[Unresolved.AMBIGUOUS] += 1
             return AMBIGUOUS, 1
@@ -152,20 +154,20 @@ class Scope:
 
 
 AMBIGUOUS: Final[Value] = ()
-"""Counted where it was found, and nobody's from there on."""
+"""The value of an ambiguous name. The name has been counted and is not followed."""
 
 
-def right_value(source: Source, place: int) -> Value:
-    """The column at ``place`` of a source with named columns only."""
+def right_value(source: Source, index: int) -> Value:
+    """Return the column at ``index`` of a source that has only named columns."""
     columns = source.columns if isinstance(source, DerivedSource) else []
     if isinstance(source, UnionSource):
-        left, right = right_value(source.left, place), right_value(source.right, place)
+        left, right = right_value(source.left, index), right_value(source.right, index)
         return None if left is None or right is None else (*left, *right)
-    return columns[place][1] if place < len(columns) else ()
+    return columns[index][1] if index < len(columns) else ()
 
 
 def _named(source: Source) -> list[str] | None:
-    """The column names where all are known."""
+    """Return the names of the columns if all are known."""
     if isinstance(source, UnionSource):
         return _named(source.left)
     if isinstance(source, DerivedSource) and not source.stars:

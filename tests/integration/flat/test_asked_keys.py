@@ -57,7 +57,7 @@ def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
 
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "names.sql").write_text(QUERY)
-    tree = Directory.at(f"file:{tmp_path}/reports", open_file_systems())
+    tree = Directory.open(f"file:{tmp_path}/reports", open_file_systems())
     miner = Miner(MiningRules((RawTable("web.raw_events", "json"),)))
     assert mine(SqlFilesSource("reports", tree, "ann"), miner, log).key_requests == 4
 

@@ -61,7 +61,7 @@ KEYS = {
 
 def run(home: Path, sink: MemorySink) -> MiningReport:
     raw = RawTable("default.raw_events", "json", location=f"{home}/warehouse/raw_events")
-    source = SparkEventLogSource("spark", Directory.at(f"{home}/log", open_file_systems()))
+    source = SparkEventLogSource("spark", Directory.open(f"{home}/log", open_file_systems()))
     return mine(source, Miner(MiningRules((raw,))), sink)
 
 

@@ -30,7 +30,7 @@ QUERY = "select get_json_object(json, '$.{}') from raw_events"
 
 
 def tree(directory: Path) -> Directory:
-    return Directory.at(str(directory), open_file_systems())
+    return Directory.open(str(directory), open_file_systems())
 
 
 def run(source: QuerySource, sink: MemorySink) -> MiningReport:
