@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from daemon.config.values import ValueSection
+
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pydantic.fields import FieldInfo
 
@@ -87,20 +89,25 @@ def markdown(config: type[Config]) -> str:
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
     for name, field in model.model_fields.items():
-        inner, named = _inner(field.annotation)
+        inner, named = _inner(field.annotation, field.metadata)
         if inner is not None:
             below = f"{path}{name}.NAME" if named else f"{path}{name}"
             yield below, inner
             yield from _sections(inner, f"{below}.")
 
 
-def _inner(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+def _inner(annotation: Any, metadata: Iterable[Any] = ()) -> tuple[type[BaseModel] | None, bool]:
     """Return the section that a field holds, and whether it holds several of them by name."""
+    for each in metadata:
+        if isinstance(each, ValueSection):
+            return each.model, False
+    if get_origin(annotation) is Annotated:
+        return _inner(annotation.__origin__, annotation.__metadata__)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
     if get_origin(annotation) is dict:
         return _inner(get_args(annotation)[1])[0], True
-    if get_origin(annotation) is types.UnionType:
+    if get_origin(annotation) in {types.UnionType, Union}:
         return next(
             (found for found in map(_inner, get_args(annotation)) if found[0] is not None), (None, False)
         )
@@ -111,7 +118,7 @@ def _section(path: str, model: type[BaseModel]) -> str:
     rows = [
         f"| `{name}` | {_default(field)} | {_text(name, field)} |"
         for name, field in model.model_fields.items()
-        if _inner(field.annotation)[0] is None
+        if _inner(field.annotation, field.metadata)[0] is None
     ]
     head = f"## `{path}`\n\n{(model.__doc__ or '').strip()}"
     return "\n".join([f"{head}\n", "| key | default | meaning |", "|---|---|---|", *rows]) if rows else head

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.config.crosscheck import entries, missing_kafka, number, problem
-from daemon.flat.settings import FlatRulesConfig
 from daemon.keylog.settings import KeylogConfig
+from state.columns.rules import FlatRules
 
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _forgotten_questions(document: Document) -> Iterator[Problem]:
     for name, flat in entries(document, "flat"):
         rules = flat.get("rules")
         asked_days = rules.get("asked_days") if isinstance(rules, dict) else None
-        counted = asked_days if isinstance(asked_days, int) else FlatRulesConfig().asked_days
+        counted = asked_days if isinstance(asked_days, int) else FlatRules().asked_days
         if counted > kept:
             reason = f"is less than the {counted} days that questions for flat.{name} count"
             yield problem(document, key, kept, reason, "keep questions at least as long as they count")

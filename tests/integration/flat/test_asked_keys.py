@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.flat.settings import FlatConfig, FlatRulesConfig
+from daemon.flat.settings import FlatConfig
 from daemon.keylog.answers import decide, key_answer
 from daemon.keys.text import keys_text
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
 from streaming.keylog.log import KeyLog
 from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, RawTable
@@ -64,7 +66,7 @@ def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
     flat = FlatConfig(
         table=stream.settings.name,
         raw_table="web.raw_events",
-        rules=FlatRulesConfig(whitelist=["epoch"], probation_values=1),
+        rules=FlatRules(whitelist=frozenset({KeyPath(("epoch",))}), probation_values=1),
     )
     for name, hour in (("a", 0), ("b", 1)):
         stream.land(name, [event(hour, n) for n in range(40)])

@@ -284,7 +284,7 @@ def test_every_setting_is_described() -> None:
     undescribed = [
         f"{section}.{name}"
         for section, definition in definitions.items()
-        for name, setting in definition["properties"].items()
+        for name, setting in definition.get("properties", {}).items()
         if not setting.get("description") and "$ref" not in setting
     ]
     assert undescribed == []

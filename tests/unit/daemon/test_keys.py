@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.flat.settings import FlatConfig, FlatRulesConfig
+from daemon.flat.settings import FlatConfig
 from daemon.keylog.answers import decide, key_answer
 from daemon.keylog.opening import key_log_address, key_log_url
 from daemon.keys.text import keys_text
@@ -66,7 +66,7 @@ def log(tmp_path: Path) -> Iterator[KeyLog]:
 
 
 def flat(**rules: Any) -> FlatConfig:
-    return FlatConfig(table=FLAT, raw_table=RAW, rules=FlatRulesConfig(**rules))
+    return FlatConfig.model_validate({"table": FLAT, "raw_table": RAW, "rules": rules})
 
 
 def by_key(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -168,8 +168,10 @@ def test_the_commands_work_on_the_configured_database(
 
 
 def test_the_section_has_every_rule_with_its_default() -> None:
-    assert FlatRulesConfig().values() == FlatRules()
-    assert set(FlatRulesConfig.model_fields) == set(FlatRules.__dataclass_fields__)
+    assert FlatConfig(table=FLAT, raw_table=RAW).rules == FlatRules()
+    written = FlatConfig(table=FLAT, raw_table=RAW).model_dump()["rules"]
+    assert set(written) == set(FlatRules.__dataclass_fields__)
+    assert FlatConfig(table=FLAT, raw_table=RAW, rules=written).rules == FlatRules()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_the_section_has_every_rule_with_its_default() -> None:
     [
         ("keylog: {url: 'mysql://u:hunter2@db/keys'}", "holds a password"),
         ("keylog: {url: 'oracle://db/keys'}", "is no address of a key log"),
-        ("flat: {web: {table: a.b, raw_table: a.c, rules: {empty_days: 1}}}", "used again"),
+        ("flat: {web: {table: a.b, raw_table: a.c, rules: {empty_days: 1}}}", "reused"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {whitelist: ['$']}}}", "is no key"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {pins: {k: text}}}}", "input should be"),
     ],

@@ -1,0 +1,121 @@
+"""Sections of the configuration that are read into frozen dataclasses.
+
+A dataclass of the lower packages states its fields, defaults, bounds (``state.bounds``) and descriptions once. ``ValueSection`` derives
+a configuration section from it, so that a field of type ``Annotated[Sealing, ValueSection(Sealing)]`` is written in the file as a
+section and is a ``Sealing`` after reading. ``setting`` takes a single field into a section with a form of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from dataclasses import MISSING, dataclass, fields
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import Field, create_model
+from pydantic_core import core_schema
+
+from daemon.config.section import Section, refused
+from state.bounds import bounds_of
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    import dataclasses
+    from collections.abc import Callable, Mapping
+
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core.core_schema import CoreSchema, ValidatorFunctionWrapHandler
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a field is written in the configuration, if that differs from its value."""
+
+    annotation: Any
+    parse: Callable[[Any], Any]
+    """Returns the value for what was written."""
+    write: Callable[[Any], Any]
+    """Returns what is written for a value."""
+
+
+class ValueSection:
+    """The annotation of a field that is a section in the file and an instance of the dataclass ``values`` after reading."""
+
+    def __init__(self, values: type[Any], **forms: Form) -> None:
+        self._values = values
+        self._forms = forms
+        hints = _read_hints(values, [field.name for field in fields(values) if field.name not in forms])
+        descriptions = read_descriptions(values)
+        definitions: dict[str, Any] = {
+            field.name: (
+                forms[field.name].annotation if field.name in forms else hints[field.name],
+                Field(default=self._default(field), description=descriptions.get(field.name)),
+            )
+            for field in fields(values)
+        }
+        self.model: type[Section] = create_model(
+            f"{values.__name__}Config", __base__=Section, __doc__=values.__doc__, **definitions
+        )
+
+    def __get_pydantic_core_schema__(self, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            self._validate,
+            handler.generate_schema(self.model),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._write),
+        )
+
+    def _default(self, field: dataclasses.Field[Any]) -> Any:
+        if field.default is not MISSING:
+            value = field.default
+        elif field.default_factory is not MISSING:
+            value = field.default_factory()
+        else:
+            return ...
+        return self._forms[field.name].write(value) if field.name in self._forms else value
+
+    def _validate(self, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(given, self._values):
+            return given
+        section = validate(given)
+        written = {field.name: getattr(section, field.name) for field in fields(self._values)}
+        parsed = {name: form.parse(written[name]) for name, form in self._forms.items()}
+        try:
+            return self._values(**{**written, **parsed})
+        except ConfigError as error:
+            raise refused(error.message) from None
+
+    def _write(self, value: Any) -> dict[str, Any]:
+        plain = {field.name: getattr(value, field.name) for field in fields(self._values)}
+        return {**plain, **{name: form.write(plain[name]) for name, form in self._forms.items()}}
+
+
+def setting(values: type[Any], name: str, *, note: str = "") -> Any:
+    """Return the field ``name`` of a dataclass, for a section that has it with the same default, bounds and description."""
+    (field,) = (each for each in fields(values) if each.name == name)
+    bounds = bounds_of(values).get(name)
+    limits = {key: getattr(bounds, key) for key in ("ge", "gt", "le", "lt")} if bounds else {}
+    description = " ".join(filter(None, (read_descriptions(values).get(name), note)))
+    return Field(default=field.default, description=description, **limits)
+
+
+def read_descriptions(values: type[Any]) -> Mapping[str, str]:
+    """Return the docstrings below the fields of a class, by field."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(values))).body
+    assert isinstance(definition, ast.ClassDef), values
+    found = {}
+    for statement, following in zip(definition.body, definition.body[1:], strict=False):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+def _read_hints(values: type[Any], names: list[str]) -> Mapping[str, Any]:
+    """Evaluate the types of some fields; those of others may be imported for type checkers alone."""
+    annotations = {name: values.__annotations__[name] for name in names}
+    module = vars(sys.modules[values.__module__])
+    return get_type_hints(SimpleNamespace(__annotations__=annotations), globalns=module, include_extras=True)

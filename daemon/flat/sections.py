@@ -1,0 +1,184 @@
+"""Sections of a flat table.
+
+Rules, event time, sealing and limits are the values of ``state.columns.rules`` and ``streaming.settings``, read as they are. The source
+and the Spark driver have a form of their own in the configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from daemon.config.fields import Bootstrap, Keys, KeyText, Options, Place, Secret, Topic, as_list, key_named
+from daemon.config.section import Section, refused
+from daemon.config.values import Form, ValueSection, setting
+from state.columns.rules import FlatRules
+from state.columns.types import ColumnType
+from streaming.settings import DirectorySource, EventTime, KafkaSource, Limits, Sealing, SparkSettings
+
+
+if TYPE_CHECKING:
+    from state.columns.paths import KeyPath
+
+
+_MEMORY: Final = re.compile(r"[1-9]\d{0,5}[kmgt]", re.ASCII)
+_MASTER: Final = re.compile(r"local(\[(\d{1,4}|\*)(,\d{1,3})?\])?|yarn|k8s://\S+|spark://\S+", re.ASCII)
+_OFFSETS: Final = re.compile(r"earliest|latest|\{.*\}", re.DOTALL)
+PATTERN_CHARS_MAX: Final = 1_024
+ENTRIES_MAX: Final = 1_500
+"""Keys, patterns or types in one list at most."""
+
+
+def _check_memory(text: str) -> str:
+    if not _MEMORY.fullmatch(text):
+        raise refused("must be a size of memory: a whole number and k, m, g or t, such as 2g")
+    return text
+
+
+def _check_master(text: str) -> str:
+    if not _MASTER.fullmatch(text):
+        raise refused("must be a Spark master: local[N], yarn, k8s://HOST:PORT or spark://HOST:PORT")
+    return text
+
+
+def _check_offsets(text: str) -> str:
+    if not _OFFSETS.fullmatch(text):
+        raise refused("must be earliest, latest or Spark's JSON of offsets")
+    return text
+
+
+Memory = Annotated[str, AfterValidator(_check_memory)]
+Pattern = Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)]
+TypeName = Literal["tinyint", "smallint", "int", "bigint", "double", "string", "boolean"]
+
+
+def _parse_keys(texts: list[str]) -> frozenset[KeyPath]:
+    return frozenset(map(key_named, texts))
+
+
+def _write_keys(keys: frozenset[KeyPath]) -> list[str]:
+    return sorted(key.text for key in keys)
+
+
+def _parse_pins(pins: dict[str, str]) -> dict[KeyPath, ColumnType]:
+    return {key_named(key): ColumnType[name.upper()] for key, name in pins.items()}
+
+
+def _write_pins(pins: dict[KeyPath, ColumnType]) -> dict[str, str]:
+    return {key.text: column_type.name.lower() for key, column_type in pins.items()}
+
+
+_KEYS: Final = Form(Annotated[Keys, Field(max_length=ENTRIES_MAX)], _parse_keys, _write_keys)
+_PATTERNS: Final = Form(
+    Annotated[list[Pattern], BeforeValidator(as_list), Field(max_length=ENTRIES_MAX)], tuple, list
+)
+_PINS: Final = Form(
+    Annotated[dict[KeyText, TypeName], Field(max_length=ENTRIES_MAX)], _parse_pins, _write_pins
+)
+
+RulesSection = Annotated[
+    FlatRules, ValueSection(FlatRules, numeric_strings=_KEYS, whitelist=_KEYS, skip=_PATTERNS, pins=_PINS)
+]
+EventTimeSection = Annotated[
+    EventTime, ValueSection(EventTime, key=Form(KeyText, key_named, lambda key: key.text))
+]
+SealingSection = Annotated[Sealing, ValueSection(Sealing)]
+LimitsSection = Annotated[Limits, ValueSection(Limits)]
+
+
+class FlatSourceConfig(Section):
+    """The source of raw events: a topic with one JSON document per record, or a directory of files of JSON lines."""
+
+    kind: Literal["kafka", "directory"] = Field(description="'kafka' or 'directory'.")
+    topic: Topic | None = Field(default=None, description="Topic of the events; only for 'kafka'.")
+    bootstrap: Bootstrap | None = Field(
+        default=None,
+        description="Brokers of the topic; by default those of 'kafka', with its options and secrets. Only for 'kafka'.",
+    )
+    options: Options = Field(
+        default={},
+        description="Settings of the Java client by its own names (ssl.truststore.location); they take precedence over those derived from 'kafka'.",
+    )
+    secrets: dict[str, Secret] = Field(
+        default={},
+        description="Secret settings of the Java client, such as sasl.jaas.config: {file: PATH} or {env: NAME}.",
+    )
+    starting_offsets: Annotated[str, AfterValidator(_check_offsets)] = setting(
+        KafkaSource, "starting_offsets", note="Only for 'kafka'."
+    )
+    records_per_batch: int = setting(KafkaSource, "records_per_batch", note="Only for 'kafka'.")
+    records_to_wait_for: int = setting(KafkaSource, "records_to_wait_for", note="Only for 'kafka'.")
+    wait_s: float = setting(KafkaSource, "wait_s", note="Only for 'kafka'.")
+    path: Place | None = Field(
+        default=None,
+        description="Directory in which files appear, each complete at once (by rename). Only for 'directory'.",
+    )
+    files_per_batch: int = setting(DirectorySource, "files_per_batch", note="Only for 'directory'.")
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if (self.topic if self.kind == "kafka" else self.path) is None:
+            raise refused(f"is of kind {self.kind} but has no {'topic' if self.kind == 'kafka' else 'path'}")
+        return self
+
+    def value(self, bootstrap: str, options: dict[str, str]) -> KafkaSource | DirectorySource:
+        """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) are used if none are given here."""
+        if self.path is not None and self.kind == "directory":
+            return DirectorySource(self.path, self.files_per_batch)
+        own = {name: _to_java(value) for name, value in self.options.items()}
+        secrets = {name: secret.get_secret_value() for name, secret in self.secrets.items()}
+        return KafkaSource(
+            bootstrap=self.bootstrap or bootstrap,
+            topic=self.topic or "",
+            starting_offsets=self.starting_offsets,
+            records_per_batch=self.records_per_batch,
+            records_to_wait_for=self.records_to_wait_for,
+            wait_s=self.wait_s,
+            options=({} if self.bootstrap else options) | own | secrets,
+        )
+
+
+def _to_java(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class SparkConfig(Section):
+    """The Spark driver, a process beside the daemon, and its executors."""
+
+    master: Annotated[str, AfterValidator(_check_master)] = setting(SparkSettings, "master")
+    driver_memory: Memory = setting(SparkSettings, "driver_memory")
+    executor_memory: Memory | None = Field(default=None, description="Heap of an executor's JVM.")
+    executor_cores: int | None = Field(default=None, ge=1, le=256, description="Cores of an executor.")
+    executors: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Number of executors; by default Spark decides, and on 'spark://' uses all that exist. Without executor_cores, "
+        "an executor on 'spark://' has one core.",
+    )
+    jars: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
+        default=[],
+        max_length=64,
+        description="Jars for Spark, such as its Kafka connector if the image lacks it.",
+    )
+    conf: Options = Field(
+        default={},
+        description="Further Spark settings by their own names; they take precedence over all others.",
+    )
+
+    def value(self) -> SparkSettings:
+        """Return the driver's form."""
+        bounds = {
+            "spark.executor.memory": self.executor_memory,
+            "spark.executor.cores": self.executor_cores,
+            "spark.executor.instances": self.executors,
+        }
+        if self.executors is not None and self.master.startswith("spark://"):
+            # A standalone cluster has no setting for the number of executors: it starts them until their cores reach this number.
+            cores = self.executor_cores or 1
+            bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
+        given = {name: str(value) for name, value in bounds.items() if value is not None}
+        own = {name: _to_java(value) for name, value in self.conf.items()}
+        return SparkSettings(self.master, self.driver_memory, tuple(self.jars), given | own)
