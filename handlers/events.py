@@ -217,7 +217,7 @@ class FilesWritten(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnCommitted(Event):
-    """COMMIT_TXN; parallel tuples as the source told them (4.1 and later), one pair per written table."""
+    """COMMIT_TXN; parallel tuples as the source reported them (4.1 and later), one pair per written table."""
 
     txn_id: int
     write_ids: tuple[int, ...] = ()

@@ -131,7 +131,7 @@ def check_name(value: str, field: str, limits: Limits) -> str:
     """Return an object name in lower case; raise MalformedEvent or LimitExceeded.
 
     Names with control characters are refused because names end up in logs, paths and metric labels; the metastore allows none.
-    Quotes, slashes and backticks are legal in Hive 4 and must be escaped by whoever builds a path or a statement.
+    Quotes, slashes and backticks are legal in Hive 4 and must be escaped where a path or a statement is built.
     """
     if len(value) > limits.name_chars:
         raise LimitExceeded(

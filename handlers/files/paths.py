@@ -1,6 +1,6 @@
 """Locations of files, and the check that one location stays below another.
 
-Whoever can publish to the event topic names the files that Tideline reads and the directories that it writes. Every text from an
+Every producer of the event topic can name the files that Tideline reads and the directories that it writes. Every text from an
 event therefore becomes a ``Location`` here or is refused with UnsafePath; nothing else in this package accepts text as a path.
 
 The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into directory names for a partition

@@ -153,9 +153,9 @@ class Connection:
         """Return the error that a failure stands for; Thrift raises the same classes for reading and writing."""
         sent, context = self._socket.sent, {"call": call, "address": str(self.address)}
         if self._socket.over_limit or (sent and isinstance(error, OverflowError)) or _is_size_limit(error):
-            return LimitExceeded("The metastore's answer is too large.", limit=self._socket.limit, **context)
+            return LimitExceeded("the metastore's answer is too large", limit=self._socket.limit, **context)
         if not sent and isinstance(error, (TypeError, ValueError, OverflowError)):
-            return InvalidRequest("The request cannot be serialized.", reason=str(error), **context)
+            return InvalidRequest("the request cannot be serialized", reason=str(error), **context)
         return BrokenConnectionError(error, sent=sent)
 
 

@@ -94,7 +94,7 @@ class ConstraintCalls(Session):
             if name in self.constraint_names(db, table):
                 raise
             raise NotFound(
-                "The metastore does not have the constraint.", table=f"{db}.{table}", constraint=name
+                "the metastore does not have the constraint", table=f"{db}.{table}", constraint=name
             ) from None
 
     def constraints(self, kind: ConstraintKind[C], db: str, table: str) -> list[C]:

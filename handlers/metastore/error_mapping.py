@@ -22,21 +22,21 @@ _MESSAGE_CHARS_MAX: Final = 4000
 
 # By name: the generated calls of hmsclient and those of this package raise different classes.
 _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
-    "NoSuchObjectException": (NotFound, "The metastore does not have it."),
-    "UnknownDBException": (NotFound, "The metastore does not have the database."),
-    "UnknownTableException": (NotFound, "The metastore does not have the table."),
-    "UnknownPartitionException": (NotFound, "The metastore does not have the partition."),
-    "NoSuchLockException": (NotFound, "The metastore does not have the lock."),
-    "AlreadyExistsException": (AlreadyExists, "The metastore has it already."),
-    "NoSuchTxnException": (TxnNotOpen, "The metastore does not have the transaction."),
-    "TxnAbortedException": (TxnNotOpen, "The transaction was aborted."),
+    "NoSuchObjectException": (NotFound, "the metastore does not have the object"),
+    "UnknownDBException": (NotFound, "the metastore does not have the database"),
+    "UnknownTableException": (NotFound, "the metastore does not have the table"),
+    "UnknownPartitionException": (NotFound, "the metastore does not have the partition"),
+    "NoSuchLockException": (NotFound, "the metastore does not have the lock"),
+    "AlreadyExistsException": (AlreadyExists, "the metastore already has the object"),
+    "NoSuchTxnException": (TxnNotOpen, "the metastore does not have the transaction"),
+    "TxnAbortedException": (TxnNotOpen, "the transaction was aborted"),
 }
 # A MetaException also reports failures of the metastore's own database. Hive's client (RetryingMetaStoreClient) repeats calls
 # for these words; the last two appear in DataNucleus' messages on Derby and PostgreSQL.
 _DATABASE_FAILURE: Final = re.compile(
     r"\b(IO|JDO\w*|TProtocol|TTransport)Exception|NucleusDataStoreException|rolling back to savepoint"
 )
-_REFUSED: Final = (InvalidRequest, "The metastore rejected the request.")
+_REFUSED: Final = (InvalidRequest, "the metastore rejected the request")
 
 
 def to_tideline_error(error: Exception, call: str, address: object) -> TidelineError:
@@ -44,7 +44,7 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
     if isinstance(error, TApplicationException):
         return _fault(error, call, address)
     if type(error).__name__ == "MetaException" and _DATABASE_FAILURE.search(_reason(error)):
-        return _server_fault("The metastore's own database failed.", error, call, address)
+        return _server_fault("the metastore's own database failed", error, call, address)
     cls, message = _BY_CLASS.get(type(error).__name__, _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
 
@@ -56,8 +56,8 @@ def is_server_fault(error: Exception) -> bool:
 
 def _fault(error: Any, call: str, address: object) -> TidelineError:
     if error.type == TApplicationException.UNKNOWN_METHOD:
-        return Unsupported("The metastore does not know the call.", call=call, address=str(address))
-    return _server_fault("The metastore answered with an internal error.", error, call, address)
+        return Unsupported("the metastore does not support the call", call=call, address=str(address))
+    return _server_fault("the metastore answered with an internal error", error, call, address)
 
 
 def _server_fault(message: str, error: Exception, call: str, address: object) -> ServerFault:

@@ -45,5 +45,5 @@ def parse_hive_version(answer: str) -> HiveVersion:
     found = re.match(r"(\d+)\.(\d+)\.", answer + ".")
     version = HiveVersion(int(found[1]), int(found[2])) if found else None
     if version is None or version < V2_3:
-        raise Unsupported("The server is not a Hive metastore of version 2.3 or later.", answer=answer[:200])
+        raise Unsupported("the server is not a Hive metastore of version 2.3 or later", answer=answer[:200])
     return version

@@ -73,7 +73,7 @@ class Session:
 
     def __init__(self, uris: Sequence[str], options: SessionOptions) -> None:
         if not uris:
-            raise ConfigError("At least one metastore address is required.")
+            raise ConfigError("at least one metastore address is required")
         self.options = options
         self._uris = tuple(uris)
         self.addresses = [Address.parse(uri) for uri in uris]
@@ -111,7 +111,7 @@ class Session:
         """Raise Unsupported before Hive 4 if one of ``arguments`` is set, because only Hive 4 understands them."""
         if self.hive_version < V4_0 and any(value is not None for value in arguments):
             raise Unsupported(
-                "Write ids and expected values require Hive 4.", call=call, generation=str(self.hive_version)
+                "write ids and expected values require Hive 4", call=call, generation=str(self.hive_version)
             )
 
     def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
@@ -161,7 +161,7 @@ class Session:
                 self._move_back(address)
             else:
                 return self._connection
-        raise MetastoreUnavailable("None of the metastore's addresses can be reached.", addresses=reasons)
+        raise MetastoreUnavailable("none of the metastore's addresses can be reached", addresses=reasons)
 
     def _connect(self, address: Address, until: float) -> Connection:
         return Connection.connect(
@@ -194,7 +194,7 @@ def _unanswered(
     """Return the error for a call whose connection broke."""
     context = {"call": call.name, "address": str(address), "reason": str(broken)}
     if broken.sent and call.changes:
-        return AmbiguousCall("The call was sent, but not answered.", **context)
+        return AmbiguousCall("the call was sent, but not answered", **context)
     if broken.sent:
-        return MetastoreUnavailable("The connection broke before the answer was complete.", **context)
-    return MetastoreUnavailable("The connection broke before the call was sent.", **context)
+        return MetastoreUnavailable("the connection broke before the answer was complete", **context)
+    return MetastoreUnavailable("the connection broke before the call was sent", **context)

@@ -162,7 +162,7 @@ class TransactionCalls(Session):
         opened = self._invoke(OPEN, request).txn_ids
         if len(opened) != 1:
             raise TargetDiverged(
-                "The target did not open exactly one transaction.", source_txn=source_txn, opened=opened
+                "the target did not open exactly one transaction", source_txn=source_txn, opened=opened
             )
         return opened[0]
 
@@ -235,7 +235,7 @@ class TransactionCalls(Session):
         """Raise Unsupported before 4.0, where requests have no ``txn_type`` and ids are read differently."""
         if self.hive_version < V4_0:
             raise Unsupported(
-                "Replayed transactions require a target with Hive 4.",
+                "replayed transactions require a target with Hive 4",
                 generation=str(self.hive_version),
                 since=str(V4_0),
             )

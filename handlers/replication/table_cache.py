@@ -54,7 +54,7 @@ class TableCache:
         return location
 
     def _remember(self, name: str, partition_name: str, location: str) -> None:
-        """Cache the location of a partition; the cache of a table with too many partitions starts anew."""
+        """Cache the location of a partition; the cache of a table with too many partitions starts again empty."""
         locations = self._locations.setdefault(name, {})
         if len(locations) >= _PARTITIONS_MAX:
             locations.clear()

@@ -54,5 +54,5 @@ def decode(cls: type[S], data: bytes) -> S:
 def _malformed(cls: type[Struct], error: BaseException) -> MalformedEvent:
     reason = str(error) or type(error).__name__
     return MalformedEvent(
-        f"The bytes are not a valid {cls.__name__}.", struct=cls.__name__, reason=reason[:300]
+        f"the bytes are not a valid {cls.__name__}", struct=cls.__name__, reason=reason[:300]
     )

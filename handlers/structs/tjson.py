@@ -49,7 +49,7 @@ def decode(cls: type[S], text: str) -> S:
     """Read Thrift JSON; raise MalformedEvent if ``text`` is not a ``cls``."""
     if len(text) > TEXT_CHARS_MAX:
         raise LimitExceeded(
-            "The embedded object is too long.", struct=cls.__name__, chars=len(text), limit=TEXT_CHARS_MAX
+            "the embedded object is too long", struct=cls.__name__, chars=len(text), limit=TEXT_CHARS_MAX
         )
     try:
         value: S = struct_reader(cls)(_parse(text))
@@ -90,7 +90,7 @@ def from_names(cls: type[S], mapping: Mapping[str, Any]) -> S:
 def _malformed(cls: type[Struct], error: BaseException) -> MalformedEvent:
     reason = "nested too deeply" if isinstance(error, RecursionError) else str(error) or type(error).__name__
     return MalformedEvent(
-        f"The embedded object is not a valid {cls.__name__}.", struct=cls.__name__, reason=reason[:300]
+        f"the embedded object is not a valid {cls.__name__}", struct=cls.__name__, reason=reason[:300]
     )
 
 

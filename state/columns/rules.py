@@ -1,6 +1,6 @@
 """The rules of a flat table: every threshold by which keys become columns, columns change their type, and slots are used again.
 
-One frozen value, so that a decision is a function of what it was given: the same rules, asked keys and observations lead to the
+One frozen value, so that a decision is a function of what it was given: the same rules, requested keys and observations lead to the
 same table on every machine and at every repetition. The defaults are those of the reference (json-splitting.md §6).
 """
 

@@ -52,7 +52,7 @@ def build_harness(cache: Path | None = None) -> Path:
 
 
 def list_hive_jars(cache: Path | None = None) -> list[Path]:
-    """Return Hive's jars, preceded by ours, which must shadow none of their classes."""
+    """Return Hive's jars, preceded by the harness, which must not shadow any of their classes."""
     return [build_harness(cache), *locate_jars(read_lock("hive"), cache)]
 
 
