@@ -1,0 +1,368 @@
+"""What the effects of events send to the target, and what they skip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from handlers.events import (
+    ConstraintsAdded,
+    DatabaseAltered,
+    DatabaseCreated,
+    DatabaseDropped,
+    Event,
+    Inserted,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    SourceFile,
+)
+from handlers.replication.effects import (
+    constraints,
+    databases,
+    partitions,
+    plain_files,
+    statistics,
+    tables,
+)
+from handlers.replication.table_cache import TableCache
+from handlers.replication.target_position import TargetPosition
+from handlers.structs import tjson
+from handlers.structs.constraints import SQLForeignKey, SQLPrimaryKey
+from handlers.structs.objects import Database, Partition, StorageDescriptor, Table
+from state.errors import AlreadyExists, FileLost, MalformedEvent, NotFound, TargetDiverged
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
+from tests.builders.replication.recording_metastore import RecordingMetastore
+from tests.builders.replication.replay_events import a_table, altered, created, dropped, embedded
+from tests.builders.replication.replay_events import statistics as statistics_event
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from handlers.replication.context import Context
+
+
+MISSING = NotFound("there is none")
+PLAIN: dict[str, str] = {}
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[FakedReplica]:
+    made = faked_replica(tmp_path, external_base="hdfs://dr/replica")
+    yield made
+    made.projection.close()
+
+
+def context_on(replica: FakedReplica, target: RecordingMetastore, source: Any = None) -> Context:
+    """Return the replica's context with recording metastores."""
+    metastore: Any = target
+    return replace(
+        replica.context,
+        target=metastore,
+        source=source or metastore,
+        table_cache=TableCache(metastore, replica.context.policy),
+        target_position=TargetPosition(metastore, replica.context.policy),
+    )
+
+
+def header(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"event_id": 5, "time_s": 0, "kind": kind, "db": "shop", "table": "orders", **fields}
+
+
+def a_partition(
+    value: str = "1", *, location: str = "file:/source/p", write_id: int | None = None, **parameters: str
+) -> Partition:
+    return Partition(
+        values=[value],
+        dbName="shop",
+        tableName="orders",
+        sd=StorageDescriptor(location=location),
+        writeId=write_id,
+        parameters=parameters,
+    )
+
+
+def partitioned(parameters: dict[str, str] | None = None, **fields: Any) -> Table:
+    return a_table(parameters=parameters, partition_columns=("dt",), location="file:/target/orders", **fields)
+
+
+# --- databases ---
+
+
+def test_a_created_database_is_marked_at_the_source_and_an_existing_target_stays(
+    replica: FakedReplica,
+) -> None:
+    source = RecordingMetastore({"get_database": lambda _: Database(name="shop")})
+    target = RecordingMetastore({"create_database": AlreadyExists("there is one")})
+    event = DatabaseCreated(**header("CREATE_DATABASE"), database=embedded(Database(name="shop")))
+    databases.create(event, context_on(replica, target, source))
+    assert source.only("alter_database").arguments[1].parameters == {"repl.source.for": "shop"}
+    assert target.names() == ["create_database"]
+
+
+def test_an_altered_database_keeps_what_replication_wrote(replica: FakedReplica) -> None:
+    present = Database(name="shop_r", parameters={"repl.last.id": "3", "hive.repl.x": "1", "old": "1"})
+    target = RecordingMetastore({"get_database": lambda _: present})
+    after = Database(name="shop", parameters={"new": "1", "repl.last.id": "9"}, ownerName="eve")
+    event = DatabaseAltered(
+        **header("ALTER_DATABASE"), before=embedded(Database(name="shop")), after=embedded(after)
+    )
+    databases.alter(event, context_on(replica, target))
+    changed = target.only("alter_database").arguments[1]
+    assert changed.parameters == {"repl.last.id": "3", "hive.repl.x": "1", "new": "1"}
+    assert changed.ownerName == "eve"
+
+
+def test_a_dropped_database_releases_its_tables_and_its_position(replica: FakedReplica) -> None:
+    present = Database(name="shop_r")
+    target = RecordingMetastore({"drop_database": MISSING, "get_database": lambda _: present.copy()})
+    context = context_on(replica, target)
+    context.quarantine.add("orders", 1, MalformedEvent("broken"))
+    context.target_position.advance(4)
+    context.write_ids.allocate(7, "shop.orders", 1, 2)
+    databases.drop(DatabaseDropped(**header("DROP_DATABASE")), context)
+    assert context.quarantine.entries() == ()
+    assert context.target_position.written is None, "a new database has no position"
+    txn = context.write_ids.get(7)
+    assert txn is None or not txn.allocations
+
+
+# --- tables ---
+
+
+def test_a_table_of_another_kind_under_the_same_name_is_a_divergence(replica: FakedReplica) -> None:
+    target = RecordingMetastore(
+        {
+            "create_table": AlreadyExists("there is one"),
+            "get_table": a_table(parameters=PLAIN, location="file:/target/orders"),
+        }
+    )
+    with pytest.raises(TargetDiverged):
+        tables.create(created(5), context_on(replica, target))
+
+
+def test_an_altered_acid_table_has_the_write_id_inside_and_in_the_list(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": a_table(location="file:/target/orders")})
+    tables.alter(altered(5, write_id=3), context_on(replica, target))
+    call = target.only("alter_table")
+    assert call.arguments[2].writeId == call.options["write_id"] == 3
+    assert call.options["valid_write_ids"] == f"shop_r.orders:3:{2**63 - 1}::"
+    assert call.arguments[2].sd.location == "file:/target/orders"
+
+
+@pytest.mark.parametrize(
+    ("new_name", "expected"),
+    [(None, "hdfs://dr/replica/b"), ("renamed", "file:/target/orders")],
+    ids=["moved", "moved by a rename"],
+)
+def test_an_external_table_follows_a_change_of_location_but_not_one_by_a_rename(
+    replica: FakedReplica, new_name: str | None, expected: str
+) -> None:
+    external: dict[str, Any] = {"kind": "EXTERNAL_TABLE", "parameters": PLAIN}
+    target = RecordingMetastore({"get_table": a_table(location="file:/target/orders", **external)})
+    before = a_table(location="hdfs://src/a", **external)
+    after = a_table(new_name or "orders", location="hdfs://src/b", **external)
+    event = replace(altered(5), before=embedded(before), after=embedded(after))
+    tables.alter(event, context_on(replica, target))
+    assert target.only("alter_table").arguments[2].sd.location == expected
+
+
+def test_a_dropped_table_is_released_even_if_the_target_does_not_have_it(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": MISSING})
+    context = context_on(replica, target)
+    context.quarantine.add("orders", 1, MalformedEvent("broken"))
+    tables.drop(dropped(5), context)
+    assert context.quarantine.entries() == ()
+
+
+# --- partitions ---
+
+
+def altered_partitions(*after: Partition, **fields: Any) -> PartitionsAltered:
+    return PartitionsAltered(
+        **header("ALTER_PARTITIONS"), owner=None, after=tuple(embedded(item) for item in after), **fields
+    )
+
+
+def test_altered_partitions_keep_their_locations_and_missing_ones_are_skipped(replica: FakedReplica) -> None:
+    def find(_db: str, _table: str, name: str) -> Partition:
+        if name == "dt=2":
+            raise MISSING
+        return a_partition("1", location="file:/target/orders/dt=1")
+
+    target = RecordingMetastore({"get_table": partitioned(), "get_partition_by_name": find})
+    event = altered_partitions(a_partition("1", write_id=9), a_partition("2", write_id=9), write_id=3)
+    partitions.alter(event, context_on(replica, target))
+    call = target.only("alter_partitions")
+    ((changed,), options) = (call.arguments[2], call.options)
+    assert (changed.sd.location, changed.writeId) == ("file:/target/orders/dt=1", 3)
+    assert (options["write_id"], options["valid_write_ids"]) == (3, f"shop_r.orders:3:{2**63 - 1}::")
+
+
+def test_a_plain_table_gets_no_write_id(replica: FakedReplica) -> None:
+    target = RecordingMetastore(
+        {"get_table": partitioned(PLAIN), "get_partition_by_name": a_partition(location="file:/p")}
+    )
+    partitions.alter(altered_partitions(a_partition(write_id=9), write_id=3), context_on(replica, target))
+    call = target.only("alter_partitions")
+    assert (call.options["write_id"], call.options["valid_write_ids"]) == (None, None)
+    assert call.arguments[2][0].writeId is None
+
+
+def test_a_renamed_partition_has_its_new_values_and_the_write_id(replica: FakedReplica) -> None:
+    target = RecordingMetastore(
+        {"get_table": partitioned(), "get_partition_by_name": a_partition(location="file:/p")}
+    )
+    event = altered_partitions(a_partition("2"), before=embedded(a_partition("1")), write_id=3)
+    partitions.alter(event, context_on(replica, target))
+    call = target.only("rename_partition")
+    assert call.arguments[2] == ["1"]
+    assert (call.arguments[3].values, call.arguments[3].writeId) == (["2"], 3)
+
+
+def test_a_partition_that_is_already_renamed_is_left_alone(replica: FakedReplica) -> None:
+    def find(_db: str, _table: str, name: str) -> Partition:
+        if name == "dt=1":
+            raise MISSING
+        return a_partition("2")
+
+    target = RecordingMetastore({"get_table": partitioned(), "get_partition_by_name": find})
+    event = altered_partitions(a_partition("2"), before=embedded(a_partition("1")))
+    partitions.alter(event, context_on(replica, target))
+    assert "rename_partition" not in target.names()
+
+
+def test_only_partitions_with_a_write_id_are_recorded_as_touched(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": partitioned()})
+    context = context_on(replica, target)
+    context.write_ids.allocate(7, "shop.orders", 3, 2)
+    added = (embedded(a_partition("1", write_id=3)), embedded(a_partition("2")))
+    partitions.add(PartitionsAdded(**header("ADD_PARTITION"), owner=None, partitions=added), context)
+    txn = context.write_ids.get(7)
+    assert txn is not None
+    assert [touched.partition_name for touched in txn.touched] == ["dt=1"]
+    assert all(item.sd.location is None for item in target.only("add_partitions").arguments[2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "deleted"),
+    [
+        ("MANAGED_TABLE", PLAIN, True),
+        ("EXTERNAL_TABLE", PLAIN, False),
+        ("EXTERNAL_TABLE", {"external.table.purge": "true"}, True),
+    ],
+)
+def test_dropped_partitions_lose_their_data_only_if_hive_owns_it(
+    replica: FakedReplica, kind: str, parameters: dict[str, str], *, deleted: bool
+) -> None:
+    target = RecordingMetastore({"get_table": partitioned(parameters, kind=kind), "drop_partition": MISSING})
+    event = PartitionsDropped(**header("DROP_PARTITION"), owner=None, specs=({"dt": "1"}, {"dt": "2"}))
+    partitions.drop(event, context_on(replica, target))
+    drops = [call for call in target.calls if call.name == "drop_partition"]
+    assert [call.arguments[2] for call in drops] == [["1"], ["2"]], "a missing one does not end the event"
+    assert {call.options["delete_data"] for call in drops} == {deleted}
+
+
+# --- files of plain tables ---
+
+
+def inserted(*files: SourceFile, overwrite: bool) -> Inserted:
+    return Inserted(
+        **header("INSERT"), owner=None, partition=None, spec=None, replace=overwrite, files=tuple(files)
+    )
+
+
+def plain_table(replica: FakedReplica, kind: str = "MANAGED_TABLE") -> RecordingMetastore:
+    location = f"file:{replica.target.warehouse}/orders"
+    return RecordingMetastore({"get_table": a_table(parameters=PLAIN, location=location, kind=kind)})
+
+
+def plain_file(replica: FakedReplica, name: str, content: bytes = b"rows") -> SourceFile:
+    return replace(replica.file(name, content), subdir="")
+
+
+@pytest.mark.parametrize(("overwrite", "left"), [(False, ["a", "old"]), (True, ["a"])])
+def test_an_overwrite_removes_the_other_files(
+    replica: FakedReplica, left: list[str], *, overwrite: bool
+) -> None:
+    old = replica.target.warehouse / "orders" / "old"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"old")
+    event = inserted(plain_file(replica, "a"), overwrite=overwrite)
+    plain_files.insert(event, context_on(replica, plain_table(replica)))
+    assert replica.files_on_target() == [f"orders/{name}" for name in left]
+
+
+def test_of_an_external_table_changed_files_are_copied_and_missing_ones_skipped(
+    replica: FakedReplica,
+) -> None:
+    changed = replace(plain_file(replica, "a"), checksum="0" * 32)
+    gone = replace(changed, uri=f"{changed.uri}-gone")
+    external = plain_table(replica, "EXTERNAL_TABLE")
+    plain_files.insert(inserted(gone, changed, overwrite=False), context_on(replica, external))
+    assert replica.files_on_target() == ["orders/a"]
+    with pytest.raises(FileLost):
+        plain_files.insert(inserted(changed, overwrite=False), context_on(replica, plain_table(replica)))
+
+
+# --- statistics ---
+
+
+def test_statistics_are_written_for_the_target_with_the_default_engine(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": a_table(location="file:/t")})
+    statistics.update(replace(statistics_event(5), write_id=3), context_on(replica, target))
+    call = target.only("update_table_statistics")
+    (written,) = call.arguments
+    assert (written.statsDesc.dbName, written.engine) == ("shop_r", "hive")
+    assert call.options == {"write_id": 3, "valid_write_ids": f"shop_r.orders:3:{2**63 - 1}::"}
+
+
+@pytest.mark.parametrize(("write_id", "marked"), [(3, True), (4, False)])
+def test_only_statistics_of_the_lost_write_id_are_marked_as_inaccurate(
+    replica: FakedReplica, write_id: int, *, marked: bool
+) -> None:
+    accurate = {"transactional": "true", statistics.ACCURATE: "{}"}
+    whole = RecordingMetastore({"get_table": lambda *_: a_table(parameters=dict(accurate), writeId=write_id)})
+    statistics.mark_inaccurate("orders", 3, [], context_on(replica, whole))
+    assert ("alter_table" in whole.names()) == marked
+
+    def find(_db: str, _table: str, _name: str) -> Partition:
+        return a_partition(write_id=write_id, **{statistics.ACCURATE: "{}"})
+
+    parts = RecordingMetastore({"get_table": partitioned(), "get_partition_by_name": find})
+    statistics.mark_inaccurate("orders", 3, ["dt=1"], context_on(replica, parts))
+    assert ("alter_partitions" in parts.names()) == marked
+
+
+# --- constraints ---
+
+
+def constraints_added(kind: str, *columns: Any) -> ConstraintsAdded:
+    return ConstraintsAdded(**header(kind), texts=tuple(tjson.encode(column) for column in columns))
+
+
+def test_only_constraints_that_the_target_lacks_are_added_under_its_own_database(
+    replica: FakedReplica,
+) -> None:
+    target = RecordingMetastore({"constraint_names": {"PK_A"}})
+    keys = [
+        SQLPrimaryKey(table_db="SHOP", table_name="orders", column_name="id", pk_name=name, catName="hive")
+        for name in ("pk_a", "pk_b")
+    ]
+    constraints.add(constraints_added("ADD_PRIMARYKEY", *keys), context_on(replica, target))
+    kind, (added,) = target.only("add_constraint").arguments
+    assert kind.event_type == "ADD_PRIMARYKEY"
+    assert (added.pk_name, added.table_db, added.catName) == ("pk_b", "shop_r", None)
+
+
+def test_a_foreign_key_into_another_database_is_skipped(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"constraint_names": set()})
+    key = SQLForeignKey(fktable_db="shop", fktable_name="orders", pktable_db="other", fk_name="fk")
+    event: Event = constraints_added("ADD_FOREIGNKEY", key)
+    assert isinstance(event, ConstraintsAdded)
+    constraints.add(event, context_on(replica, target))
+    assert "add_constraint" not in target.names()
