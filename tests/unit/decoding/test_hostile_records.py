@@ -60,7 +60,7 @@ ODD: list[Any] = [
 
 
 def survives(value: bytes, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         event = decode(value, headers, arrival=ARRIVAL)
     except MalformedEvent:
@@ -70,7 +70,7 @@ def survives(value: bytes, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
     assert 0 <= event.event_id < 2**63
     assert 0 <= event.part < event.parts
     ask_for_objects(event)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def ask_for_objects(event: Event) -> None:
@@ -163,11 +163,11 @@ def test_arbitrary_bytes(value: bytes) -> None:
 def test_bombs_are_answered_soon(kind: str, text: str) -> None:
     event = notification(kind)
     event.message = text
-    started = time.perf_counter()
+    started = time.process_time()
     (record,) = encode("s", event, None, record_bytes_max=512 * 1024)
     decoded = decode(record.value)
     assert isinstance(decoded, Undecodable)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("depth", [100, 1_000, 100_000])
@@ -180,6 +180,6 @@ def test_deep_embedded_objects_end_as_typed_errors(depth: int) -> None:
 def test_a_million_files_are_refused_in_time() -> None:
     event = notification("INSERT", files=["u###"] * 1_000_000)
     value = orjson.dumps(event.set_fields())
-    started = time.perf_counter()
+    started = time.process_time()
     assert isinstance(decode(value), Undecodable)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -98,10 +98,10 @@ def test_nesting_is_limited(levels: int, allowed: bool) -> None:
 
 def test_a_gzip_bomb_is_refused_before_it_grows() -> None:
     bomb = gzipped(b" " * 50_000_000)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(LimitExceeded, match="exceeds its limit"):
         unpack(bomb, "gzip", SMALL)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_message_of_exactly_the_limit_is_read_and_one_byte_more_is_not() -> None:
