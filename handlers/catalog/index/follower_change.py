@@ -92,7 +92,6 @@ class PartitionFollowerChange:
             self.forget_table(old)
             self.doubtful.add(table.name)
             return
-        self.forget_table(table.name)
         self._index.rename(old, table.name)
         self._records.move(old, table.name)
         if before.location != table_location(table) or table.parameters.get("transactional") == "true":

@@ -1,4 +1,4 @@
-"""The catalog projection against a source in memory: any history, with tables listed at any time, ends as a rebuild does."""
+"""The catalog projection against a source in memory: any history, with tables listed at any time, ends like a rebuild."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Followed:
         self.reopen()
 
     def reopen(self) -> None:
-        """As after a restart."""
+        """Reopen everything, as after a restart."""
         self.follower = TimelineFollower(self.rules)
         source: Any = self.source
         self.projection = CatalogProjection(
@@ -45,7 +45,7 @@ class Followed:
         self.projection.open()
 
     def follow(self, upto: int | None = None) -> None:
-        """Apply what comes next."""
+        """Apply the next events and load everything."""
         events = self.source.events[self.projection.position.event_id : upto]
         if events:
             self.projection.apply(events)
@@ -95,7 +95,7 @@ CHANGES = changes(KINDS, [*DAYS, "latest"])
     whole=st.booleans(),
 )
 @settings(max_examples=300, deadline=None)
-def test_any_history_ends_as_a_rebuild_does(
+def test_any_history_ends_like_a_rebuild(
     before: list[Change],
     during: list[Change],
     after: list[tuple[Change, int]],
@@ -124,9 +124,9 @@ def test_any_history_ends_as_a_rebuild_does(
     assert days_of(followed) == expected(source)
     assert followed.content() == rebuilt(source)
     followed.projection.apply(source.events)
-    assert followed.content() == rebuilt(source), "events that come again change nothing"
+    assert followed.content() == rebuilt(source), "repeated events change nothing"
     followed.reopen()
-    assert followed.content() == rebuilt(source), "what is in the store is what was in memory"
+    assert followed.content() == rebuilt(source), "the store contains what was in memory"
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def source() -> MemorySource:
     return made
 
 
-def test_a_listing_is_overlapped_by_events_and_a_value_counts_once(source: MemorySource) -> None:
+def test_a_value_in_a_listing_and_in_an_event_counts_once(source: MemorySource) -> None:
     followed = Followed(source)
     assert followed.projection.states.waiting() == {f"{DB}.a": "snapshot"}
     source.meanwhile = lambda: source.add("a", "2015-01-02", "x") if len(source.events) == 2 else None
@@ -148,7 +148,7 @@ def test_a_listing_is_overlapped_by_events_and_a_value_counts_once(source: Memor
     assert days_of(followed) == expected(source) == {f"{DB}.a": {"2015-01-01"}}
 
 
-def test_a_malformed_event_quarantines_its_table_alone_until_it_is_loaded_again(source: MemorySource) -> None:
+def test_a_malformed_event_quarantines_only_its_table_until_a_reload(source: MemorySource) -> None:
     source.create("b")
     followed = Followed(source)
     followed.follow()
@@ -169,7 +169,7 @@ def test_a_malformed_event_quarantines_its_table_alone_until_it_is_loaded_again(
     assert days_of(followed) == expected(source)
 
 
-def test_an_undecodable_event_confines_a_known_table_and_has_an_unknown_one_looked_at(
+def test_an_undecodable_event_quarantines_a_known_table_and_causes_a_load_of_an_unknown_one(
     source: MemorySource,
 ) -> None:
     followed = Followed(source)
@@ -188,10 +188,62 @@ def test_an_undecodable_event_confines_a_known_table_and_has_an_unknown_one_look
     source.drop_table("a")
     source.create("a")
     followed.follow()
-    assert followed.projection.quarantined() == (), "a table that is made again is another one"
+    assert followed.projection.quarantined() == (), "a table that is created again is a new table"
 
 
-def test_an_undecodable_event_that_may_concern_anything_stops_the_projection(source: MemorySource) -> None:
+def test_an_unusable_event_that_the_listing_contains_does_not_quarantine_its_table(
+    source: MemorySource,
+) -> None:
+    followed = Followed(source)
+    followed.follow()
+    source.log(Undecodable, "ADD_PARTITION", "a", error=MalformedEvent("broken"))
+    followed.projection.reload(f"{DB}.a")
+    followed.follow()
+    assert followed.projection.quarantined() == ()
+
+
+def test_a_renamed_table_is_no_longer_known_under_its_old_name(source: MemorySource) -> None:
+    followed = Followed(source)
+    followed.follow()
+    source.rename("a", "b")
+    followed.follow()
+    assert followed.projection.states.known() == [f"{DB}.b"]
+    followed.reopen()
+    assert followed.projection.states.known() == [f"{DB}.b"]
+
+
+def test_a_rename_during_a_listing_causes_a_load_under_the_new_name() -> None:
+    source = MemorySource()
+    source.parameters = {TIME_COLUMNS: "dt"}  # partitions are listed whole: a rename truncates the listing
+    source.create("a")
+    for day in DAYS:
+        source.add("a", day, "x")
+    followed = Followed(source)
+
+    def rename_once() -> None:
+        source.meanwhile = lambda: None
+        source.rename("a", "b")
+
+    source.meanwhile = rename_once
+    followed.follow()
+    followed.follow()
+    assert days_of(followed) == expected(source) == {f"{DB}.b": set(DAYS)}
+
+
+def test_a_table_that_no_longer_exists_when_it_is_loaded_is_forgotten_by_its_followers(
+    source: MemorySource,
+) -> None:
+    followed = Followed(source)
+    followed.follow()
+    source.drop_table("a")
+    followed.projection.request_load(f"{DB}.a")
+    followed.projection.load_all()
+    assert days_of(followed) == {}, "its event is still to come and finds an unknown table"
+    followed.follow()
+    assert days_of(followed) == {}
+
+
+def test_an_undecodable_event_without_a_database_stops_the_projection(source: MemorySource) -> None:
     followed = Followed(source)
     source.events.append(
         Undecodable(event_id=len(source.events) + 1, time_s=0, kind="?", error=MalformedEvent("broken"))
@@ -202,7 +254,7 @@ def test_an_undecodable_event_that_may_concern_anything_stops_the_projection(sou
     assert followed.projection.position.event_id == len(source.events) - 1
 
 
-def test_a_source_that_is_away_loses_nothing(source: MemorySource) -> None:
+def test_an_unavailable_source_loses_nothing(source: MemorySource) -> None:
     followed = Followed(source)
     source.broken = MetastoreUnavailable("away")
     with pytest.raises(MetastoreUnavailable):
@@ -213,7 +265,7 @@ def test_a_source_that_is_away_loses_nothing(source: MemorySource) -> None:
     assert days_of(followed) == expected(source)
 
 
-def test_a_table_that_is_not_wanted_or_not_there_cannot_be_reloaded(source: MemorySource) -> None:
+def test_a_table_that_is_not_followed_or_does_not_exist_cannot_be_reloaded(source: MemorySource) -> None:
     source.create("plain", ())
     followed = Followed(source)
     followed.follow()
@@ -223,7 +275,7 @@ def test_a_table_that_is_not_wanted_or_not_there_cannot_be_reloaded(source: Memo
     assert followed.projection.states.waiting() == {}
 
 
-def test_columns_are_found_by_their_values_as_soon_as_one_is_strictly_a_time() -> None:
+def test_time_columns_are_detected_from_the_first_value_that_is_strictly_a_time() -> None:
     source = MemorySource()
     source.create("empty", ("when", "country"))
     source.create("words", ("when", "country"))
@@ -247,7 +299,20 @@ def test_columns_are_found_by_their_values_as_soon_as_one_is_strictly_a_time() -
     assert source.listings == listings, "nothing is listed again"
 
 
-def test_lens_properties_are_believed_while_they_make_sense() -> None:
+def test_a_renamed_table_without_partitions_is_still_undecided_under_its_new_name_only() -> None:
+    source = MemorySource()
+    source.create("a", ("when", "country"))
+    followed = Followed(source, Rules((Rule((f"{DB}.*",)),), lens=False))
+    followed.follow()
+    source.rename("a", "b")
+    followed.follow()
+    assert [key for key, _ in followed.store.scan(b"ct/u/", b"ct/u0")] == [f"ct/u/{DB}.b".encode()]
+    source.add("b", "2015-01-01", "de")
+    followed.follow()
+    assert days_of(followed) == {f"{DB}.b": {"2015-01-01"}}
+
+
+def test_lens_properties_are_trusted_while_they_are_consistent() -> None:
     source = MemorySource()
     lens = Timeline(UpdatePeriod.DAILY, "dt")
     lens.runs.add(UpdatePeriod.DAILY.parse("2015-01-01"))
@@ -262,10 +327,10 @@ def test_lens_properties_are_believed_while_they_make_sense() -> None:
     assert days_of(followed) == {f"{DB}.good": {"2015-01-01"}, f"{DB}.bad": {"2015-01-05"}}
     assert source.listings == 1
     followed.projection.reload(f"{DB}.good")
-    assert days_of(followed)[f"{DB}.good"] == {"2015-01-05"}, "a rebuild asks the partitions"
+    assert days_of(followed)[f"{DB}.good"] == {"2015-01-05"}, "a rebuild reads the partitions"
 
 
-def test_time_columns_that_are_named_later_have_the_table_loaded(source: MemorySource) -> None:
+def test_time_columns_that_are_named_later_cause_a_load(source: MemorySource) -> None:
     followed = Followed(source, Rules())
     followed.follow()
     assert days_of(followed) == {}
@@ -274,10 +339,10 @@ def test_time_columns_that_are_named_later_have_the_table_loaded(source: MemoryS
     assert days_of(followed) == expected(source)
     source.alter("a", "a", {})
     followed.follow()
-    assert followed.follower.timelines.tables() == [], "and forgotten when they are not named any more"
+    assert followed.follower.timelines.tables() == [], "and the table is forgotten when they are removed"
 
 
-def test_new_rules_have_all_tables_looked_at_again(source: MemorySource) -> None:
+def test_changed_rules_cause_a_survey_of_all_tables(source: MemorySource) -> None:
     source.create("b")
     source.add("b", "2015-01-02", "x")
     followed = Followed(source)
@@ -286,13 +351,13 @@ def test_new_rules_have_all_tables_looked_at_again(source: MemorySource) -> None
     narrower = Followed(source, Rules((Rule((f"{DB}.b",), columns=("dt",)),), lens=False), store)
     narrower.follow()
     assert days_of(narrower) == {f"{DB}.b": {"2015-01-02"}}
-    assert source.listings == 2, "a table whose rule is the same is not listed again"
+    assert source.listings == 2, "a table with an unchanged rule is not listed again"
     wider = Followed(source, RULES, store)
     wider.follow()
     assert days_of(wider) == expected(source)
 
 
-def test_the_position_of_a_part_is_kept_exactly(source: MemorySource) -> None:
+def test_the_position_within_an_event_is_stored_exactly(source: MemorySource) -> None:
     followed = Followed(source)
     followed.follow()
     part = PartitionsAdded(

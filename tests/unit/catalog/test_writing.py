@@ -1,7 +1,8 @@
-"""Publishing, comparing and migrating against a source in memory: the paths that a real one seldom shows."""
+"""Publishing, comparing and migrating against a source in memory: the paths that are rare on a real one."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ NAME = f"{DB}.a"
 
 
 class WritableSource(MemorySource):
-    """A model source whose tables can be altered, or refuse to be."""
+    """A source in memory whose tables can be altered, or that refuses to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class WritableSource(MemorySource):
 
 
 class Outcomes(NullObserver):
-    """Remembers what became of publishing, and what was skipped."""
+    """Records the outcomes of publishing and the reasons for skipped events."""
 
     def __init__(self) -> None:
         self.outcomes: list[str] = []
@@ -108,7 +109,7 @@ def source() -> WritableSource:
     return made
 
 
-def test_one_write_compares_the_ddl_time_and_moves_it(source: WritableSource) -> None:
+def test_a_write_compares_the_ddl_time_and_advances_it(source: WritableSource) -> None:
     catalog = Published(source)
     catalog.follow()
     (call,) = source.calls
@@ -123,7 +124,29 @@ def test_one_write_compares_the_ddl_time_and_moves_it(source: WritableSource) ->
     assert len(source.calls) == 1
 
 
-def test_an_older_metastore_is_told_what_to_compare_in_its_own_way(source: WritableSource) -> None:
+def test_a_ddl_time_ahead_of_the_clock_is_advanced_all_the_same(source: WritableSource) -> None:
+    ahead_s = int(time.time()) + 1000
+    source.tables["a"].parameters = {"transient_lastDdlTime": str(ahead_s)}
+    catalog = Published(source)
+    catalog.follow()
+    assert catalog.parameters()["transient_lastDdlTime"] == str(ahead_s + 1)
+
+
+def test_a_renamed_table_does_not_keep_the_event_id_of_a_write_under_its_old_name(
+    source: WritableSource,
+) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    catalog.delay_s = 3600
+    catalog.reopen()
+    source.rename("a", "b")
+    catalog.follow()
+    known = catalog.projection.states.get(f"{DB}.b")
+    assert known is not None
+    assert known.published is None
+
+
+def test_an_older_metastore_receives_the_comparison_in_the_environment(source: WritableSource) -> None:
     source.hive_version = V3_1
     Published(source).follow()
     (call,) = source.calls
@@ -131,7 +154,7 @@ def test_an_older_metastore_is_told_what_to_compare_in_its_own_way(source: Writa
     assert call["expected"] is None
 
 
-def test_a_table_without_a_ddl_time_is_compared_by_our_event_id(source: WritableSource) -> None:
+def test_a_table_without_a_ddl_time_is_compared_by_the_event_id(source: WritableSource) -> None:
     source.tables["a"].parameters = {}
     catalog = Published(source)
     catalog.follow()
@@ -140,7 +163,7 @@ def test_a_table_without_a_ddl_time_is_compared_by_our_event_id(source: Writable
     assert [call["expected"] for call in source.calls] == [None, (APPLIED_EVENT, "2")]
 
 
-def test_a_write_that_is_refused_is_counted_and_a_conflict_is_tried_again(source: WritableSource) -> None:
+def test_a_refused_write_is_counted_and_a_conflict_is_tried_again(source: WritableSource) -> None:
     catalog = Published(source)
     source.refusals = [InvalidRequest("modified")] * 3
     catalog.follow()
@@ -153,7 +176,7 @@ def test_a_write_that_is_refused_is_counted_and_a_conflict_is_tried_again(source
     assert catalog.follower.unpublished == {}, "it would be refused again"
 
 
-def test_what_is_to_be_published_survives_a_restart_and_a_table_that_goes_is_forgotten(
+def test_unpublished_tables_survive_a_restart_and_a_dropped_one_is_forgotten(
     source: WritableSource,
 ) -> None:
     catalog = Published(source, delay_s=3600)
@@ -173,7 +196,7 @@ def test_what_is_to_be_published_survives_a_restart_and_a_table_that_goes_is_for
     assert catalog.follower.unpublished == {}
 
 
-def test_a_comparison_names_what_only_one_side_has(source: WritableSource) -> None:
+def test_a_comparison_lists_what_exists_on_one_side_only(source: WritableSource) -> None:
     catalog = Published(source)
     catalog.follow()
     catalog.follow()
@@ -191,7 +214,7 @@ def test_a_comparison_names_what_only_one_side_has(source: WritableSource) -> No
     assert drift.surplus == ("[2015-01-01, 2015-01-02)",)
 
 
-def test_a_migration_that_cannot_be_leaves_everything_as_it_was(source: WritableSource) -> None:
+def test_a_failed_migration_changes_nothing(source: WritableSource) -> None:
     catalog = Published(source)
     catalog.follow()
     any_source: Any = source
@@ -209,4 +232,4 @@ def test_a_migration_that_cannot_be_leaves_everything_as_it_was(source: Writable
     assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ends-and-holes"
     migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
     catalog.reopen()
-    assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ranges", "it is remembered"
+    assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ranges", "the form is stored"
