@@ -1,4 +1,4 @@
-"""Keys, questions, observations and layouts of flat tables, in few words."""
+"""Short constructors and strategies for keys, requests, observations and layouts of flat tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 T0 = 500_000 * HOUR_S
-"""An hour to begin at."""
+"""The hour at which examples begin."""
 FLOATS = Evidence(has_floats=True)
 BOOLEANS = Evidence(has_booleans=True)
 TEXT = Evidence(has_text=True)
@@ -42,7 +42,9 @@ def spark_json_path(key: KeyPath) -> str | None:
     return "$" + "".join(f".{name}" if is_plain(name) else f"['{name}']" for name in key.members)
 
 
-def asked_by(dotted: str, users: Collection[str] = ("ann",), days: int = 1, count: int = 1) -> RequestedKey:
+def requested_by(
+    dotted: str, users: Collection[str] = ("ann",), days: int = 1, count: int = 1
+) -> RequestedKey:
     return RequestedKey(a_key(dotted), frozenset(users), days, count, first_s=T0, last_s=T0 + count)
 
 
@@ -75,7 +77,9 @@ def a_layout(*slots: Slot, version: int = 1) -> Layout:
     return layout
 
 
-def a_book(hours: Iterable[int], dotted: str, evidence: Evidence = TEXT, values: int = 10) -> HourCounts:
+def some_hour_counts(
+    hours: Iterable[int], dotted: str, evidence: Evidence = TEXT, values: int = 10
+) -> HourCounts:
     seen = Observations(values, 0, {a_key(dotted): KeyCounts(values, values, 0, evidence)})
     return HourCounts(dict.fromkeys(hours, seen))
 
@@ -155,7 +159,7 @@ def keys() -> st.SearchStrategy[KeyPath]:
     return st.lists(members(), min_size=1, max_size=4).map(lambda names: KeyPath(tuple(names)))
 
 
-def seens() -> st.SearchStrategy[KeyCounts]:
+def key_counts() -> st.SearchStrategy[KeyCounts]:
     def built(rows: int, nonnull: int, misfits: int, evidence: Evidence) -> KeyCounts:
         return KeyCounts(rows + nonnull + misfits, nonnull, misfits, evidence)
 
@@ -167,10 +171,10 @@ def observations() -> st.SearchStrategy[Observations]:
     def built(rows: int, malformed: int, seen: dict[KeyPath, KeyCounts]) -> Observations:
         return Observations(rows + malformed, malformed, seen)
 
-    by_key = st.dictionaries(keys(), seens(), max_size=4)
+    by_key = st.dictionaries(keys(), key_counts(), max_size=4)
     return st.builds(built, st.integers(0, 10**6), st.integers(0, 10**6), by_key)
 
 
-def books() -> st.SearchStrategy[HourCounts]:
+def hour_counts() -> st.SearchStrategy[HourCounts]:
     hours = st.integers(0, 50).map(lambda hour: T0 + hour * HOUR_S)
     return st.builds(HourCounts, st.dictionaries(hours, observations(), max_size=4), st.integers(-1, 9))

@@ -1,4 +1,4 @@
-"""Raw tables, query texts and a key log in memory, for tests of mining."""
+"""Raw tables, query texts and an in-memory key log, for tests of mining."""
 
 from __future__ import annotations
 

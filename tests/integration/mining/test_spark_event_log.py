@@ -1,4 +1,4 @@
-"""The event log of a real Spark session: what its plans say is what was asked.
+"""The event log of a real Spark session: its plans contain all requested keys.
 
 The session runs in a process of its own: a JVM lives as long as its Python, and other tests have sessions with other settings.
 """
@@ -65,7 +65,7 @@ def run(home: Path, sink: MemorySink) -> MiningReport:
     return mine(source, Miner(MiningRules((raw,))), sink)
 
 
-def test_the_plans_of_a_spark_session_tell_every_key(tmp_path: Path) -> None:
+def test_the_plans_of_a_spark_session_contain_every_key(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, cwd=tmp_path, capture_output=True

@@ -1,4 +1,4 @@
-"""Query events on a real broker: positions, records that are gone, a topic made anew."""
+"""Query events on a real broker: positions, deleted records, and a topic that is created again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def event(key: str) -> bytes:
 
 
 def run(stack: Endpoints, topic: str, sink: MemorySink) -> MiningReport:
-    """Mine; for a moment after its creation a topic may have no leader, which is what KafkaUnavailable says."""
+    """Mine, with retries: shortly after its creation a topic may have no leader, which raises KafkaUnavailable."""
     source, deadline_s = TrinoTopicSource("trino", stack.kafka, topic), time.monotonic() + 120
     while True:
         try:
@@ -80,7 +80,9 @@ def test_every_record_is_mined_once_and_broken_ones_are_dead(stack: Endpoints, t
     assert len(sink.requests) == len(sink.keys())
 
 
-def test_a_topic_made_anew_is_read_from_its_start_and_the_gap_is_told(stack: Endpoints, topic: str) -> None:
+def test_a_recreated_topic_is_read_from_its_start_and_the_gap_is_reported(
+    stack: Endpoints, topic: str
+) -> None:
     sink = MemorySink()
     sink.positions["trino"] = json.dumps({"topic": topic, "offsets": {"0": 1_000, "1": 1_000, "9": 5}})
     send(stack, topic, event("a"), event("b"))
@@ -90,7 +92,7 @@ def test_a_topic_made_anew_is_read_from_its_start_and_the_gap_is_told(stack: End
     assert set(json.loads(sink.positions["trino"])["offsets"]) == {"0", "1"}
 
 
-def test_what_does_not_answer_is_told(stack: Endpoints) -> None:
+def test_an_unreachable_broker_or_topic_is_reported(stack: Endpoints) -> None:
     with pytest.raises(NotFound):
         run(stack, "mining-absent", MemorySink())
     nobody = TrinoTopicSource("trino", "127.0.0.1:1", "queries", timeout_s=1.0)

@@ -1,4 +1,4 @@
-"""Every asked key is a column or is told why not, whatever people ask."""
+"""Every requested key is a column or gets a reason why not, whatever queries request."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from state.columns.demand import Demand, Verdict, compute_demand
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey, looks_generated
 from state.columns.rules import FlatRules
-from tests.builders.flat.columns import a_key, asked_by
+from tests.builders.flat.columns import a_key, requested_by
 
 
 SMALL_KEYS = st.lists(st.sampled_from(["a", "b", "c", "d", "x1", "x2", "77"]), min_size=1, max_size=4).map(
     lambda names: KeyPath(tuple(names))
 )
-ASKED = st.lists(
+REQUESTED = st.lists(
     st.builds(
         RequestedKey,
         SMALL_KEYS,
@@ -46,41 +46,41 @@ FILLS = st.one_of(
 )
 
 
-@given(ASKED, RULES, FILLS)
-def test_every_asked_key_is_a_column_or_is_told_why_not(
-    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
+@given(REQUESTED, RULES, FILLS)
+def test_every_requested_key_is_a_column_or_gets_a_reason(
+    requested: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
-    demand = compute_demand(asked, rules, fills)
-    wanted = {each.key for each in demand.selected}
-    for key in {each.key for each in asked} | rules.whitelist:
-        why = demand.decision_for(key)
-        assert (key in wanted) == (why.verdict in {Verdict.SELECTED, Verdict.WHITELISTED})
-        assert why.reason
-        if why.into is not None:
-            assert key != why.into
-            assert key.is_within(why.into)
-            assert demand.decision_for(why.into).verdict not in {
+    demand = compute_demand(requested, rules, fills)
+    selected = {each.key for each in demand.selected}
+    for key in {each.key for each in requested} | rules.whitelist:
+        decision = demand.decision_for(key)
+        assert (key in selected) == (decision.verdict in {Verdict.SELECTED, Verdict.WHITELISTED})
+        assert decision.reason
+        if decision.into is not None:
+            assert key != decision.into
+            assert key.is_within(decision.into)
+            assert demand.decision_for(decision.into).verdict not in {
                 Verdict.COLLAPSED,
                 Verdict.OUTVOTED,
                 Verdict.NOT_REQUESTED,
             }
 
 
-@given(ASKED, RULES, FILLS)
+@given(REQUESTED, RULES, FILLS)
 def test_no_column_lies_within_another_unless_whitelisted(
-    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
+    requested: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
-    demand = compute_demand(asked, rules, fills)
+    demand = compute_demand(requested, rules, fills)
     for one, two in combinations([each.key for each in (*demand.selected, *demand.unseen)], 2):
         if one.is_within(two) or two.is_within(one):
             assert {one, two} & rules.whitelist
 
 
-@given(ASKED, RULES, FILLS)
-def test_cap_quota_and_whitelist_are_kept(
-    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
+@given(REQUESTED, RULES, FILLS)
+def test_cap_quota_and_whitelist_are_respected(
+    requested: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None
 ) -> None:
-    demand = compute_demand(asked, rules, fills)
+    demand = compute_demand(requested, rules, fills)
     keys = [each.key for each in demand.selected]
     assert rules.whitelist <= set(keys)
     assert len(keys) == len(set(keys)) <= rules.columns_max
@@ -92,39 +92,42 @@ def test_cap_quota_and_whitelist_are_kept(
         assert all(fills.get(key, 0.0) > 0.0 or key in rules.whitelist for key in keys)
 
 
-@given(ASKED, RULES, FILLS, st.randoms(use_true_random=False))
-def test_the_order_of_the_questions_does_not_matter(
-    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None, random: st.DataObject
+@given(REQUESTED, RULES, FILLS, st.randoms(use_true_random=False))
+def test_the_order_of_the_requests_does_not_matter(
+    requested: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None, random: st.DataObject
 ) -> None:
-    shuffled = list(asked)
+    shuffled = list(requested)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert compute_demand(shuffled, rules, fills) == compute_demand(asked, rules, fills)
+    assert compute_demand(shuffled, rules, fills) == compute_demand(requested, rules, fills)
 
 
-@given(ASKED, RULES, FILLS, st.frozensets(SMALL_KEYS, max_size=4))
+@given(REQUESTED, RULES, FILLS, st.frozensets(SMALL_KEYS, max_size=4))
 def test_columns_serve_what_a_naive_reading_of_the_rules_says(
-    asked: list[RequestedKey], rules: FlatRules, fills: dict[KeyPath, float] | None, live: frozenset[KeyPath]
+    requested: list[RequestedKey],
+    rules: FlatRules,
+    fills: dict[KeyPath, float] | None,
+    live: frozenset[KeyPath],
 ) -> None:
     roomy = replace(rules, columns_max=1_000, columns_per_user_max=1_000)
-    demand = compute_demand(asked, roomy, fills, live)
+    demand = compute_demand(requested, roomy, fills, live)
     served = {key: each.key for each in (*demand.selected, *demand.unseen) for key in each.serves}
-    assert served == NaiveDemand(asked, roomy, fills, live).places()
+    assert served == NaiveDemand(requested, roomy, fills, live).places()
 
 
 @dataclass
 class NaiveDemand:
-    """Which column serves each asked key, by trying every object that could hold it from the outside in."""
+    """Determines which column serves each requested key, by trying every object that could hold it from the outside in."""
 
-    asked: list[RequestedKey]
+    requested: list[RequestedKey]
     rules: FlatRules
     fills: dict[KeyPath, float] | None
     live: frozenset[KeyPath]
 
     def __post_init__(self) -> None:
-        self.asked = [each for each in self.asked if not self.rules.skips(each.key)]
+        self.requested = [each for each in self.requested if not self.rules.skips(each.key)]
 
     def places(self) -> dict[KeyPath, KeyPath]:
-        found = {each.key: self.place(each.key) for each in self.asked}
+        found = {each.key: self.place(each.key) for each in self.requested}
         return {key: into for key, into in found.items() if into is not None}
 
     def place(self, key: KeyPath) -> KeyPath | None:
@@ -136,12 +139,12 @@ class NaiveDemand:
     def is_a_column(self, key: KeyPath) -> bool:
         below = [
             each
-            for each in self.asked
+            for each in self.requested
             if each.key != key and each.key.is_within(key) and each.key not in self.rules.whitelist
         ]
         if key in self.rules.whitelist or (self.is_forced(key, below) and not self.rules.skips(key)):
             return True
-        itself = [each for each in self.asked if each.key == key]
+        itself = [each for each in self.requested if each.key == key]
         crowd = {user for each in below for user in each.users}
         return bool(itself) and len(itself[0].users) >= self.rules.parent_users_share_min * len(crowd)
 
@@ -164,75 +167,87 @@ class NaiveDemand:
         return self.fills.get(key, 0.0) or float(key in self.live)
 
 
-def test_a_writer_that_starts_anew_keeps_columns_that_it_has_not_seen_yet() -> None:
-    asked = [asked_by("name"), asked_by("exp.e_1"), asked_by("exp.e_2"), asked_by("typo")]
-    demand = compute_demand(asked, FlatRules(), {}, live=[a_key("name"), a_key("exp")])
-    assert wanted_texts(demand) == ["$.exp", "$.name"]
+def test_a_new_writer_keeps_columns_that_it_has_not_seen_yet() -> None:
+    requested = [requested_by("name"), requested_by("exp.e_1"), requested_by("exp.e_2"), requested_by("typo")]
+    demand = compute_demand(requested, FlatRules(), {}, live=[a_key("name"), a_key("exp")])
+    assert selected_texts(demand) == ["$.exp", "$.name"]
 
 
-def wanted_texts(demand: Demand) -> list[str]:
+def selected_texts(demand: Demand) -> list[str]:
     return [each.key.text for each in demand.selected]
 
 
 def test_keys_rank_by_users_and_days_and_never_by_the_number_of_queries() -> None:
-    asked = [asked_by("cron", days=30, count=100_000), asked_by("crowd", "abc", 1), asked_by("team", "ab", 9)]
-    assert wanted_texts(compute_demand(asked, FlatRules())) == ["$.crowd", "$.team", "$.cron"]
+    requested = [
+        requested_by("cron", days=30, count=100_000),
+        requested_by("crowd", "abc", 1),
+        requested_by("team", "ab", 9),
+    ]
+    assert selected_texts(compute_demand(requested, FlatRules())) == ["$.crowd", "$.team", "$.cron"]
 
 
-def test_of_two_keys_that_rank_alike_the_one_with_a_column_keeps_it() -> None:
-    asked = [asked_by("new", count=9), asked_by("old", count=1)]
-    demand = compute_demand(asked, FlatRules(columns_max=1), live=[a_key("old")])
-    assert wanted_texts(demand) == ["$.old"]
+def test_of_two_keys_with_equal_rank_the_one_with_a_column_keeps_it() -> None:
+    requested = [requested_by("new", count=9), requested_by("old", count=1)]
+    demand = compute_demand(requested, FlatRules(columns_max=1), live=[a_key("old")])
+    assert selected_texts(demand) == ["$.old"]
     assert demand.decision_for(a_key("new")).verdict is Verdict.OVER_CAP
 
 
-def test_the_seeds_example_collapses_into_its_object() -> None:
-    demand = compute_demand([asked_by("foo.bar.baz1", "a"), asked_by("foo.bar.baz2", "b")], FlatRules())
-    assert wanted_texts(demand) == ["$.foo.bar"]
+def test_the_example_of_the_seed_collapses_into_its_object() -> None:
+    demand = compute_demand(
+        [requested_by("foo.bar.baz1", "a"), requested_by("foo.bar.baz2", "b")], FlatRules()
+    )
+    assert selected_texts(demand) == ["$.foo.bar"]
     assert demand.selected[0].users == {"a", "b"}
     assert demand.decision_for(a_key("foo.bar.baz1")).into == a_key("foo.bar")
 
 
 def test_more_members_than_allowed_collapse_and_fewer_do_not() -> None:
-    nine = [asked_by(f"action.{name}") for name in "abcdefghi"]
-    assert wanted_texts(compute_demand(nine, FlatRules())) == ["$.action"]
+    nine = [requested_by(f"action.{name}") for name in "abcdefghi"]
+    assert selected_texts(compute_demand(nine, FlatRules())) == ["$.action"]
     assert len(compute_demand(nine[:8], FlatRules()).selected) == 8
 
 
-def test_misspelled_members_take_no_columns_away() -> None:
-    asked = [asked_by("action.name"), *(asked_by(f"action.nam{c}") for c in "bcdfghijk")]
-    demand = compute_demand(asked, FlatRules(), {a_key("action.name"): 0.5})
-    assert wanted_texts(demand) == ["$.action.name"]
-    assert {each.key for each in demand.unseen} == {each.key for each in asked[1:]}
+def test_misspelled_members_do_not_collapse_anything() -> None:
+    requested = [requested_by("action.name"), *(requested_by(f"action.nam{c}") for c in "bcdfghijk")]
+    demand = compute_demand(requested, FlatRules(), {a_key("action.name"): 0.5})
+    assert selected_texts(demand) == ["$.action.name"]
+    assert {each.key for each in demand.unseen} == {each.key for each in requested[1:]}
 
 
-def test_one_person_asking_for_an_object_does_not_take_the_columns_of_a_crowd() -> None:
+def test_an_object_requested_by_few_users_does_not_replace_the_columns_of_many() -> None:
     crowd = [f"user {n}" for n in range(20)]
-    demand = compute_demand([asked_by("action", "z"), asked_by("action.name", crowd)], FlatRules())
-    assert wanted_texts(demand) == ["$.action.name"]
+    demand = compute_demand([requested_by("action", "z"), requested_by("action.name", crowd)], FlatRules())
+    assert selected_texts(demand) == ["$.action.name"]
     assert demand.decision_for(a_key("action")).verdict is Verdict.OUTVOTED
-    few = compute_demand([asked_by("action", crowd[:2]), asked_by("action.name", crowd)], FlatRules())
-    assert wanted_texts(few) == ["$.action"]
+    few = compute_demand([requested_by("action", crowd[:2]), requested_by("action.name", crowd)], FlatRules())
+    assert selected_texts(few) == ["$.action"]
 
 
 def test_the_whitelist_may_force_a_key_and_its_ancestor() -> None:
     rules = FlatRules(whitelist=frozenset({a_key("action.name")}))
-    demand = compute_demand([asked_by("action"), asked_by("action.name"), asked_by("action.kind")], rules)
-    assert wanted_texts(demand) == ["$.action.name", "$.action"]
+    demand = compute_demand(
+        [requested_by("action"), requested_by("action.name"), requested_by("action.kind")], rules
+    )
+    assert selected_texts(demand) == ["$.action.name", "$.action"]
     assert demand.decision_for(a_key("action.kind")).into == a_key("action")
 
 
 def test_sparse_members_collapse_only_together() -> None:
     fills = {a_key("a.b"): 0.001, a_key("a.c"): 0.002, a_key("z.b"): 0.001}
     demand = compute_demand(
-        [asked_by("a.b"), asked_by("a.c"), asked_by("z.b")], FlatRules(), fills | {a_key("a"): 0.003}
+        [requested_by("a.b"), requested_by("a.c"), requested_by("z.b")],
+        FlatRules(),
+        fills | {a_key("a"): 0.003},
     )
-    assert sorted(wanted_texts(demand)) == ["$.a", "$.z.b"]
+    assert sorted(selected_texts(demand)) == ["$.a", "$.z.b"]
 
 
-def test_one_user_with_a_thousand_keys_gets_the_quota_and_others_theirs() -> None:
-    flood = [asked_by(f"k{chr(97 + n % 26)}{chr(97 + n // 26)}", ["mallory"], days=30) for n in range(600)]
-    demand = compute_demand([*flood, asked_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
+def test_one_user_with_a_thousand_keys_fills_only_that_users_quota() -> None:
+    flood = [
+        requested_by(f"k{chr(97 + n % 26)}{chr(97 + n // 26)}", ["mallory"], days=30) for n in range(600)
+    ]
+    demand = compute_demand([*flood, requested_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
     assert len(demand.selected) == 51
     assert demand.decision_for(a_key("real")).verdict is Verdict.SELECTED
     refused = [each for each in flood if demand.decision_for(each.key).verdict is Verdict.OVER_QUOTA]
@@ -254,5 +269,5 @@ def test_one_user_with_a_thousand_keys_gets_the_quota_and_others_theirs() -> Non
         (set(), False),
     ],
 )
-def test_generated_names_are_told_from_words(names: set[str], is_generated: bool) -> None:
+def test_generated_names_are_distinguished_from_words(names: set[str], is_generated: bool) -> None:
     assert looks_generated(names) is is_generated

@@ -1,4 +1,4 @@
-"""One step of a table at a time: which change follows from what, and with which reason."""
+"""Single evolution steps: which change follows from which input, and with which reason."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.builders.flat.columns import (
     FLOATS,
     T0,
     TEXT,
-    a_book,
     a_key,
     a_layout,
     a_slot,
     a_window,
-    asked_by,
+    requested_by,
+    some_hour_counts,
 )
 
 
@@ -43,9 +43,9 @@ ONE_EMPTY_HOUR = RetainedValues(partitions=1)
 EMPTY = SlotState.EMPTY
 
 
-def decided(
+def decide_twice(
     layout: Layout,
-    wanted: tuple[str, ...],
+    requested: tuple[str, ...],
     seen: dict[str, KeyWindow],
     retained: RetainedValues = ONE_EMPTY_HOUR,
     now_hour: int = T0,
@@ -53,7 +53,7 @@ def decided(
 ) -> Evolution:
     windows = {a_key(dotted): window for dotted, window in seen.items()}
     rules = rules or FlatRules()
-    demand = compute_demand(map(asked_by, wanted), rules)
+    demand = compute_demand(map(requested_by, requested), rules)
     evolution = decide(layout, demand, windows, retained, now_hour, rules, ["yyyy_mm_dd", "hh"])
     evolution.layout.check()
     again = decide(evolution.layout, demand, windows, retained, now_hour, rules, ["yyyy_mm_dd", "hh"])
@@ -65,33 +65,33 @@ def kinds(evolution: Evolution) -> list[ChangeKind]:
     return [change.kind for change in evolution.changes]
 
 
-def test_a_key_that_rows_bring_is_appended_and_a_misspelled_one_waits() -> None:
-    evolution = decided(Layout.new(), ("name", "nmae"), {"name": a_window(TEXT)})
+def test_a_key_that_rows_contain_is_appended_and_a_misspelled_one_waits() -> None:
+    evolution = decide_twice(Layout.new(), ("name", "nmae"), {"name": a_window(TEXT)})
     assert kinds(evolution) == [ChangeKind.APPEND, ChangeKind.WAIT]
     assert evolution.layout == a_layout(a_slot(1, "name"), version=2)
 
 
 def test_keys_that_collapse_become_the_column_of_their_object() -> None:
-    book = a_book([T0], "foo.bar.baz1").join(a_book([T0], "foo.bar.baz2"))
+    counts = some_hour_counts([T0], "foo.bar.baz1").join(some_hour_counts([T0], "foo.bar.baz2"))
     demand = compute_demand(
-        [asked_by("foo.bar.baz1"), asked_by("foo.bar.baz2")], FlatRules(), book.fill_rates()
+        [requested_by("foo.bar.baz1"), requested_by("foo.bar.baz2")], FlatRules(), counts.fill_rates()
     )
-    evolution = decide(Layout.new(), demand, book.window(), ONE_EMPTY_HOUR, T0, FlatRules())
+    evolution = decide(Layout.new(), demand, counts.window(), ONE_EMPTY_HOUR, T0, FlatRules())
     assert [slot.name for slot in evolution.layout.live] == ["foo/bar"]
 
 
 def test_names_of_partition_keys_are_avoided() -> None:
-    evolution = decided(Layout.new(), ("hh",), {"hh": a_window(TEXT)})
+    evolution = decide_twice(Layout.new(), ("hh",), {"hh": a_window(TEXT)})
     assert evolution.layout.slots[1].name == "hh~1"
 
 
 def test_a_number_waits_for_a_thousand_values_or_a_full_hour() -> None:
     few = {"n": a_window(integers(1, 5), values=999)}
-    assert kinds(decided(Layout.new(), ("n",), few)) == [ChangeKind.WAIT]
-    assert kinds(decided(Layout.new(), ("n",), few, now_hour=T0 + HOUR_S)) == [ChangeKind.WAIT]
-    assert kinds(decided(Layout.new(), ("n",), few, now_hour=T0 + 2 * HOUR_S)) == [ChangeKind.APPEND]
+    assert kinds(decide_twice(Layout.new(), ("n",), few)) == [ChangeKind.WAIT]
+    assert kinds(decide_twice(Layout.new(), ("n",), few, now_hour=T0 + HOUR_S)) == [ChangeKind.WAIT]
+    assert kinds(decide_twice(Layout.new(), ("n",), few, now_hour=T0 + 2 * HOUR_S)) == [ChangeKind.APPEND]
     enough = {"n": a_window(integers(1, 5), values=1_000)}
-    assert decided(Layout.new(), ("n",), enough).layout.slots[1].type is ColumnType.TINYINT
+    assert decide_twice(Layout.new(), ("n",), enough).layout.slots[1].type is ColumnType.TINYINT
 
 
 @pytest.mark.parametrize(
@@ -99,46 +99,46 @@ def test_a_number_waits_for_a_thousand_values_or_a_full_hour() -> None:
     [FlatRules(whitelist=frozenset({a_key("n")})), FlatRules(pins={a_key("n"): ColumnType.BIGINT})],
     ids=["whitelisted", "pinned"],
 )
-def test_keys_that_people_decided_on_do_not_wait(rules: FlatRules) -> None:
-    evolution = decided(Layout.new(), ("n",), {"n": a_window(integers(1, 5), values=1)}, rules=rules)
+def test_whitelisted_and_pinned_keys_do_not_wait(rules: FlatRules) -> None:
+    evolution = decide_twice(Layout.new(), ("n",), {"n": a_window(integers(1, 5), values=1)}, rules=rules)
     assert kinds(evolution) == [ChangeKind.APPEND]
 
 
 def test_true_and_false_are_text_unless_pinned() -> None:
     seen = {"b": a_window(BOOLEANS)}
-    assert decided(Layout.new(), ("b",), seen).layout.slots[1].type is ColumnType.STRING
+    assert decide_twice(Layout.new(), ("b",), seen).layout.slots[1].type is ColumnType.STRING
     pinned = FlatRules(pins={a_key("b"): ColumnType.BOOLEAN})
-    assert decided(Layout.new(), ("b",), seen, rules=pinned).layout.slots[1].type is ColumnType.BOOLEAN
+    assert decide_twice(Layout.new(), ("b",), seen, rules=pinned).layout.slots[1].type is ColumnType.BOOLEAN
 
 
-def test_a_key_that_nobody_wants_any_more_is_retired_and_gets_its_slot_back() -> None:
+def test_a_key_that_is_no_longer_requested_is_retired_and_gets_its_slot_back() -> None:
     layout = a_layout(a_slot(1, "a"), a_slot(2, "b"))
-    retired = decided(layout, ("b",), {"a": a_window(TEXT), "b": a_window(TEXT)})
+    retired = decide_twice(layout, ("b",), {"a": a_window(TEXT), "b": a_window(TEXT)})
     assert retired.changes == (
         Change(ChangeKind.RETIRE, "no longer requested", a_key("a"), 1, ColumnType.STRING),
     )
     assert retired.layout.slots[1].state is EMPTY
-    revived = decided(retired.layout, ("b", "a"), {"a": a_window(TEXT), "b": a_window(TEXT)})
+    revived = decide_twice(retired.layout, ("b", "a"), {"a": a_window(TEXT), "b": a_window(TEXT)})
     assert kinds(revived) == [ChangeKind.REVIVE]
     assert revived.layout == replace(layout, version=3)
 
 
 def test_an_empty_key_log_retires_nothing() -> None:
     layout = a_layout(a_slot(1, "a"))
-    assert decided(layout, (), {"a": a_window(TEXT)}).layout is layout
+    assert decide_twice(layout, (), {"a": a_window(TEXT)}).layout is layout
 
 
 def test_a_key_without_values_for_the_window_is_retired_unless_whitelisted() -> None:
     layout = a_layout(a_slot(1, "a"))
-    assert kinds(decided(layout, ("a",), {}, now_hour=T0 + 60 * DAY_S)) == []
-    assert kinds(decided(layout, ("a",), {}, now_hour=LATER)) == [ChangeKind.RETIRE, ChangeKind.WAIT]
+    assert kinds(decide_twice(layout, ("a",), {}, now_hour=T0 + 60 * DAY_S)) == []
+    assert kinds(decide_twice(layout, ("a",), {}, now_hour=LATER)) == [ChangeKind.RETIRE, ChangeKind.WAIT]
     listed = FlatRules(whitelist=frozenset({a_key("a")}))
-    assert kinds(decided(layout, (), {}, now_hour=LATER, rules=listed)) == []
+    assert kinds(decide_twice(layout, (), {}, now_hour=LATER, rules=listed)) == []
 
 
 def test_a_slot_that_is_empty_for_longer_than_the_window_takes_another_key() -> None:
     layout = a_layout(a_slot(1, "old", ColumnType.BIGINT, state=EMPTY))
-    evolution = decided(layout, ("new",), {"new": a_window(TEXT)}, now_hour=LATER)
+    evolution = decide_twice(layout, ("new",), {"new": a_window(TEXT)}, now_hour=LATER)
     assert kinds(evolution) == [ChangeKind.REUSE]
     slot = evolution.layout.slots[1]
     assert (slot.name, slot.key, slot.type, slot.former_name) == (
@@ -159,22 +159,22 @@ def test_a_slot_that_is_empty_for_longer_than_the_window_takes_another_key() -> 
     ],
     ids=["a partition holds a value", "a partition has no counts", "not long enough"],
 )
-def test_a_slot_that_may_show_old_values_is_not_used_again(retained: RetainedValues, now_hour: int) -> None:
+def test_a_slot_that_may_show_old_values_is_not_reused(retained: RetainedValues, now_hour: int) -> None:
     layout = a_layout(a_slot(1, "old", state=EMPTY))
-    evolution = decided(layout, ("new",), {"new": a_window(TEXT)}, retained, now_hour)
+    evolution = decide_twice(layout, ("new",), {"new": a_window(TEXT)}, retained, now_hour)
     assert kinds(evolution) == [ChangeKind.APPEND]
 
 
-def test_a_slot_is_not_taken_from_a_key_that_is_wanted_again() -> None:
+def test_a_slot_is_not_taken_from_a_key_that_is_requested_again() -> None:
     layout = a_layout(a_slot(1, "old", state=EMPTY))
     seen = {"new": a_window(TEXT), "old": a_window(TEXT, last_hour=LATER)}
-    evolution = decided(layout, ("new", "old"), seen, now_hour=LATER)
+    evolution = decide_twice(layout, ("new", "old"), seen, now_hour=LATER)
     assert [slot.key for slot in evolution.layout.slots[1:]] == [a_key("old"), a_key("new")]
 
 
-def test_a_name_that_old_files_may_know_is_not_given_again() -> None:
+def test_a_name_that_old_files_may_use_is_not_assigned_again() -> None:
     layout = a_layout(replace(a_slot(1, "new"), former_name="old"))
-    evolution = decided(layout, ("new", "old"), {"new": a_window(TEXT), "old": a_window(TEXT)})
+    evolution = decide_twice(layout, ("new", "old"), {"new": a_window(TEXT), "old": a_window(TEXT)})
     assert evolution.layout.slots[2].name == "old~1"
 
 
@@ -200,25 +200,27 @@ EVIDENCE = {
 
 
 @pytest.mark.parametrize(("old", "needed"), [*product([*EVIDENCE, ColumnType.BOOLEAN], EVIDENCE)])
-def test_a_slot_takes_keys_that_the_metastore_lets_it_become(old: ColumnType, needed: ColumnType) -> None:
+def test_a_slot_takes_another_key_only_if_the_metastore_accepts_its_type(
+    old: ColumnType, needed: ColumnType
+) -> None:
     layout = a_layout(a_slot(1, "old", old, state=EMPTY))
-    evolution = decided(layout, ("new",), {"new": a_window(EVIDENCE[needed])}, now_hour=LATER)
+    evolution = decide_twice(layout, ("new",), {"new": a_window(EVIDENCE[needed])}, now_hour=LATER)
     slot = evolution.layout.by_key[a_key("new")]
     expected = USED_AGAIN.get((old, needed))
     assert (slot.index, slot.type) == ((2, needed) if expected is None else (1, expected))
 
 
-def test_a_pinned_width_is_kept_when_a_slot_is_used_again() -> None:
+def test_a_pinned_width_is_kept_when_a_slot_is_reused() -> None:
     layout = a_layout(a_slot(1, "old", ColumnType.BIGINT, state=EMPTY))
     rules = FlatRules(pins={a_key("new"): ColumnType.INT})
-    evolution = decided(layout, ("new",), {"new": a_window(integers(0, 1))}, now_hour=LATER, rules=rules)
+    evolution = decide_twice(layout, ("new",), {"new": a_window(integers(0, 1))}, now_hour=LATER, rules=rules)
     assert evolution.layout.slots[2].type is ColumnType.INT
 
 
 def test_of_free_slots_the_one_of_the_same_type_is_taken() -> None:
     types = [ColumnType.INT, ColumnType.BIGINT, ColumnType.SMALLINT]
     layout = a_layout(*(a_slot(n, f"old{n}", each, state=EMPTY) for n, each in enumerate(types, 1)))
-    evolution = decided(layout, ("new",), {"new": a_window(integers(0, 1 << 40))}, now_hour=LATER)
+    evolution = decide_twice(layout, ("new",), {"new": a_window(integers(0, 1 << 40))}, now_hour=LATER)
     assert evolution.layout.by_key[a_key("new")].index == 2
 
 
@@ -236,39 +238,39 @@ def test_of_free_slots_the_one_of_the_same_type_is_taken() -> None:
 def test_numbers_widen_in_place_and_nothing_narrows(
     old: ColumnType, evidence: Evidence, new: ColumnType
 ) -> None:
-    evolution = decided(
+    evolution = decide_twice(
         a_layout(a_slot(1, "n", old)), ("n",), {"n": a_window(evidence)}, RetainedValues.of([{1: 5}])
     )
     assert evolution.layout.slots[1].type is new
     assert kinds(evolution) == ([] if new is old else [ChangeKind.WIDEN])
 
 
-def test_integers_of_64_bits_become_doubles_only_where_known_to_be_exact() -> None:
+def test_64_bit_integers_become_doubles_only_if_known_to_be_exact() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.BIGINT))
     unknown = {"n": a_window(FLOATS, misfits=100)}
-    held = decided(layout, ("n",), unknown, RetainedValues.of([{1: 5}]))
+    held = decide_twice(layout, ("n",), unknown, RetainedValues.of([{1: 5}]))
     assert kinds(held) == [ChangeKind.PROMOTE]
-    assert kinds(decided(layout, ("n",), unknown, RetainedValues.of([{1: 0}]))) == [ChangeKind.WIDEN]
+    assert kinds(decide_twice(layout, ("n",), unknown, RetainedValues.of([{1: 0}]))) == [ChangeKind.WIDEN]
 
 
-def test_a_column_becomes_text_by_a_rewrite_once_too_much_does_not_fit() -> None:
+def test_a_column_is_promoted_to_string_when_too_many_values_do_not_fit() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.INT))
     mixed = integers(0, 5).join(TEXT)
-    few = decided(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=10)})
+    few = decide_twice(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=10)})
     assert kinds(few) == [ChangeKind.WAIT]
-    many = decided(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})
+    many = decide_twice(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})
     assert kinds(many) == [ChangeKind.PROMOTE]
     assert not many.alters
     assert many.layout is layout
     hardened = promote_to_string(layout, 1)
     assert hardened.slots[1].type is ColumnType.STRING
     assert hardened.version == layout.version + 1
-    assert kinds(decided(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})) == []
+    assert kinds(decide_twice(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})) == []
 
 
-def test_without_partitions_a_column_becomes_text_at_once() -> None:
+def test_without_partitions_a_column_becomes_string_immediately() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.INT))
-    assert kinds(decided(layout, ("n",), {"n": a_window(TEXT)}, NOTHING_KEPT)) == [ChangeKind.WIDEN]
+    assert kinds(decide_twice(layout, ("n",), {"n": a_window(TEXT)}, NOTHING_KEPT)) == [ChangeKind.WIDEN]
 
 
 @pytest.mark.parametrize(
@@ -286,26 +288,26 @@ def test_a_pin_widens_a_column_and_never_narrows_it(
 ) -> None:
     rules = FlatRules(pins={a_key("n"): pin})
     window = a_window(integers(0, 1 << 60))
-    evolution = decided(a_layout(a_slot(1, "n", old)), ("n",), {"n": window}, rules=rules)
+    evolution = decide_twice(a_layout(a_slot(1, "n", old)), ("n",), {"n": window}, rules=rules)
     assert kinds(evolution) == [expected]
 
 
 def test_hours_are_refreshed_once_a_day_or_with_another_change() -> None:
     layout = a_layout(a_slot(1, "a"))
     soon, next_day = T0 + 23 * HOUR_S, T0 + 24 * HOUR_S
-    assert not decided(layout, ("a",), {"a": a_window(TEXT, last_hour=soon)}, now_hour=soon).alters
-    refreshed = decided(layout, ("a",), {"a": a_window(TEXT, last_hour=next_day)}, now_hour=next_day)
+    assert not decide_twice(layout, ("a",), {"a": a_window(TEXT, last_hour=soon)}, now_hour=soon).alters
+    refreshed = decide_twice(layout, ("a",), {"a": a_window(TEXT, last_hour=next_day)}, now_hour=next_day)
     assert kinds(refreshed) == [ChangeKind.REFRESH]
     assert refreshed.layout.slots[1].last_seen_hour == next_day
     seen = {"a": a_window(TEXT, last_hour=soon), "b": a_window(TEXT)}
-    both = decided(layout, ("a", "b"), seen, now_hour=soon)
+    both = decide_twice(layout, ("a", "b"), seen, now_hour=soon)
     assert kinds(both) == [ChangeKind.APPEND]
     assert both.layout.slots[1].last_seen_hour == soon
 
 
-def test_an_event_from_the_future_does_not_keep_a_slot_for_ever() -> None:
+def test_an_event_from_the_future_does_not_keep_a_slot_indefinitely() -> None:
     layout = a_layout(a_slot(1, "a"))
-    evolution = decided(
+    evolution = decide_twice(
         layout, ("b",), {"a": a_window(TEXT, last_hour=T0 + 9_999 * DAY_S), "b": a_window(TEXT)}
     )
     assert evolution.layout.slots[1].last_seen_hour == T0
@@ -315,14 +317,14 @@ def test_a_full_table_makes_keys_wait_until_a_slot_is_free(monkeypatch: pytest.M
     monkeypatch.setattr(room, "SLOTS_MAX", 2)
     layout = a_layout(a_slot(1, "a"))
     seen = {"a": a_window(TEXT), "b": a_window(TEXT, last_hour=LATER)}
-    assert kinds(decided(layout, ("a", "b"), seen)) == [ChangeKind.WAIT]
+    assert kinds(decide_twice(layout, ("a", "b"), seen)) == [ChangeKind.WAIT]
     emptied = a_layout(replace(a_slot(1, "a"), state=EMPTY))
-    assert kinds(decided(emptied, ("b",), seen, now_hour=LATER)) == [ChangeKind.REUSE]
+    assert kinds(decide_twice(emptied, ("b",), seen, now_hour=LATER)) == [ChangeKind.REUSE]
 
 
 def test_a_decision_is_a_function_of_its_input() -> None:
     keys = tuple(f"key_{letter}" for letter in "gfedcba")
     seen = {dotted: a_window(TEXT) for dotted in keys}
-    one = decided(Layout.new(), keys, seen)
-    two = decided(Layout.new(), tuple(reversed(keys)), dict(reversed(seen.items())))
+    one = decide_twice(Layout.new(), keys, seen)
+    two = decide_twice(Layout.new(), tuple(reversed(keys)), dict(reversed(seen.items())))
     assert one == two

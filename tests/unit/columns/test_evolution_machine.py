@@ -1,4 +1,4 @@
-"""However demand, values and time go on, every reader sees every key's own values, and decisions come to rest."""
+"""Random histories: every reader always sees each key's own values, and a repeated decision changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from state.columns.rules import FlatRules, IntWidth
 from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
 from state.columns.slots import HOUR_S, SlotState
 from state.columns.types import ColumnType, metastore_accepts
-from tests.builders.flat.columns import a_key, asked_by
+from tests.builders.flat.columns import a_key, requested_by
 from tests.builders.flat.table_model import FlatWorld
 
 
@@ -55,7 +55,7 @@ SWITCHES = st.fixed_dictionaries(
 
 
 class TableOverTime(RuleBasedStateMachine):
-    """Hours of rows, questions that come and go, partitions that are dropped, rewrites that are done or left undone."""
+    """Hours of rows, changing requests, dropped partitions, and rewrites that are done or left undone."""
 
     @initialize(switches=SWITCHES)
     def begin(self, switches: dict[str, object]) -> None:
@@ -65,7 +65,7 @@ class TableOverTime(RuleBasedStateMachine):
 
     @rule(keys=st.sets(st.sampled_from(KEYS)), users=st.sets(st.sampled_from("xyz"), min_size=1))
     def ask(self, keys: set[str], users: set[str]) -> None:
-        self.demand = asked_for(self.world, keys, users)
+        self.demand = demand_for(self.world, keys, users)
 
     @rule(rows=ROWS, late=st.sampled_from([0, 0, 1, 20]), times=st.sampled_from([1, 100]))
     def write(self, rows: dict[KeyPath, tuple[Value, ...]], late: int, times: int) -> None:
@@ -91,15 +91,15 @@ class TableOverTime(RuleBasedStateMachine):
             self.world.check_readers()
 
     @invariant()
-    def the_table_tells_its_layout(self) -> None:
+    def the_layout_reads_back_from_the_table(self) -> None:
         if hasattr(self, "world"):
             layout = self.world.layout
             assert parse_layout(encode_columns(layout), encode_parameters(layout)) == layout
 
 
-def asked_for(world: FlatWorld, keys: set[str], users: set[str]) -> Demand:
-    asked = [asked_by(each, users) for each in sorted(keys)]
-    return compute_demand(asked, world.rules, world.book.fill_rates(), world.layout.by_key)
+def demand_for(world: FlatWorld, keys: set[str], users: set[str]) -> Demand:
+    requested = [requested_by(each, users) for each in sorted(keys)]
+    return compute_demand(requested, world.rules, world.book.fill_rates(), world.layout.by_key)
 
 
 def evolve(world: FlatWorld, demand: Demand) -> Evolution:
@@ -145,8 +145,8 @@ test_the_table_over_time = TableOverTime.TestCase
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_long_time_of_random_hours(seed: int) -> None:
-    """Longer than the machine above goes on, so that slots are used again and again."""
-    random = Random(seed)  # noqa: S311 - a walk that can be repeated, no secret
+    """Runs longer than the machine above, so that slots are reused repeatedly."""
+    random = Random(seed)  # noqa: S311 - a repeatable random walk, not a secret
     rules = FlatRules(retention_days=2, empty_days=2, probation_values=50, misfit_share_max=0.1 * (seed % 2))
     world, demand, kinds = FlatWorld(rules), Demand(), set[ChangeKind]()
     pools: list[list[Value]] = [INTEGERS[:3], INTEGERS[:4], INTEGERS[:6], [0.5, 7], OTHERS, ["text"], [True]]
@@ -154,7 +154,7 @@ def test_a_long_time_of_random_hours(seed: int) -> None:
     fashion = MANY_KEYS[:5]
     for _ in range(500):
         if random.random() < 0.1:
-            demand = asked_for(world, set(random.sample(fashion, 4)), {"x"})
+            demand = demand_for(world, set(random.sample(fashion, 4)), {"x"})
         if random.random() < 0.03:
             fashion = random.sample(MANY_KEYS, 5)
         if random.random() < 0.2:

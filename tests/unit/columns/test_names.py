@@ -1,4 +1,4 @@
-"""Any set of keys gets names that are safe and differ, and each name is the key's as people write it."""
+"""Any set of keys gets safe and distinct names, which resemble the keys as users write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.builders.flat.columns import a_key, keys
 
 
 @given(st.lists(keys(), unique=True, max_size=12))
-def test_names_are_safe_and_differ_however_odd_the_keys(many: list[KeyPath]) -> None:
+def test_names_of_unusual_keys_are_safe_and_distinct(many: list[KeyPath]) -> None:
     names: list[str] = []
     for key in many:
         names.append(choose_column_name(key, [*names, "yyyy_mm_dd", "hh"]))
@@ -33,7 +33,7 @@ def test_the_name_of_a_lower_case_key_reads_back_as_the_key(key: KeyPath) -> Non
 
 
 @given(keys(), keys())
-def test_two_keys_share_a_plain_name_only_if_case_is_the_difference(one: KeyPath, two: KeyPath) -> None:
+def test_two_keys_share_a_plain_name_only_if_they_differ_by_case_alone(one: KeyPath, two: KeyPath) -> None:
     if choose_column_name(one, []) == choose_column_name(two, []):
         assert one.text.lower() == two.text.lower()
 
@@ -74,12 +74,12 @@ def test_keys_that_differ_by_case_are_numbered() -> None:
 
 
 @pytest.mark.parametrize("taken", ["\u017f", "\u212a"])
-def test_letters_that_java_takes_for_others_collide_too(taken: str) -> None:
+def test_letters_that_java_treats_as_equal_collide_too(taken: str) -> None:
     other = {"\u017f": "s", "\u212a": "k"}[taken]
     assert choose_column_name(a_key(other), [taken]) == f"{other}~1"
 
 
-def test_a_long_name_is_cut_and_stays_its_own() -> None:
+def test_a_long_name_is_cut_and_stays_distinct() -> None:
     one, two = (choose_column_name(KeyPath(("x" * 500, end)), []) for end in "ab")
     assert one != two
     assert max(len(one), len(two)) <= NAME_CHARS_MAX
@@ -112,6 +112,6 @@ def test_a_name_that_breaks_a_reader_is_refused(name: str) -> None:
         check_name(name)
 
 
-def test_a_partition_keys_name_is_refused() -> None:
+def test_the_name_of_a_partition_key_is_refused() -> None:
     with pytest.raises(BadInput, match="partition"):
         check_name("hh", ["HH"])

@@ -1,4 +1,4 @@
-"""What was seen adds up in any order, batches count once, and a book survives being written down."""
+"""Observations add up in any order, batches count once, and hour counts survive a round trip through JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import integers
 from state.errors import StateCorrupt
-from tests.builders.flat.columns import FLOATS, T0, TEXT, a_book, a_key, books, observations
+from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, observations, some_hour_counts
 
 
 if TYPE_CHECKING:
@@ -38,20 +38,20 @@ def test_observations_add_up_in_any_order(one: Observations, two: Observations, 
     one.join(two).check()
 
 
-@given(books(), books())
-def test_books_add_up_in_any_order(one: HourCounts, two: HourCounts) -> None:
+@given(hour_counts(), hour_counts())
+def test_hour_counts_add_up_in_any_order(one: HourCounts, two: HourCounts) -> None:
     assert one.join(two) == two.join(one)
     one.join(two).check()
 
 
-@given(books(), st.integers(0, 60))
-def test_a_window_is_what_a_loop_over_the_hours_finds(book: HourCounts, oldest: int) -> None:
+@given(hour_counts(), st.integers(0, 60))
+def test_a_window_is_what_a_loop_over_the_hours_finds(counts: HourCounts, oldest: int) -> None:
     since = T0 + oldest * HOUR_S
-    assert book.since(since).window() == naive_window(book, since)
+    assert counts.since(since).window() == naive_window(counts, since)
 
 
-def naive_window(book: HourCounts, since: int) -> dict[KeyPath, KeyWindow]:
-    hours = {hour: seen.keys for hour, seen in book.hours.items() if hour >= since}
+def naive_window(counts: HourCounts, since: int) -> dict[KeyPath, KeyWindow]:
+    hours = {hour: seen.keys for hour, seen in counts.hours.items() if hour >= since}
     brought = {key for keys in hours.values() for key, seen in keys.items() if seen.values}
     own = {key: naive_own(key, hours) for key in brought}
     objects = {above for key in brought for above in ancestors(key)}
@@ -83,37 +83,37 @@ def ancestors(key: KeyPath) -> list[KeyPath]:
     return [KeyPath(key.members[:depth]) for depth in range(1, key.depth)]
 
 
-def test_an_object_is_seen_where_a_member_is() -> None:
-    window = a_book([T0], "exp.e_1", integers(0, 1)).window()[a_key("exp")]
+def test_an_object_has_a_value_where_a_member_has_one() -> None:
+    window = some_hour_counts([T0], "exp.e_1", integers(0, 1)).window()[a_key("exp")]
     assert window == KeyWindow(KeyCounts(10, 10, 0, TEXT), T0, T0)
 
 
-@given(books(), st.integers(0, 60))
-def test_putting_hours_together_by_day_keeps_totals(book: HourCounts, oldest: int) -> None:
-    coarse = book.merge_days_before(T0 + oldest * HOUR_S)
+@given(hour_counts(), st.integers(0, 60))
+def test_merging_hours_by_day_keeps_totals(counts: HourCounts, oldest: int) -> None:
+    coarse = counts.merge_days_before(T0 + oldest * HOUR_S)
     coarse.check()
-    fine_window, coarse_window = book.window(), coarse.window()
-    assert coarse.fill_rates() == book.fill_rates()
+    fine_window, coarse_window = counts.window(), coarse.window()
+    assert coarse.fill_rates() == counts.fill_rates()
     for key, each in coarse_window.items():
         assert each.total == fine_window[key].total
         assert fine_window[key].first_hour - DAY_S < each.first_hour <= fine_window[key].first_hour
         assert fine_window[key].last_hour - DAY_S < each.last_hour <= fine_window[key].last_hour
 
 
-@given(books(), books())
-def test_a_batch_counts_once(book: HourCounts, batch: HourCounts) -> None:
-    once = book.with_batch(book.batch + 1, batch.hours)
+@given(hour_counts(), hour_counts())
+def test_a_batch_counts_once(counts: HourCounts, batch: HourCounts) -> None:
+    once = counts.with_batch(counts.batch + 1, batch.hours)
     assert once.with_batch(once.batch, batch.hours) == once
     assert once.with_batch(0, batch.hours) == once
 
 
-@given(books())
-def test_a_book_reads_back_as_it_was(book: HourCounts) -> None:
-    assert hour_counts_from_json(hour_counts_to_json(book)) == book
+@given(hour_counts())
+def test_hour_counts_read_back_unchanged(counts: HourCounts) -> None:
+    assert hour_counts_from_json(hour_counts_to_json(counts)) == counts
 
 
 def changed(**fields: Any) -> str:
-    form = json.loads(hour_counts_to_json(a_book([T0], "a", integers(1, 2))))
+    form = json.loads(hour_counts_to_json(some_hour_counts([T0], "a", integers(1, 2))))
     return json.dumps(form | fields)
 
 
@@ -139,7 +139,7 @@ def changed(**fields: Any) -> str:
         changed(hours={"3600": [1, 0, [[0, 1]]]}),
     ],
 )
-def test_a_text_that_is_no_book_is_refused(text: str) -> None:
+def test_other_texts_than_hour_counts_are_refused(text: str) -> None:
     with pytest.raises(StateCorrupt):
         hour_counts_from_json(text)
 
@@ -147,8 +147,8 @@ def test_a_text_that_is_no_book_is_refused(text: str) -> None:
 def test_a_month_of_300_columns_stays_small() -> None:
     seen = KeyCounts(10**7, 10**6, 3, FLOATS.join(integers(-(2**40), 2**40)))
     hour = Observations(10**7, 5, {a_key(f"action.key_{n}"): seen for n in range(300)})
-    book = HourCounts(dict.fromkeys(range(T0, T0 + 60 * DAY_S, HOUR_S), hour)).merge_days_before(
+    counts = HourCounts(dict.fromkeys(range(T0, T0 + 60 * DAY_S, HOUR_S), hour)).merge_days_before(
         T0 + 58 * DAY_S
     )
-    assert len(hour_counts_to_json(book)) < 3_000_000
-    assert book.window()[a_key("action.key_0")].total.rows == 1440 * 10**7
+    assert len(hour_counts_to_json(counts)) < 3_000_000
+    assert counts.window()[a_key("action.key_0")].total.rows == 1440 * 10**7

@@ -1,4 +1,4 @@
-"""Two texts for one key are one key, and the text that stands for it reads back as it."""
+"""Different texts of a key give the same key, and its canonical text reads back as the key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_text_of_a_key_reads_back_as_the_key(key: KeyPath) -> None:
         ("$.items[0:2].id", "items"),
     ],
 )
-def test_all_ways_to_write_a_path_lead_to_one_key(text: str, dotted: str) -> None:
+def test_all_spellings_of_a_path_give_one_key(text: str, dotted: str) -> None:
     assert KeyPath.of_json_path(text) == a_key(dotted)
 
 
@@ -61,7 +61,7 @@ def test_a_text_that_names_no_member_is_refused(text: str) -> None:
 def test_the_builders_path_for_get_json_object_is_the_one_that_spark_reads(
     member: str, path: str | None
 ) -> None:
-    """Each was tried on PySpark 4.0.0."""
+    """Each path was tested on PySpark 4.0.0."""
     assert spark_json_path(KeyPath((member,))) == path
 
 

@@ -1,4 +1,4 @@
-"""Rules that contradict each other are refused before anything is decided by them."""
+"""Contradictory rules are refused before any decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.builders.flat.columns import BOOLEANS, FLOATS, a_key, evidences
         {"pins": {a_key("a"): ColumnType.NULL}},
     ],
 )
-def test_rules_that_cannot_be_kept_are_refused(wrong: dict[str, Any]) -> None:
+def test_contradictory_rules_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         FlatRules(**wrong)
 
@@ -47,7 +47,7 @@ def test_under_any_rules_more_evidence_never_narrows_the_type(one: Evidence, two
 
 
 @given(evidences())
-def test_a_pin_is_stronger_than_any_value(evidence: Evidence) -> None:
+def test_a_pin_overrides_all_values(evidence: Evidence) -> None:
     rules = FlatRules(pins={a_key("a"): ColumnType.BOOLEAN})
     assert rules.type_of(a_key("a"), evidence) is ColumnType.BOOLEAN
 

@@ -1,4 +1,4 @@
-"""A table tells its own layout, and a table that somebody else altered is not taken for one of ours."""
+"""A layout reads back from its table, and a table that was altered by something else is refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ LAYOUT = a_layout(a_slot(1, "a.b", ColumnType.INT), a_slot(2, "c"), version=7)
 COLUMNS = encode_columns(LAYOUT)
 
 
-def test_a_comment_is_short_json_for_people() -> None:
+def test_a_comment_is_short_readable_json() -> None:
     assert COLUMNS[1].comment == '{"k":"$.a.b","f":"2027011508","l":"2027011508","t":"int"}'
 
 

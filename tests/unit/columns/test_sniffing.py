@@ -1,4 +1,4 @@
-"""Evidence from texts agrees with what is in them, and no text, however hostile, stops it."""
+"""Evidence agrees with the texts it is derived from, and no text raises an error, however hostile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A = a_key("a")
 
 
 def evidence_of(value: str, rules: FlatRules = RULES) -> Evidence:
-    """The evidence of one row whose member a has ``value``, which is JSON text."""
+    """Return the evidence of one row whose member ``a`` has the JSON text ``value``."""
     found = sniff([f'{{"a":{value}}}'], rules)
     assert not found.malformed
     return found.keys[A].evidence if A in found.keys else NOTHING
@@ -79,7 +79,7 @@ def test_a_value_gives_the_evidence_of_its_kind(value: str, evidence: Evidence) 
         "\ufeff{}",
     ],
 )
-def test_what_is_no_json_object_is_malformed(text: str) -> None:
+def test_texts_that_are_not_json_objects_are_malformed(text: str) -> None:
     found = sniff([text, '{"a":1}'], RULES)
     assert (found.rows, found.malformed) == (2, 1)
     assert found.keys == {A: KeyCounts(2, 1, 0, integers(1, 1))}
@@ -95,7 +95,7 @@ def test_keys_that_cannot_be_named_are_left_out() -> None:
     assert set(sniff([text], RULES).keys) == {A}
 
 
-def test_a_flood_of_keys_is_cut_off_and_known_keys_go_on() -> None:
+def test_too_many_keys_are_cut_off_and_known_keys_keep_counting() -> None:
     flood = json.dumps({f"k{n}": n for n in range(1_000)})
     found = sniff([flood, flood], RULES, keys_max=10)
     assert len(found.keys) == 10
@@ -107,7 +107,7 @@ def test_keys_deeper_than_the_rules_are_within_the_text_of_their_ancestor() -> N
     assert set(found.keys) == {A, a_key("a.b")}
 
 
-def test_quoted_integers_count_as_integers_only_where_wished_and_canonical() -> None:
+def test_quoted_integers_count_as_integers_only_if_configured_and_canonical() -> None:
     rules = FlatRules(numeric_strings=frozenset({A}))
     assert evidence_of('"7"', rules) == integers(7, 7)
     assert evidence_of('"-12"', rules) == integers(-12, -12)

@@ -1,4 +1,4 @@
-"""Types follow from evidence in one way, whatever the order in which values are seen."""
+"""The type follows from the evidence alone, whatever the order of the values."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_integers_take_the_narrowest_width_and_text_beyond_64_bits() -> None:
     assert integers(0, 1 << 63).type is ColumnType.STRING
 
 
-def test_integers_beside_fractions_are_doubles_only_while_exact() -> None:
+def test_integers_mixed_with_fractions_are_doubles_only_if_exact() -> None:
     assert integers(-DOUBLE_EXACT_MAX, DOUBLE_EXACT_MAX).join(FLOATS).type is ColumnType.DOUBLE
     assert integers(0, DOUBLE_EXACT_MAX + 1).join(FLOATS).type is ColumnType.STRING
 
 
-def test_true_beside_anything_else_is_text() -> None:
+def test_booleans_mixed_with_anything_else_are_text() -> None:
     assert BOOLEANS.type is ColumnType.BOOLEAN
     for other in (integers(0, 1), FLOATS, TEXT):
         assert BOOLEANS.join(other).type is ColumnType.STRING

@@ -28,7 +28,7 @@ def mark(text: str, form: Form = Form.SQL) -> str:
         "select /* x */ get_json_object(json,'$.a') from raw_events where ds='x' and hh in (1,2,3,4) and n=5.5e1",
     ],
 )
-def test_runs_of_one_query_have_one_fingerprint(same: str) -> None:
+def test_runs_of_the_same_query_have_the_same_fingerprint(same: str) -> None:
     assert mark(same) == mark(BASE)
 
 
@@ -49,13 +49,13 @@ def test_runs_of_one_query_have_one_fingerprint(same: str) -> None:
         "x = 'select json:b from raw_events'",
     ],
 )
-def test_whatever_changes_the_keys_changes_the_fingerprint(other: str) -> None:
+def test_a_change_of_keys_changes_the_fingerprint(other: str) -> None:
     others = [BASE, "select json_tuple(json, 'z') from raw_events", "select json:FOO from raw_events"]
     assert mark(other) not in {mark(each) for each in others}
     assert len(mark(other)) == 32
 
 
-def test_a_plan_keeps_its_fingerprint_when_its_ids_are_new() -> None:
+def test_a_plan_keeps_its_fingerprint_when_its_ids_change() -> None:
     plan = "(1) Scan\nOutput [2]: [json#{0}, u#{1}]\nArguments: get_json_object(json#{0}, $.a) AS x#{2}, [plan_id={2}]"
     assert mark(plan.format(7, 8, 9), Form.PLAN) == mark(plan.format(107, 18, 99), Form.PLAN)
     assert mark(plan.format(7, 8, 9), Form.PLAN) != mark(plan.format(7, 8, 7), Form.PLAN)
@@ -68,7 +68,7 @@ LITERAL = st.sampled_from(["'2016-04-18'", "'a'", "7", "1.5", "'it''s'", '"b"'])
 @given(
     LITERAL, LITERAL, st.sampled_from(["$.a", "$.b", "a"]), st.sampled_from(["get_json_object", "json_tuple"])
 )
-def test_texts_with_one_fingerprint_ask_for_the_same_keys(
+def test_texts_with_the_same_fingerprint_request_the_same_keys(
     one: str, two: str, path: str, function: str
 ) -> None:
     texts = [
@@ -78,7 +78,7 @@ def test_texts_with_one_fingerprint_ask_for_the_same_keys(
     assert len({tuple(named(Miner(RULES).mine(query(text))[1])) for text in texts}) == 1
 
 
-def test_a_known_fingerprint_is_not_read_again_and_a_forgotten_one_is() -> None:
+def test_a_remembered_fingerprint_is_not_read_again_and_a_dropped_one_is() -> None:
     miner = Miner(type(RULES)(RULES.raw_tables, remembered=1))
     first, second = query(BASE), query(BASE.replace("$.a", "$.b"))
     keys = miner.mine(first)[1]

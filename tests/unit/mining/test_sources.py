@@ -87,7 +87,7 @@ def test_an_encoded_query_is_decoded(tmp_path: Path) -> None:
     assert sink.keys() == ["$.a b"]
 
 
-def test_the_current_database_of_a_job_is_heeded(tmp_path: Path) -> None:
+def test_the_current_database_of_a_job_applies_to_its_query(tmp_path: Path) -> None:
     write_conf(
         tmp_path,
         1,
@@ -115,7 +115,7 @@ def test_a_hostile_configuration_is_refused(document: str) -> None:
         parse_properties(document.encode())
 
 
-def test_a_broken_job_is_dead_and_hides_no_other(tmp_path: Path) -> None:
+def test_a_broken_job_is_dead_and_does_not_hide_others(tmp_path: Path) -> None:
     for number, document in enumerate([*HOSTILE, conf("x" * 5_000), conf(QUERY.format("a"))]):
         write_conf(tmp_path, number, document)
     sink = MemorySink()
@@ -151,7 +151,7 @@ def lines(*events: dict[str, Any]) -> str:
     return "".join(json.dumps(event) + "\n" for event in events)
 
 
-def test_a_growing_log_is_read_on_from_its_last_whole_line(tmp_path: Path) -> None:
+def test_reading_of_a_growing_log_continues_after_its_last_whole_line(tmp_path: Path) -> None:
     log = tmp_path / "app-1.inprogress"
     second = lines(started(1, plan("b")))
     log.write_text(lines(APPLICATION, started(0, plan("a"))) + second[:100])
@@ -167,7 +167,7 @@ def test_a_growing_log_is_read_on_from_its_last_whole_line(tmp_path: Path) -> No
     assert run(source, sink).queries == 0
 
 
-def test_every_prefix_of_a_log_leads_to_the_same_end(tmp_path: Path) -> None:
+def test_every_prefix_of_a_log_leads_to_the_same_result(tmp_path: Path) -> None:
     text = lines(
         APPLICATION, started(0, plan("a")), {"Event": "Other"}, started(1, plan("b")), started(2, plan("c"))
     )
@@ -199,7 +199,7 @@ def test_a_statement_in_the_description_is_mined_too(tmp_path: Path) -> None:
     assert sink.keys() == ["$.s"]
 
 
-def test_an_adaptive_plan_counts_only_where_the_first_one_is_missing(tmp_path: Path) -> None:
+def test_an_adaptive_plan_counts_only_if_the_first_one_is_missing(tmp_path: Path) -> None:
     update = {"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate"}
     events = [
         started(0, plan("a")),
@@ -227,7 +227,7 @@ def test_unreadable_lines_and_codecs_are_dead_and_the_rest_is_read(tmp_path: Pat
 # -- SQL files
 
 
-def test_a_file_that_lies_there_counts_once_a_day(tmp_path: Path) -> None:
+def test_an_existing_file_counts_once_a_day(tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "daily.sql").write_text(QUERY.format("a"))
     (tmp_path / "readme.md").write_text(QUERY.format("no"))
@@ -240,7 +240,7 @@ def test_a_file_that_lies_there_counts_once_a_day(tmp_path: Path) -> None:
     assert [each.at_s for each in sink.requests] == [1_461_000_000, 1_461_000_000 + DAY_S]
 
 
-def test_files_that_do_not_stand_count_when_they_change(tmp_path: Path) -> None:
+def test_files_that_are_not_standing_count_when_they_change(tmp_path: Path) -> None:
     file = tmp_path / "q.hql"
     file.write_text(QUERY.format("a"))
     os.utime(file, (1_461_000_000, 1_461_000_000))
@@ -254,14 +254,16 @@ def test_files_that_do_not_stand_count_when_they_change(tmp_path: Path) -> None:
 # -- standard input
 
 
-def asked(text: str) -> tuple[list[QueryBatch], MemorySink, MiningReport]:
+def requested_keys(text: str) -> tuple[list[QueryBatch], MemorySink, MiningReport]:
     sink = MemorySink()
     report = run(StandardInputSource("stdin", io.BytesIO(text.encode()), "me", clock=lambda: 5.0), sink)
     return list(StandardInputSource("stdin", io.BytesIO(text.encode())).batches(None)), sink, report
 
 
 def test_statements_of_standard_input_end_with_a_semicolon_at_the_end_of_a_line() -> None:
-    _, sink, report = asked(QUERY.format("a") + ";\n\n" + QUERY.format("b").replace(" from", "\nfrom"))
+    _, sink, report = requested_keys(
+        QUERY.format("a") + ";\n\n" + QUERY.format("b").replace(" from", "\nfrom")
+    )
     assert report.queries == 2
     assert [(each.key.text, each.user, each.at_s) for each in sink.requests] == [
         ("$.a", "me", 5),
@@ -270,13 +272,13 @@ def test_statements_of_standard_input_end_with_a_semicolon_at_the_end_of_a_line(
     assert sink.positions == {}
 
 
-def test_json_lines_of_standard_input_bring_user_time_and_form() -> None:
+def test_json_lines_of_standard_input_contain_user_time_and_form() -> None:
     given: list[dict[str, Any]] = [
         {"query": QUERY.format("a"), "user": "ann", "at": 77},
         {"query": plan("p"), "form": "plan"},
         {"query": "select get_json_object(doc, '$.d') from clicks", "database": "web"},
     ]
-    _, sink, _ = asked(lines(*given))
+    _, sink, _ = requested_keys(lines(*given))
     assert [(each.key.text, each.user, each.at_s) for each in sink.requests] == [
         ("$.a", "ann", 77),
         ("$.p", "me", 5),
@@ -295,15 +297,15 @@ def test_json_lines_of_standard_input_bring_user_time_and_form() -> None:
         '{"query": "x", "user": 1}',
     ],
 )
-def test_a_line_that_is_no_query_is_dead(line: str) -> None:
-    _, sink, report = asked('{"query": "x"}\n' + line + "\n" + lines({"query": QUERY.format("a")}))
+def test_a_line_that_is_not_a_query_is_dead(line: str) -> None:
+    _, sink, report = requested_keys('{"query": "x"}\n' + line + "\n" + lines({"query": QUERY.format("a")}))
     assert (report.dead, sink.keys()) == ({"bad-input": 1}, ["$.a"])
 
 
 # -- the loop
 
 
-def test_what_could_not_be_recorded_is_mined_again(tmp_path: Path) -> None:
+def test_queries_that_could_not_be_recorded_are_mined_again(tmp_path: Path) -> None:
     for number in range(3):
         write_conf(tmp_path, number, conf(QUERY.format(f"k{number}"), **{"hive.query.id": str(number)}))
     sink, source = MemorySink(), JobHistorySource("history", tree(tmp_path))
@@ -314,13 +316,13 @@ def test_what_could_not_be_recorded_is_mined_again(tmp_path: Path) -> None:
     assert sink.keys() == ["$.k0", "$.k1", "$.k2"]
 
 
-def test_equal_questions_of_a_batch_are_one_with_a_count(tmp_path: Path) -> None:
-    _, sink, report = asked((QUERY.format("a") + ";\n") * 3)
+def test_equal_requests_of_a_batch_are_counted_together(tmp_path: Path) -> None:
+    _, sink, report = requested_keys((QUERY.format("a") + ";\n") * 3)
     assert [(each.key.text, each.count) for each in sink.requests] == [("$.a", 3)]
     assert (report.queries, report.queries_with_keys, report.key_requests) == (3, 3, 3)
 
 
-def test_mining_stops_between_batches_when_it_is_told_to() -> None:
+def test_mining_stops_between_batches_on_request() -> None:
     text = (QUERY.format("a") + ";\n") * 2_500
     sink = MemorySink()
     mine(StandardInputSource("stdin", io.BytesIO(text.encode())), Miner(RULES), sink, is_stopped=lambda: True)
@@ -330,7 +332,7 @@ def test_mining_stops_between_batches_when_it_is_told_to() -> None:
 @pytest.mark.parametrize(
     "position", ["", "[]", "{}", '{"files": {"a": [1]}}', '{"files": {"a": ["x", 1, "", 0]}}', "null"]
 )
-def test_a_position_that_is_no_position_stops_the_source(position: str, tmp_path: Path) -> None:
+def test_an_invalid_position_stops_the_source(position: str, tmp_path: Path) -> None:
     sink = MemorySink()
     sink.positions["s"] = position
     for source in (
@@ -342,7 +344,7 @@ def test_a_position_that_is_no_position_stops_the_source(position: str, tmp_path
             run(source, sink)
 
 
-def test_a_missing_directory_is_told(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         run(JobHistorySource("s", tree(tmp_path / "absent")), MemorySink())
 
@@ -353,7 +355,7 @@ def test_a_raw_table_needs_its_full_name(name: str) -> None:
         RawTable(name, "json")
 
 
-def test_rules_need_tables_each_named_once() -> None:
+def test_rules_require_tables_with_distinct_names() -> None:
     with pytest.raises(ConfigError):
         MiningRules(())
     with pytest.raises(ConfigError):

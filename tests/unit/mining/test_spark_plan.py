@@ -55,7 +55,7 @@ def plan(*nodes: str, scan: str = TABLE_SCAN) -> MinedKeys:
         (["Arguments: HashedRelationBroadcastMode(List(get_json_object(input[0, string, true], $.no)),false)"], []),
     ],
 )  # fmt: skip
-def test_a_plan_asks_for_what_it_takes_out_of_a_raw_tables_scan(
+def test_a_plan_requests_the_keys_that_it_extracts_from_a_scan_of_a_raw_table(
     scan: str, nodes: list[str], keys: list[str]
 ) -> None:
     found = plan(*nodes, scan=scan)
@@ -70,11 +70,11 @@ def test_a_plan_asks_for_what_it_takes_out_of_a_raw_tables_scan(
         ("Condition : (get_json_object(json#7, $) = 1)", {"whole-document": 1}),
     ],
 )
-def test_what_a_plan_hides_is_counted(node: str, expected: dict[str, int]) -> None:
+def test_uses_that_a_plan_hides_are_counted(node: str, expected: dict[str, int]) -> None:
     assert (named(plan(node)), reasons(plan(node))) == ([], expected)
 
 
-def test_the_tree_of_the_simple_mode_is_read_too() -> None:
+def test_the_tree_of_the_simple_mode_is_read() -> None:
     found = mined(
         "== Physical Plan ==\n*(1) Project [get_json_object(json#7, $.a) AS a#9]\n"
         "+- FileScan orc spark_catalog.default.raw_events[json#7,id#8L] Batched: true, DataFilters: [], Format: ORC\n",
@@ -83,7 +83,7 @@ def test_the_tree_of_the_simple_mode_is_read_too() -> None:
     assert named(found) == ["$.a"]
 
 
-def test_another_tables_column_of_the_same_name_is_not_ours() -> None:
+def test_a_column_of_the_same_name_in_another_table_is_ignored() -> None:
     other = TABLE_SCAN.replace("raw_events", "other").replace("#7", "#17").replace("(1)", "(3)")
     assert named(
         plan(other, "Condition : (get_json_object(json#17, $.no) = get_json_object(json#7, $.a))")

@@ -61,7 +61,7 @@ STATEMENTS = [
     # the databricks dialect
     ("select json:a.b[0].c::string, e.json:Foo, json:['x y'] from raw_events e", ["$.Foo", "$.a.b", "$.x y"]),
     ("select parse_json(json):a.b from raw_events", ["$.a.b"]),
-    # functions of the user's own
+    # user-defined functions
     (SEED, ["$.action.experiment", "$.action.language", "$.action.name", "$.http.body_parameters"]),
     ("select event_parser(json, 'a.b', 'c') from raw_events", ["$.a.b", "$.c"]),
     ("select mydb.event_parser(json, 'a.b') from raw_events", ["$.a.b"]),
@@ -100,7 +100,7 @@ STATEMENTS = [
         "create temporary view v as select json j from raw_events; select get_json_object(j, '$.a') from v",
         ["$.a"],
     ),
-    # where a call may stand
+    # positions of a call
     (
         "select 1 from raw_events where get_json_object(json, '$.a') = 1 group by get_json_object(json, '$.b')",
         ["$.a", "$.b"],
@@ -153,7 +153,7 @@ STATEMENTS = [
         "from raw_events |> where get_json_object(json, '$.a') = 1 |> select get_json_object(json, '$.b')",
         ["$.a", "$.b"],
     ),
-    # whose column it is
+    # which table a column belongs to
     ("select get_json_object(json, '$.a') from spark_catalog.default.raw_events", ["$.a"]),
     ("use web; select get_json_object(doc, '$.a') from clicks", ["web.clicks $.a"]),
     (
@@ -196,29 +196,31 @@ UNRESOLVED = [
 
 
 @pytest.mark.parametrize(("text", "keys"), STATEMENTS)
-def test_a_statement_asks_for_the_keys_that_it_takes_out_of_a_raw_column(text: str, keys: list[str]) -> None:
+def test_a_statement_requests_the_keys_that_it_extracts_from_a_raw_column(text: str, keys: list[str]) -> None:
     found = mined(text)
     assert named(found) == sorted(keys), found
     assert found.parser in {Parser.HIVE, Parser.DATABRICKS}
 
 
 @pytest.mark.parametrize("text", NOBODYS)
-def test_a_call_on_another_tables_column_asks_for_nothing(text: str) -> None:
+def test_a_call_on_a_column_of_another_table_requests_nothing(text: str) -> None:
     assert (named(mined(text)), reasons(mined(text))) == ([], {})
 
 
 @pytest.mark.parametrize(("text", "expected"), UNRESOLVED)
-def test_what_cannot_be_followed_is_counted_and_gives_no_key(text: str, expected: dict[str, int]) -> None:
+def test_uses_that_cannot_be_followed_are_counted_and_give_no_key(
+    text: str, expected: dict[str, int]
+) -> None:
     assert (named(mined(text)), reasons(mined(text))) == ([], expected)
 
 
-def test_a_name_without_database_belongs_to_the_querys_own() -> None:
+def test_a_name_without_database_belongs_to_the_current_one() -> None:
     text = "select get_json_object(doc, '$.a') from clicks"
     assert named(mined(text, database="web")) == ["web.clicks $.a"]
     assert named(mined(text, database="default")) == []
 
 
-def test_an_array_taken_apart_asks_for_the_array() -> None:
+def test_extraction_from_an_array_requests_the_array() -> None:
     found = mined(
         "select get_json_object(item, '$.id') from raw_events "
         "lateral view explode(from_json(get_json_object(json, '$.items'), 'array<string>')) t as item"
@@ -235,7 +237,7 @@ def test_an_array_taken_apart_asks_for_the_array() -> None:
         ("select json_extract_scalar(json, '$.it''s') from raw_events", ["$.it's"]),
     ],
 )
-def test_trinos_statements_are_read_in_trinos_dialect(text: str, keys: list[str]) -> None:
+def test_statements_of_trino_are_read_in_its_dialect(text: str, keys: list[str]) -> None:
     found = mined(text, form=Form.TRINO)
     assert (named(found), found.parser) == (keys, Parser.TRINO)
 
@@ -247,7 +249,7 @@ def test_hundreds_of_unions_are_walked_without_exhausting_the_stack() -> None:
     assert len(mined(text).keys) == 900
 
 
-def test_the_parsers_own_warnings_stay_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_warnings_of_the_parser_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         mined("explain select get_json_object(json, '$.a\"b') from raw_events")
     assert caplog.records == []

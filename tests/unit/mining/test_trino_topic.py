@@ -36,7 +36,7 @@ class Record:
 
 def read(value: bytes | None, **settings: Any) -> QueryText | DeadInput:
     source = TrinoTopicSource("trino", "localhost:1", "queries", **settings)
-    return source._query(Record(value))  # type: ignore[arg-type] # a message cannot be made by hand
+    return source._query(Record(value))  # type: ignore[arg-type] # a message cannot be constructed
 
 
 def event(**changed: Any) -> bytes:
@@ -45,7 +45,7 @@ def event(**changed: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_completed_query_gives_text_user_time_and_schema() -> None:
+def test_a_completed_query_provides_text_user_time_and_schema() -> None:
     found = read(event())
     assert isinstance(found, QueryText)
     assert (found.user, found.at_s, found.database, found.form) == (
@@ -66,13 +66,13 @@ def test_a_completed_query_gives_text_user_time_and_schema() -> None:
         ("2016-04-18T23:05:00+02:00", 1_461_013_500),
     ],
 )
-def test_a_time_may_be_a_text_or_a_number(time_of: object, at_s: int) -> None:
+def test_a_time_can_be_a_text_or_a_number(time_of: object, at_s: int) -> None:
     found = read(event(createTime=time_of))
     assert isinstance(found, QueryText)
     assert found.at_s == at_s
 
 
-def test_an_event_without_its_envelope_is_read_too() -> None:
+def test_an_event_without_envelope_is_read() -> None:
     payload = json.loads(event())["eventPayload"]
     assert isinstance(read(json.dumps(payload).encode()), QueryText)
 
@@ -92,7 +92,7 @@ def test_an_event_without_its_envelope_is_read_too() -> None:
         event(createTime="soon"),
     ],
 )
-def test_a_record_that_is_no_query_event_is_dead(value: bytes | None) -> None:
+def test_a_record_that_is_not_a_query_event_is_dead(value: bytes | None) -> None:
     found = read(value)
     assert isinstance(found, DeadInput)
     assert (found.code, found.origin) == ("bad-input", "queries[0]@7")
