@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m bench.NAME [--quick] --json` prints one report."""
+"""Benchmarks: ``python -m bench.NAME [--quick] --json`` prints one report."""

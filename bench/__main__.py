@@ -1,8 +1,8 @@
 """Runs benchmarks and writes docs/PERFORMANCE.md: ``python -m bench [--quick] [--write-only] [NAME …]``.
 
-Every benchmark runs in a process of its own, one after another, so that none measures another's memory. Its report is kept in
-``bench/results/NAME.json``; the page is written from all that are there, so that one benchmark can be repeated alone. Quick runs
-are only shown. What a figure means and why a limit is missed cannot be computed: it is kept in ``bench/notes/NAME.md``.
+Each benchmark runs in its own process, one after another, so that none measures the memory of another. Its report is stored in
+``bench/results/NAME.json``. The page is written from all stored reports, so a single benchmark can be repeated. Quick runs are printed and
+not stored. The meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in ``bench/notes/NAME.md``.
 """
 
 from __future__ import annotations
@@ -27,89 +27,94 @@ RESULTS: Final = HERE / "results"
 NOTES: Final = HERE / "notes"
 PAGE: Final = HERE.parent / "docs" / "PERFORMANCE.md"
 NOT_BENCHES: Final = frozenset({"report", "__main__"})
-OTHERS_CORES_MAX: Final = 0.2
-"""What others may take of the processors during a run, in cores; a report above it is marked."""
+OTHER_CORES_MAX: Final = 0.2
+"""How much of the processors other processes may use during a run, in cores; a report above this limit is marked."""
 INTRODUCTION: Final = f"""\
 # Performance
 
-Written by `make bench` (`python -m bench`), which runs every benchmark below and keeps its report in `bench/results`. One of
-them alone: `python -m bench NAME`, or `python -m bench.NAME [--quick] [--json]` without touching this page. What the real
-components need (a JDK as a wheel, Kafka, Hive) is fetched by `make stack`.
+Written by `make bench` (`python -m bench`), which runs every benchmark below and stores its report in `bench/results`. To run
+one benchmark: `python -m bench NAME`, or `python -m bench.NAME [--quick] [--json]`, which does not write this page. `make stack`
+downloads the real components (a Java runtime as a wheel, Kafka, Hive).
 
-A limit is what the design asks for: ≤ and ≥ bound the value itself, {TIMES}N how many times better than the rival it has to be. Rivals
-are measured in the same run. Rows without a limit explain others. Figures are medians unless their name says otherwise.
+Limits come from the design: ≤ and ≥ bound the value itself, {TIMES}N says how many times better than the rival it must be. Rivals are
+measured in the same run. Rows without a limit explain others. Figures are medians unless their name says otherwise.
 """
 
 
-def names() -> list[str]:
-    """Return the benchmarks that there are."""
+def list_benchmarks() -> list[str]:
+    """Return the names of all benchmarks."""
     return sorted({found.name for found in pkgutil.iter_modules(bench.__path__)} - NOT_BENCHES)
 
 
-def run(name: str, *, quick: bool) -> dict[str, Any] | None:
-    """Run one benchmark and return its report; None where it failed to give one, which it has then explained itself."""
+def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
+    """Run one benchmark and return its report; None if it printed none (it then printed the reason)."""
     print(f"bench.{name}", file=sys.stderr, flush=True)
-    neighbours = Neighbours()
+    others = OtherProcesses()
     command = [sys.executable, "-m", f"bench.{name}", "--json", *(["--quick"] if quick else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=HERE.parent)
     try:
         report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        print(f"bench.{name} ended with {done.returncode} and without a report", file=sys.stderr)
+        print(f"bench.{name} exited with {done.returncode} and without a report", file=sys.stderr)
         return None
-    report["machine"]["others_cores"] = neighbours.cores()
+    report["machine"]["others_cores"] = others.cores()
     return report
 
 
-class Neighbours:
-    """How much of the processors others take: what was busy, less what the benchmark and all that it started have used."""
+class OtherProcesses:
+    """Measures how much of the processors other processes use: all busy time less that of this process and its children."""
 
     def __init__(self) -> None:
-        self._began_s, self._busy_s, self._own_s = time.monotonic(), _busy_s(), tree_cpu_s()
+        self._began_s, self._busy_s, self._own_s = time.monotonic(), _read_busy_s(), tree_cpu_s()
 
     def cores(self) -> float:
-        """Return the others' share since the beginning, in cores; a JVM that has ended and was not waited for is still ours."""
-        others_s = (_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
+        """Return the share of other processes since the beginning, in cores. A JVM that ended without being waited for counts as ours."""
+        others_s = (_read_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
         return round(max(0.0, others_s / (time.monotonic() - self._began_s)), 2)
 
 
-def _busy_s() -> float:
-    """Processor seconds of all processes since the start of the machine: user, nice, system, irq, softirq of /proc/stat."""
+def _read_busy_s() -> float:
+    """Return the processor seconds of all processes since boot: user, nice, system, irq, softirq of /proc/stat."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:8]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def page(reports: dict[str, dict[str, Any]]) -> str:
-    """Return the whole page."""
-    return "\n".join([INTRODUCTION, *(section(name, report) for name, report in reports.items())])
+def render_page(reports: dict[str, dict[str, Any]]) -> str:
+    """Return the page."""
+    return "\n".join([INTRODUCTION, *(render_section(name, report) for name, report in reports.items())])
 
 
-def section(name: str, report: dict[str, Any]) -> str:
-    """Return one benchmark's section: what it measures, on what, the table, the notes."""
-    told = importlib.import_module(f"bench.{name}").__doc__ or ""
+def render_section(name: str, report: dict[str, Any]) -> str:
+    """Return the section of one benchmark: description, machine, table, notes."""
+    description = importlib.import_module(f"bench.{name}").__doc__ or ""
     notes = NOTES / f"{name}.md"
-    parts = [f"## {name}", told.strip(), on_what(report["machine"]), table(report["rows"])]
+    parts = [
+        f"## {name}",
+        description.strip(),
+        describe_machine(report["machine"]),
+        render_table(report["rows"]),
+    ]
     return "\n\n".join([*parts, *([notes.read_text().strip()] if notes.exists() else []), ""])
 
 
-def on_what(machine: dict[str, Any]) -> str:
-    """Return the machine in a sentence, with a mark where it was not alone."""
+def describe_machine(machine: dict[str, Any]) -> str:
+    """Return the machine in a sentence, with a mark if other processes used it."""
     text = (
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, "
-        f"Python {machine['python']}. Others took {machine['others_cores']:g} cores of it meanwhile."
+        f"Python {machine['python']}. Other processes used {machine['others_cores']:g} cores during the run."
     )
-    if machine["others_cores"] > OTHERS_CORES_MAX:
-        text += " **So the figures are worse than they would be alone.**"
+    if machine["others_cores"] > OTHER_CORES_MAX:
+        text += " **The figures are therefore worse than on an idle machine.**"
     return text
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def render_table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as a Markdown table."""
     head = "| case | value | unit | limit | rival | | |\n|---|---:|---|---|---|---:|---|"
-    return "\n".join([head, *map(line, rows)])
+    return "\n".join([head, *map(render_row, rows)])
 
 
-def line(row: dict[str, Any]) -> str:
+def render_row(row: dict[str, Any]) -> str:
     """Return one row of the table."""
     verdict = {True: "ok", False: "**missed**", None: ""}[row["ok"]]
     rival = f"{row['rival']}: {row['rival_value']:g}" if row["rival"] else ""
@@ -117,39 +122,39 @@ def line(row: dict[str, Any]) -> str:
     return f"| {row['case']} | {row['value']:g} | {row['unit']} | {row['limit'] or ''} | {rival} | {ratio} | {verdict} |"
 
 
-def kept() -> dict[str, dict[str, Any]]:
-    """Return the reports that were kept, by name."""
+def read_reports() -> dict[str, dict[str, Any]]:
+    """Return the stored reports by name."""
     return {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
 
 
 def main() -> int:
-    """Run what is asked for; return 1 where a benchmark gave no report or a limit was missed."""
+    """Run the selected benchmarks; return 1 if one gave no report or missed a limit."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}; all where none is given"
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(list_benchmarks())} (default: all)"
     )
-    parser.add_argument("--quick", action="store_true", help="smaller data; shown, and not kept")
     parser.add_argument(
-        "--write-only", action="store_true", help="write the page from the reports that are kept"
+        "--quick", action="store_true", help="use smaller data; print the result without storing it"
     )
+    parser.add_argument("--write-only", action="store_true", help="write the page from the stored reports")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(names()):
-        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
-    wanted = [] if options.write_only else options.names or names()
-    reports = {name: run(name, quick=options.quick) for name in wanted}
+    if unknown := set(options.names) - set(list_benchmarks()):
+        parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
+    selected = [] if options.write_only else options.names or list_benchmarks()
+    reports = {name: run_benchmark(name, quick=options.quick) for name in selected}
     for name, report in reports.items():
         if report is not None and options.quick:
-            print(section(name, report))
+            print(render_section(name, report))
         elif report is not None:
             RESULTS.mkdir(exist_ok=True)
             (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
     if not options.quick:
-        PAGE.write_text(page(kept()))
-    return int(any(report is None or missed(report) for report in reports.values()))
+        PAGE.write_text(render_page(read_reports()))
+    return int(any(report is None or misses_limit(report) for report in reports.values()))
 
 
-def missed(report: dict[str, Any]) -> bool:
-    """Whether a limit was missed."""
+def misses_limit(report: dict[str, Any]) -> bool:
+    """Return whether the report misses a limit."""
     return any(row["ok"] is False for row in report["rows"])
 
 

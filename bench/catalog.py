@@ -1,7 +1,7 @@
-"""The catalog alone, without a server: events per second into timelines in a SQLite file, and the first load of a table.
+"""The catalog projection alone, without a server: events per second into timelines in a SQLite file, and the first load of a table.
 
-Events are handed in as the consumer does, with their partitions still as text: what is measured is looking up the table, decoding
-the partition, changing the timelines and committing with the position, durably, in batches of 500.
+Events are passed as the consumer passes them, with their partitions still as text. Measured are looking up the table, decoding the
+partition, changing the timelines, and committing them with the position, durably, in batches of 500.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ FIRST: Final = UpdatePeriod.MINUTELY.parse("2015-01-01-00-00")
 def cases(quick: bool) -> Iterator[Row]:
     size = 5_000 if quick else 50_000
     rate = "events/s"
-    yield row("catalog_apply, a day column alone", adds(["dt"], size), rate, at_least=10_000)
-    yield row("catalog_apply, two partition columns", adds(["dt", "x"], size), rate, at_least=10_000)
-    yield row("catalog_apply, adds and drops in turn", adds_and_drops(size), rate, at_least=10_000)
-    yield row("catalog_apply, tables that nobody wants", unwanted(size), rate, at_least=100_000)
+    yield row("catalog_apply, a day column alone", measure_adds(["dt"], size), rate, at_least=10_000)
+    yield row("catalog_apply, two partition columns", measure_adds(["dt", "x"], size), rate, at_least=10_000)
+    yield row("catalog_apply, adds and drops in turn", measure_adds_and_drops(size), rate, at_least=10_000)
+    yield row("catalog_apply, tables that nobody wants", measure_unfollowed(size), rate, at_least=100_000)
     yield row(
         "first load of a table with two columns, once listed",
-        first_load(size),
+        measure_first_load(size),
         "partitions/s",
         at_least=10_000,
     )
 
 
-def opened(source: MemorySource, directory: str, pattern: str = f"{DB}.*") -> CatalogProjection:
-    any_source: Any = source
+def open_catalog(source: MemorySource, directory: str, pattern: str = f"{DB}.*") -> CatalogProjection:
+    metastore: Any = source
     store = SqliteStore(Path(directory) / "catalog.db", schema_version=1)
     follower = TimelineFollower(Rules((Rule((pattern,), columns=("dt",)),), lens=False))
-    made = CatalogProjection(source_name="s", source=any_source, store=store, followers=[follower])
+    made = CatalogProjection(source_name="s", source=metastore, store=store, followers=[follower])
     made.open()
     made.load_all()
     return made
 
 
-def applied_per_s(source: MemorySource, pattern: str, make: Callable[[], None]) -> float:
-    """Follow what ``make`` appends to the log and return events per second."""
+def measure_apply(source: MemorySource, pattern: str, make: Callable[[], None]) -> float:
+    """Apply the events that ``make`` appends to the log and return events per second."""
     with tempfile.TemporaryDirectory() as directory:
-        projection = opened(source, directory, pattern)
+        projection = open_catalog(source, directory, pattern)
         start = len(source.events)
         make()
         events = source.events[start:]
@@ -70,30 +70,30 @@ def applied_per_s(source: MemorySource, pattern: str, make: Callable[[], None]) 
     return len(events) / taken_s
 
 
-def tables(columns: Sequence[str]) -> MemorySource:
+def create_tables(columns: Sequence[str]) -> MemorySource:
     source = MemorySource()
     for number in range(TABLES):
         source.create(f"t{number}", columns)
     return source
 
 
-def add(source: MemorySource, columns: Sequence[str], size: int) -> None:
+def add_partitions(source: MemorySource, columns: Sequence[str], size: int) -> None:
     for number in range(size):
         minute = UpdatePeriod.MINUTELY.format(FIRST + number // TABLES)
         source.add(f"t{number % TABLES}", minute, *["de"] * (len(columns) - 1))
 
 
-def adds(columns: Sequence[str], size: int, pattern: str = f"{DB}.*") -> float:
-    source = tables(columns)
-    return applied_per_s(source, pattern, lambda: add(source, columns, size))
+def measure_adds(columns: Sequence[str], size: int, pattern: str = f"{DB}.*") -> float:
+    source = create_tables(columns)
+    return measure_apply(source, pattern, lambda: add_partitions(source, columns, size))
 
 
-def unwanted(size: int) -> float:
-    return adds(["dt"], size, "other.*")
+def measure_unfollowed(size: int) -> float:
+    return measure_adds(["dt"], size, "other.*")
 
 
-def adds_and_drops(size: int) -> float:
-    source = tables(["dt", "x"])
+def measure_adds_and_drops(size: int) -> float:
+    source = create_tables(["dt", "x"])
 
     def make() -> None:
         minutes = count(FIRST)
@@ -102,17 +102,17 @@ def adds_and_drops(size: int) -> float:
             source.add("t0", value, "de")
             source.drop("t0", value, "de")
 
-    return applied_per_s(source, f"{DB}.*", make)
+    return measure_apply(source, f"{DB}.*", make)
 
 
-def first_load(size: int) -> float:
+def measure_first_load(size: int) -> float:
     source = MemorySource()
     source.create("t0")
     for number in range(size):
         source.add("t0", UpdatePeriod.MINUTELY.format(FIRST + number), "de")
     with tempfile.TemporaryDirectory() as directory:
         started_s = time.perf_counter()
-        projection = opened(source, directory)
+        projection = open_catalog(source, directory)
         taken_s = time.perf_counter() - started_s
         projection.close()
     return size / taken_s

@@ -1,7 +1,7 @@
-"""The shape that every benchmark reports in, and what they share: how to time, and how to be called.
+"""The report of a benchmark, and what all benchmarks share: timing and the command line.
 
-``python -m bench.NAME [--quick] --json`` prints one object: the bench, the machine, and rows of a measured value with its
-limit and a rival measured in the same run. Without ``--json`` the same as a table. Values are medians.
+``python -m bench.NAME [--quick] --json`` prints one object: the benchmark, the machine, and rows. A row has a measured value, its limit and a
+rival that was measured in the same run. Without ``--json`` the rows are printed as a table. Values are medians.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured case. ``ratio`` is how many times better than the rival; ``ok`` is None where there is no limit."""
+    """One measured case. ``ratio`` is how many times it is better than the rival; ``ok`` is None without a limit."""
 
     case: str
     value: float
@@ -49,9 +49,9 @@ def row(
     times: float | None = None,
     rival: tuple[str, float] | None = None,
 ) -> Row:
-    """Judge a value: at most or at least a number, or so many times better than the rival.
+    """Build the row of a value, judged by its limits: ``at_most``, ``at_least``, or ``times`` better than the rival.
 
-    More is better where ``at_least`` is given, less is better everywhere else.
+    More is better if ``at_least`` is given; otherwise less is better.
     """
     name, rival_value = rival or (None, None)
     ratio = None
@@ -65,12 +65,12 @@ def row(
     given = [limit for limit in limits if limit]
     return Row(
         case=case,
-        value=_rounded(value),
+        value=_round(value),
         unit=unit,
         limit=", ".join(text for text, _ in given) or None,
         rival=name,
-        rival_value=None if rival_value is None else _rounded(rival_value),
-        ratio=None if ratio is None else _rounded(ratio),
+        rival_value=None if rival_value is None else _round(rival_value),
+        ratio=None if ratio is None else _round(ratio),
         ok=all(held for _, held in given) if given else None,
     )
 
@@ -78,8 +78,8 @@ def row(
 def median_s(call: Callable[[], object], *, repeats: int = 5, number: int = 1, cpu: bool = False) -> float:
     """Return the median time of one call in seconds, over ``repeats`` samples of ``number`` calls each.
 
-    With ``cpu`` it is the process' processor time: the same as wall time for code that neither waits nor threads, except on a
-    machine that is shared, where wall time measures the neighbours.
+    With ``cpu`` it is the processor time of the process. For code that neither waits nor uses threads this equals wall time, except
+    on a shared machine, where wall time includes the other processes.
     """
     now_ns = time.process_time_ns if cpu else time.perf_counter_ns
     samples = []
@@ -92,13 +92,13 @@ def median_s(call: Callable[[], object], *, repeats: int = 5, number: int = 1, c
 
 
 def tree_cpu_s() -> float:
-    """Processor seconds of this process and of everything below it so far, user and system."""
+    """Return the processor seconds, user and system, that this process and its descendants have used so far."""
     parents, used = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has ended meanwhile
         pid = int(stat.parent.name)
         parents[pid], used[pid] = int(fields[1]), sum(map(int, fields[11:15]))
     ours = {os.getpid()}
@@ -107,11 +107,11 @@ def tree_cpu_s() -> float:
     return sum(used.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
-def machine() -> dict[str, object]:
-    """Return what the numbers depend on: processor, cores, memory, Python, load."""
+def describe_machine() -> dict[str, object]:
+    """Return the machine on which the figures depend: processor, cores, memory, Python, load."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "processor": _processor(),
+        "processor": _read_processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory / 2**30, 1),
         "python": platform.python_version(),
@@ -121,12 +121,12 @@ def machine() -> dict[str, object]:
 
 
 def main(bench: str, cases: Callable[[bool], Iterable[Row]]) -> None:
-    """Run a benchmark from the command line; exit 1 where a row misses its limit."""
+    """Run a benchmark from the command line; exit with 1 if a row misses its limit."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer repeats")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    measured = machine()
+    measured = describe_machine()
     rows = list(cases(options.quick))
     if options.json:
         print(
@@ -135,21 +135,21 @@ def main(bench: str, cases: Callable[[bool], Iterable[Row]]) -> None:
             )
         )
     else:
-        print("\n".join(map(_line, rows)))
+        print("\n".join(map(_render_row, rows)))
     sys.exit(any(each.ok is False for each in rows))
 
 
-def _line(each: Row) -> str:
+def _render_row(each: Row) -> str:
     rival = f"{each.rival}: {each.rival_value:g}, {TIMES}{each.ratio:g}" if each.rival else ""
     verdict = {True: "ok", False: "MISSED", None: ""}[each.ok]
     return f"{each.case:<40} {each.value:>12g} {each.unit:<8} {each.limit or '':<10} {verdict:<7} {rival}"
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

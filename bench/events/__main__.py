@@ -1,6 +1,6 @@
 """All cases of events: ``python -m bench.events [--quick] [--json]``.
 
-``catalog_apply`` is not among them: ``bench.catalog`` measures it.
+``bench.catalog`` measures ``catalog_apply``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.events import daemon_process, replay_overhead, throughput, visibility
-from bench.events.environment import running_stack
+from bench.events.environment import open_stack
 from bench.report import Row, main
 
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def cases(quick: bool) -> Iterator[Row]:
-    with running_stack() as endpoints:
-        yield from daemon_process.idle(endpoints, quick=quick)
+    with open_stack() as endpoints:
+        yield from daemon_process.measure_idle(endpoints, quick=quick)
         yield from visibility.cases(endpoints, quick=quick)
         yield from replay_overhead.cases(endpoints, quick=quick)
         yield from throughput.cases(endpoints, quick=quick)
-        yield from daemon_process.recovery(endpoints, quick=quick)
+        yield from daemon_process.measure_recovery(endpoints, quick=quick)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Cases of ``tideline run`` as a process: what it takes while nothing happens, and how soon it is back after ``kill -9``.
+"""Cases of ``tideline run`` as a process: its cost while nothing happens, and the time to recover after ``kill -9``.
 
-``recovery_1m`` needs a topic of a million records, for which no metastore here has the events: they are transactions of somebody
-else, made by the relay's own encoder and numbered on from the source's newest event. The daemon therefore runs with its relay
-switched off, as where another daemon relays; everything else is as always. Times after the kill include the
-start of Python; that of reading all begins when the daemon answers.
+``recovery_1m`` needs a topic of a million records, and no metastore here has so many events. The records are transactions of another system,
+written by the relay's own encoder and numbered from the newest event of the source. The daemon therefore runs with its relay switched off, as if
+another daemon relayed; everything else is as usual. Times after the kill include the start of Python. The time of reading all records begins
+when the daemon responds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Producer
 
-from bench.events.environment import following, say, unique, wait_for
+from bench.events.environment import make_name, run_daemon, say, wait_for
 from bench.report import Row, row
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 FOREIGN: Final = ("OPEN_TXN", "ALLOC_WRITE_ID_EVENT", "ABORT_TXN")
 PLACEHOLDER: Final = 1_111_111_111
 MISSED: Final = 1_000
-"""Events that come while the daemon is dead."""
+"""Events that arrive while the daemon is down."""
 
 
-def idle(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
+def measure_idle(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
     seconds = 10.0 if quick else 60.0
-    with following(endpoints, unique("idle")) as replicator:
+    with run_daemon(endpoints, make_name("idle")) as replicator:
         wait_for(lambda: replicator.progress().behind == 0, "the daemon has caught up")
-        time.sleep(2.0)  # what a start leaves to do
+        time.sleep(2.0)  # the remaining work of a start
         say(f"idle: {seconds:g} s")
-        pid = running(replicator)
-        before_s = cpu_s(pid)
+        pid = get_pid(replicator)
+        before_s = read_cpu_s(pid)
         time.sleep(seconds)
-        yield row("idle_cpu", (cpu_s(pid) - before_s) / seconds * 100, "%", at_most=2)
-        yield row("idle_rss", rss_mb(pid), "MB", at_most=150)
+        yield row("idle_cpu", (read_cpu_s(pid) - before_s) / seconds * 100, "%", at_most=2)
+        yield row("idle_rss", read_rss_mb(pid), "MB", at_most=150)
 
 
-def recovery(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
+def measure_recovery(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
     size = 100_000 if quick else 1_000_000
-    db = unique("recovery")
+    db = make_name("recovery")
     with Metastore(endpoints.source.metastore) as source:
         first = source.current_event_id() + 1
     say(f"recovery: writing {size} records")
@@ -63,30 +63,30 @@ def recovery(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
     topic.ensure()
     produce(broker, topic, first, size)
     say("recovery: reading them all")
-    with following(endpoints, db, TIDELINE__SOURCES__LAKE__RELAY__ENABLED="false") as replicator:
+    with run_daemon(endpoints, db, TIDELINE__SOURCES__LAKE__RELAY__ENABLED="false") as replicator:
         began_s = time.monotonic()
-        caught_up(replicator, first + size - 1)
+        wait_until_applied(replicator, first + size - 1)
         yield row("recovery_1m_read_all", time.monotonic() - began_s, "s")
-        pid = running(replicator)
-        yield row("rss_after_1m", rss_mb(pid), "MB")
+        pid = get_pid(replicator)
+        yield row("rss_after_1m", read_rss_mb(pid), "MB")
         say("recovery: kill -9")
         replicator.stop(signal.SIGKILL)
         produce(broker, topic, first + size, MISSED)
         began_s = time.monotonic()
         replicator.start(TIDELINE__SOURCES__LAKE__RELAY__ENABLED="false")
         yield row("recovery_1m_answers", time.monotonic() - began_s, "s")
-        caught_up(replicator, first + size + MISSED - 1)
+        wait_until_applied(replicator, first + size + MISSED - 1)
         yield row("recovery_1m", time.monotonic() - began_s, "s", at_most=5)
 
 
-def caught_up(replicator: Replicator, event_id: int) -> None:
-    """Wait until the daemon says that it has applied ``event_id``."""
+def wait_until_applied(replicator: Replicator, event_id: int) -> None:
+    """Wait until the daemon has applied ``event_id``."""
     wait_for(lambda: replicator.progress().applied_event == event_id, f"event {event_id}", within_s=600)
 
 
 def produce(broker: BrokerSettings, topic: Topic, first: int, count: int) -> None:
-    """Write records of foreign transactions with ids from ``first`` on."""
-    templates = [template(kind) for kind in FOREIGN]
+    """Write records of foreign transactions, starting with the event id ``first``."""
+    templates = [build_template(kind) for kind in FOREIGN]
     producer = Producer(
         broker.librdkafka(compression_type="lz4", linger_ms=50, queue_buffering_max_messages=100_000)
     )
@@ -105,8 +105,8 @@ def produce(broker: BrokerSettings, topic: Topic, first: int, count: int) -> Non
     producer.close()
 
 
-def template(kind: str) -> tuple[bytes, bytes, list[tuple[str, str | bytes | None]]]:
-    """Return a record as the relay encodes it: what stands before its event id, what after it, and its headers."""
+def build_template(kind: str) -> tuple[bytes, bytes, list[tuple[str, str | bytes | None]]]:
+    """Return a record as the relay encodes it: the bytes before its event id, those after it, and its headers."""
     event = notification(kind)
     event.eventId = PLACEHOLDER
     (record,) = encode("lake", event, None, record_bytes_max=1 << 19)
@@ -114,20 +114,20 @@ def template(kind: str) -> tuple[bytes, bytes, list[tuple[str, str | bytes | Non
     return before, after, list(record.headers)
 
 
-def running(replicator: Replicator) -> int:
-    """Return the daemon's process id."""
+def get_pid(replicator: Replicator) -> int:
+    """Return the process id of the daemon."""
     assert replicator.pid is not None, replicator.log_tail()
     return replicator.pid
 
 
-def cpu_s(pid: int) -> float:
-    """Processor seconds of a process so far, user and system (fields 14 and 15 of /proc/PID/stat)."""
+def read_cpu_s(pid: int) -> float:
+    """Return the processor seconds of a process, user and system (fields 14 and 15 of /proc/PID/stat)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def rss_mb(pid: int) -> float:
-    """Resident memory of a process in MB (10^6 bytes)."""
+def read_rss_mb(pid: int) -> float:
+    """Return the resident memory of a process in MB (10^6 bytes)."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024 / 1e6

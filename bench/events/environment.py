@@ -1,4 +1,4 @@
-"""What the cases run on: a stack, a daemon on it, names that nobody else uses, and words for the person who waits."""
+"""The environment of the cases: a stack, a daemon, unique names, and progress messages."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ POLL_S: Final = 0.02
 
 
 @contextmanager
-def running_stack() -> Iterator[Endpoints]:
-    """Kafka and two metastores: those that ``TIDELINE_STACK`` names, or our own for as long as the block lasts."""
+def open_stack() -> Iterator[Endpoints]:
+    """Provide Kafka and two metastores: those that ``TIDELINE_STACK`` names, or a stack for the duration of the block."""
     where = os.environ.get("TIDELINE_STACK", "")
     if where:
         path = Path(where)
@@ -44,8 +44,8 @@ def running_stack() -> Iterator[Endpoints]:
 
 
 @contextmanager
-def following(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Replicator]:
-    """A bootstrapped policy for ``db``, which must not exist yet, and a daemon that follows; ended with the block."""
+def run_daemon(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Replicator]:
+    """Bootstrap a policy for ``db``, which must not exist yet, and run a daemon for the duration of the block."""
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
         replicator = Replicator(endpoints, Path(directory), db=db)
         replicator.prepare()
@@ -57,7 +57,7 @@ def following(endpoints: Endpoints, db: str, **environment: str) -> Iterator[Rep
 
 
 def wait_for(condition: Callable[[], bool], what: str, *, within_s: float = 120.0) -> float:
-    """Ask until ``condition`` holds and return how long that took; raise ComponentFailed where it does not come."""
+    """Wait until ``condition`` holds and return the seconds that took; raise ComponentFailed on a time-out."""
     began_s = time.perf_counter()
     while not condition():
         if time.perf_counter() - began_s > within_s:
@@ -66,11 +66,11 @@ def wait_for(condition: Callable[[], bool], what: str, *, within_s: float = 120.
     return time.perf_counter() - began_s
 
 
-def unique(prefix: str) -> str:
-    """Return a name for a database or a topic."""
+def make_name(prefix: str) -> str:
+    """Return a unique name for a database or a topic."""
     return f"bench_{prefix}_{uuid.uuid4().hex[:8]}"
 
 
 def say(text: str) -> None:
-    """Tell whoever waits what is going on, apart from the result."""
+    """Print progress to standard error, apart from the result."""
     print(text, file=sys.stderr, flush=True)

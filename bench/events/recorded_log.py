@@ -1,8 +1,7 @@
-"""Notifications in bulk: recorded ones, in the proportions of a metastore's log, under ids of our choice.
+"""A notification log in memory: recorded notifications in the proportions of a real log, with ids from 1.
 
-The events are those of ``dev/fixtures/recorded`` as a Hive 4.2 metastore logged them, compressed as it compresses them. The
-proportions are those that integration tests and demo left in a real log of 1,213 events: mostly transactions and what
-follows an insert (569 bytes of compressed message on average there).
+The events are those of ``dev/fixtures/recorded``, as a Hive 4.2 metastore logged and compressed them. The proportions are those of a real log of
+1,213 events from integration tests and demo: mostly transactions, and what follows an insert (569 bytes of compressed message on average).
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ SHARES: Final = {
 
 
 class RecordedLog:
-    """A notification log of ``size`` recorded events with ids from 1; answers at once, so that the relay alone is measured."""
+    """A notification log of ``size`` recorded events. It responds immediately, so that only the relay is measured."""
 
     def __init__(self, size: int) -> None:
-        self._events = list(itertools.islice(_events(), size))
+        self._events = list(itertools.islice(_generate_events(), size))
         self._writes = write_events("COMMIT_TXN") or []
 
     def connect(self) -> RecordedLog:
-        """Return this log: all connections see the same."""
+        """Return this log, which all connections share."""
         return self
 
     def close(self) -> None:
@@ -62,14 +61,14 @@ class RecordedLog:
         return self._events[after : after + limit]
 
     def write_events(self, txn_id: int) -> list[WriteEventInfo]:
-        """Return what every commit wrote."""
+        """Return the write events, which are the same for every commit."""
         del txn_id
         return self._writes
 
 
-def _events() -> Iterator[NotificationEvent]:
-    """Yield events for ever, the types spread evenly."""
-    recorded = [notification(kind) for kind in _spread()]
+def _generate_events() -> Iterator[NotificationEvent]:
+    """Yield events endlessly, with the types spread evenly."""
+    recorded = [notification(kind) for kind in _spread_kinds()]
     for event_id, event in enumerate(itertools.cycle(recorded), 1):
         yield NotificationEvent(
             eventId=event_id,
@@ -83,7 +82,7 @@ def _events() -> Iterator[NotificationEvent]:
         )
 
 
-def _spread() -> list[str]:
-    """Return the types of one round, each at even distances."""
-    places = [((at + 0.5) / share, kind) for kind, share in SHARES.items() for at in range(share)]
-    return [kind for _, kind in sorted(places)]
+def _spread_kinds() -> list[str]:
+    """Return the types of one round, each at equal distances."""
+    positions = [((at + 0.5) / share, kind) for kind, share in SHARES.items() for at in range(share)]
+    return [kind for _, kind in sorted(positions)]

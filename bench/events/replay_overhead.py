@@ -1,8 +1,8 @@
-"""Case of replay: what Tideline itself takes per event, beside what it waits for.
+"""Case of replay: the time that Tideline itself takes per event, apart from what it waits for.
 
-Real events of a real source, replayed on a real target by the projection that the daemon runs, with its state in SQLite. Taken
-off the wall time is what passes inside calls of either metastore's client (its own packing of requests included), and inside
-submitting and waiting for copies. What remains is ours: deciding, write-id mapping, shaping of requests, the position's commit to disk.
+Real events of a real source are replayed on a real target by the projection that the daemon runs, with its state in SQLite. From the wall time
+are subtracted the calls of both metastore clients (including the packing of requests) and the submission of copies and the wait for them. The
+remainder is Tideline's: decisions, the write-id mapping, building requests, and committing the position to disk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from bench.events.environment import say, unique
+from bench.events.environment import make_name, say
 from bench.events.writer import Writer
 from bench.report import Row, row
 from dev.fixtures.notifications import read_events
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 BATCH_EVENTS: Final = 500
-"""As the consumer hands them in."""
+"""The size of the batches that the consumer passes."""
 
 
 class Stopwatch:
-    """Seconds that passed elsewhere. One thread's."""
+    """Accumulates the seconds spent in its ``with`` blocks; for one thread."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -57,7 +57,7 @@ class Stopwatch:
 
 
 class TimedMetastore(Metastore):
-    """The client with a stopwatch."""
+    """The metastore client with a stopwatch."""
 
     calls: Stopwatch
 
@@ -67,7 +67,7 @@ class TimedMetastore(Metastore):
 
 
 class TimedPool(CopyPool):
-    """The pool with a stopwatch on what its user has to wait for."""
+    """The copy pool with a stopwatch on what its caller waits for."""
 
     def __init__(self, copier: Copier, waits: Stopwatch) -> None:
         super().__init__(copier)
@@ -87,7 +87,7 @@ class TimedPool(CopyPool):
 def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
     inserts = 50 if quick else 300
     say(f"replay_overhead: {inserts} transactions")
-    db = unique("overhead")
+    db = make_name("overhead")
     calls, copies = Stopwatch(), Stopwatch()
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
         source = timed_metastore(endpoints.source.metastore, calls)
@@ -110,7 +110,7 @@ def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
 
 
 def fill(uri: str, db: str, inserts: int) -> None:
-    """Make what is replayed: a database, a table and transactions, three notifications and one write event each."""
+    """Create a database, a table and transactions with three notifications and one write event each."""
     writer = Writer(uri, db)
     writer.create()
     for _ in range(inserts):

@@ -1,7 +1,7 @@
-"""Cases of relay and decoding: from the notification log into a real topic, and out of it again.
+"""Cases of relay and decoding: from the notification log into a real topic, and back from the topic to events.
 
-The topic's speed includes the broker's share of the same cores. ``relay_metastore`` reads a real metastore, whose answers take
-most of the time; its limit is the metastore's, so it has none of ours.
+The rates include the broker's share of the same cores. ``relay_metastore`` reads a real metastore, whose responses take most of the time, so the
+case has no limit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from bench.events.environment import say, unique
+from bench.events.environment import make_name, say
 from bench.events.recorded_log import RecordedLog
 from bench.report import Row, row
 from daemon.consumer.reading import TopicReader
@@ -43,25 +43,25 @@ ABORTS_PER_OPEN: Final = 100
 def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
     size = 10_000 if quick else 50_000
     broker = BrokerSettings(endpoints.kafka)
-    yield from from_log_to_events(broker, RecordedLog(size), size)
-    yield relay_metastore(broker, endpoints.source.metastore, 1_000 if quick else 3_000)
+    yield from measure_relay_and_decode(broker, RecordedLog(size), size)
+    yield measure_relay_of_metastore(broker, endpoints.source.metastore, 1_000 if quick else 3_000)
 
 
-def from_log_to_events(broker: BrokerSettings, log: RecordedLog, size: int) -> Iterator[Row]:
-    """Relay the log into topics, read the last one, and decode without a topic."""
+def measure_relay_and_decode(broker: BrokerSettings, log: RecordedLog, size: int) -> Iterator[Row]:
+    """Relay the log into topics, read the last topic, and decode without a topic."""
     say(f"relay: {size} recorded events, {REPEATS} times")
-    topics = [Topic(broker, TopicSettings(unique("relay"))) for _ in range(REPEATS)]
-    relayed = [relay_rate(broker, topic, log.connect, 0, size) for topic in topics]
+    topics = [Topic(broker, TopicSettings(make_name("relay"))) for _ in range(REPEATS)]
+    relayed = [measure_relay(broker, topic, log.connect, 0, size) for topic in topics]
     yield row("relay", statistics.median(relayed), "events/s", at_least=10_000)
     say("decode: the same, out of the topic")
-    read = [read_rate(broker, topics[-1], size) for _ in range(REPEATS)]
+    read = [measure_read(broker, topics[-1], size) for _ in range(REPEATS)]
     yield row("decode", statistics.median(read), "events/s", at_least=10_000)
-    decoded = [decode_rate(topics[-1], log) for _ in range(REPEATS)]
+    decoded = [measure_decode(topics[-1], log) for _ in range(REPEATS)]
     yield row("decode_only", statistics.median(decoded), "events/s", at_least=10_000)
 
 
-def relay_rate(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
-    """Events per second from the first question to the last acknowledgement; the topic's creation is not counted."""
+def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
+    """Return events per second from the first read to the last acknowledgement, without the creation of the topic."""
     topic.ensure()
     relay = Relay(broker, topic, connect, MemoryStore(), RelaySettings(source="bench", start=after + 1))
 
@@ -98,8 +98,8 @@ class _TimedHeartbeat:
         self.beat()
 
 
-def read_rate(broker: BrokerSettings, topic: Topic, size: int) -> float:
-    """Events per second from the first read to the last event; finding the place is not counted."""
+def measure_read(broker: BrokerSettings, topic: Topic, size: int) -> float:
+    """Return events per second from the first read to the last event, without the search for the offset."""
     letters = DeadLetters(
         broker,
         dead_letter_topic(f"{topic.name}.dead", message_bytes_max=topic.settings.message_bytes_max),
@@ -116,8 +116,8 @@ def read_rate(broker: BrokerSettings, topic: Topic, size: int) -> float:
     return size / seconds
 
 
-def decode_rate(topic: Topic, log: RecordedLog) -> float:
-    """Events per second of the decoder alone, on the records that the relay makes of the first 10,000 events."""
+def measure_decode(topic: Topic, log: RecordedLog) -> float:
+    """Return events per second of the decoder alone, for the records of the first 10,000 events."""
     outbox = outbox_of(log.connect, RelaySettings(source="bench"), topic)
     records = list(outbox.records(1, 10_000))
     began_s = time.perf_counter()
@@ -126,8 +126,8 @@ def decode_rate(topic: Topic, log: RecordedLog) -> float:
     return 10_000 / (time.perf_counter() - began_s)
 
 
-def relay_metastore(broker: BrokerSettings, uri: str, size: int) -> Row:
-    """Relay real events of a real metastore: transactions opened by the hundred, aborted one by one."""
+def measure_relay_of_metastore(broker: BrokerSettings, uri: str, size: int) -> Row:
+    """Relay real events of a real metastore: transactions opened by the hundred and aborted one by one."""
     say(f"relay_metastore: making {size} events")
     with WritingMetastore(uri) as metastore:
         after = metastore.current_event_id()
@@ -136,8 +136,12 @@ def relay_metastore(broker: BrokerSettings, uri: str, size: int) -> Row:
                 metastore.abort_txn(txn_id)
         last = metastore.current_event_id()
     rates = [
-        relay_rate(
-            broker, Topic(broker, TopicSettings(unique("real"))), lambda: WritingMetastore(uri), after, last
+        measure_relay(
+            broker,
+            Topic(broker, TopicSettings(make_name("real"))),
+            lambda: WritingMetastore(uri),
+            after,
+            last,
         )
         for _ in range(REPEATS)
     ]

@@ -1,8 +1,8 @@
-"""Cases of the way of a commit: from ``commit_txn`` on the source to its write id in the target's valid write-id list.
+"""Cases of the latency of a commit: from ``commit_txn`` on the source to its write id in the target's valid write-id list.
 
-The clock starts when the writer sends the commit and stops when an answer of the target counts the write id as valid, asked
-every 20 ms on a connection of its own: so the time holds one source commit and up to one poll too much, never too little. The
-writers keep to their schedule as far as the source lets them; ``_rate`` is what they reached.
+The clock starts when the writer sends the commit. It stops when a response of the target counts the write id as valid; a separate connection polls
+every 20 ms. The time therefore includes one source commit and up to one poll too much, never too little. The writers keep to their schedule as far
+as the source allows; ``_rate`` is the rate that they reached.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bench.events.environment import following, say, unique, wait_for
+from bench.events.environment import make_name, run_daemon, say, wait_for
 from bench.events.writer import TABLE, Load, Writer
 from bench.report import Row, row
 from dev.stack.errors import ComponentFailed
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.02
 DRAIN_S: Final = 120.0
 WARM_UP_S: Final = 10.0
-"""At the higher rate: metastores that were just started compile their code at first, which one that runs for months does not."""
+"""Warm-up at the higher rate: metastores that have just started still compile their code, unlike one that has run for months."""
 WRITERS: Final = 4
 
 
 def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
     seconds = 10.0 if quick else 60.0
-    db = unique("visible")
-    with following(endpoints, db) as replicator:
+    db = make_name("visible")
+    with run_daemon(endpoints, db) as replicator:
         with closing(Writer(endpoints.source.metastore, db)) as writer:
             writer.create()
             writer.insert()
         say("commit_to_visible: warming up")
-        watch = Watch(endpoints.target.metastore, replicator)
-        measured(endpoints, db, watch, per_s=20, seconds=WARM_UP_S)
-        yield from latencies(endpoints, db, watch, "commit_to_visible", per_s=5, seconds=seconds)
-        yield from latencies(endpoints, db, watch, "commit_to_visible_20", per_s=20, seconds=seconds)
-        yield recovery_to_visible(endpoints, db, watch)
+        watch = TargetWatch(endpoints.target.metastore, replicator)
+        run_load(endpoints, db, watch, per_s=20, seconds=WARM_UP_S)
+        yield from measure_latencies(endpoints, db, watch, "commit_to_visible", per_s=5, seconds=seconds)
+        yield from measure_latencies(endpoints, db, watch, "commit_to_visible_20", per_s=20, seconds=seconds)
+        yield measure_recovery(endpoints, db, watch)
 
 
-def recovery_to_visible(endpoints: Endpoints, db: str, watch: Watch) -> Row:
-    """Kill the daemon, commit, start it: the time until the commit is visible, the start of Python included."""
+def measure_recovery(endpoints: Endpoints, db: str, watch: TargetWatch) -> Row:
+    """Kill the daemon, commit, and start it again; measure the time until the commit is visible, with the start of Python."""
     say("recovery_to_visible")
     watch.replicator.stop(signal.SIGKILL)
     load = Load(lambda: Writer(endpoints.source.metastore, db), per_s=1, seconds=1, writers=1)
@@ -59,40 +59,40 @@ def recovery_to_visible(endpoints: Endpoints, db: str, watch: Watch) -> Row:
     load.join()
     began_s = time.monotonic()
     watch.replicator.start()
-    return row("recovery_to_visible", max(watch.see(load).values()) - began_s, "s")
+    return row("recovery_to_visible", max(watch.wait_for_commits(load).values()) - began_s, "s")
 
 
-def latencies(
-    endpoints: Endpoints, db: str, watch: Watch, case: str, *, per_s: float, seconds: float
+def measure_latencies(
+    endpoints: Endpoints, db: str, watch: TargetWatch, case: str, *, per_s: float, seconds: float
 ) -> Iterator[Row]:
     say(f"{case}: {per_s:g} transactions/s for {seconds:g} s")
-    load, times = measured(endpoints, db, watch, per_s=per_s, seconds=seconds)
+    load, times = run_load(endpoints, db, watch, per_s=per_s, seconds=seconds)
     yield row(f"{case}_p99", statistics.quantiles(times, n=100)[98], "s", at_most=1)
     yield row(f"{case}_p50", statistics.median(times), "s")
-    yield row(f"{case}_rate", load.reached_per_s, "txn/s")
+    yield row(f"{case}_rate", load.actual_per_s, "txn/s")
     source_s = statistics.median(commit.answered_s - commit.asked_s for commit in load.commits)
     yield row(f"{case}_source_commit_p50", source_s, "s")
 
 
-def measured(
-    endpoints: Endpoints, db: str, watch: Watch, *, per_s: float, seconds: float
+def run_load(
+    endpoints: Endpoints, db: str, watch: TargetWatch, *, per_s: float, seconds: float
 ) -> tuple[Load, list[float]]:
-    """Run a load to the end and return it with the seconds of every commit until it was visible."""
+    """Run a load to its end and return it with the seconds until each commit was visible."""
     load = Load(lambda: Writer(endpoints.source.metastore, db), per_s=per_s, seconds=seconds, writers=WRITERS)
     load.start()
-    seen = watch.see(load)
+    seen = watch.wait_for_commits(load)
     return load, [seen[commit.write_id] - commit.asked_s for commit in load.commits]
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Looks at the target until it shows everything that a load has committed."""
+class TargetWatch:
+    """Polls the target until everything that a load committed is visible."""
 
     uri: str
     replicator: Replicator
 
-    def see(self, load: Load) -> Mapping[int, float]:
-        """Return when every write id became visible; raise ComponentFailed where one does not."""
+    def wait_for_commits(self, load: Load) -> Mapping[int, float]:
+        """Return the time at which each write id became visible; raise ComponentFailed if one does not."""
         seen: dict[int, float] = {}
         with Metastore(self.uri) as target:
             wait_for(lambda: TABLE in target.table_names(self.replicator.target_db), "the table's replica")
@@ -101,13 +101,13 @@ class Watch:
                 if load.running:
                     deadline_s = time.monotonic() + DRAIN_S
                 elif time.monotonic() > deadline_s:
-                    raise ComponentFailed(f"commits stay invisible:\n{self.replicator.log_tail()}")
-                self._look(target, seen)
+                    raise ComponentFailed(f"commits did not become visible:\n{self.replicator.log_tail()}")
+                self._note_visible(target, seen)
                 time.sleep(POLL_S)
         return seen
 
-    def _look(self, target: Metastore, seen: dict[int, float]) -> None:
-        """Note what is visible now and was not before."""
+    def _note_visible(self, target: Metastore, seen: dict[int, float]) -> None:
+        """Record the write ids that have become visible."""
         (valid,) = target.valid_write_ids([f"{self.replicator.target_db}.{TABLE}"])
         now_s = time.monotonic()
         hidden = {*valid.open, *valid.aborted}

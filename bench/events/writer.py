@@ -1,7 +1,7 @@
-"""A writer that does what Hive does for one small insert, call by call, without the time that SQL takes.
+"""A writer that makes the metastore calls of one small Hive insert, without the time that SQL takes.
 
-open_txns, allocate_table_write_ids, one file in the delta directory of its write id, add_write_notification_log with the
-file's MD5 (the metastore adds the change manager's root), commit_txn. What the file holds nobody reads here.
+The calls are open_txns, allocate_table_write_ids, one file in the delta directory of its write id, add_write_notification_log with the MD5 of the
+file (the metastore adds the root of the change manager), and commit_txn. Nobody reads the content of the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TABLE: Final = "t"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit; times are of the monotonic clock, around the call of commit_txn."""
+    """One commit; times are those of the monotonic clock before and after commit_txn."""
 
     write_id: int
     asked_s: float
@@ -39,7 +39,7 @@ class Commit:
 
 
 class Writer:
-    """Inserts into one transactional table of one database; for one thread."""
+    """Inserts into one transactional table; for one thread."""
 
     def __init__(self, uri: str, db: str) -> None:
         self._metastore = WritingMetastore(uri)
@@ -56,13 +56,13 @@ class Writer:
         metastore = self._metastore
         (txn,) = metastore.open_txns()
         write_id = metastore.allocate_write_ids(self._db, TABLE, [txn])[txn]
-        metastore.add_write_notification(txn, write_id, self._db, TABLE, self._written(write_id))
+        metastore.add_write_notification(txn, write_id, self._db, TABLE, self._write_file(write_id))
         asked_s = time.monotonic()
         metastore.commit_txn(txn)
         return Commit(write_id, asked_s, time.monotonic())
 
-    def _written(self, write_id: int) -> InsertEventRequestData:
-        """Write the file and return what the metastore is told of it."""
+    def _write_file(self, write_id: int) -> InsertEventRequestData:
+        """Write the file and return its description for the metastore."""
         self._location = self._location or str(self._metastore.get_table(self._db, TABLE).sd.location)
         delta = f"delta_{write_id:07}_{write_id:07}_0000"
         content = os.urandom(FILE_BYTES)
@@ -81,7 +81,7 @@ class Writer:
 
 
 class Load:
-    """Inserts at a fixed rate for a time, by several writers; a late insert does not move the ones after it."""
+    """Inserts at a fixed rate by several writers; a late insert does not delay the following ones."""
 
     def __init__(self, build: Callable[[], Writer], *, per_s: float, seconds: float, writers: int) -> None:
         self.commits: list[Commit] = []
@@ -93,7 +93,7 @@ class Load:
         self._threads = [threading.Thread(target=self._run, name=f"writer-{n}") for n in range(writers)]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the writers."""
         self._began_s = time.monotonic()
         for thread in self._threads:
             thread.start()
@@ -105,12 +105,12 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """Whether inserts are still to come or on their way."""
+        """Whether inserts are still scheduled or running."""
         return any(thread.is_alive() for thread in self._threads)
 
     @property
-    def reached_per_s(self) -> float:
-        """Commits per second that were really made."""
+    def actual_per_s(self) -> float:
+        """The actual number of commits per second."""
         return len(self.commits) / (max(commit.answered_s for commit in self.commits) - self._began_s)
 
     def _run(self) -> None:

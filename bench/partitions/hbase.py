@@ -1,7 +1,6 @@
-"""The HBase cases of ``bench.partitions``: rows that HBase sends for each row that matches, and the time that takes.
+"""The HBase cases of ``bench.partitions``: rows that HBase sends for each matching row, and the time that takes.
 
-HBase is started for them, in one process with its gateway beside it. Times are what the clock shows: the work is in other
-processes.
+The benchmark starts HBase in one process and its gateway in another. Times are wall times, because the work is done in other processes.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ FIRST: Final = dt.date(2020, 1, 1)
 FETCHED_MAX: Final = 2
 
 
-def cases(filled: Callable[[Store, int], PartitionIndex], days: int) -> Iterator[Row]:
-    """``filled`` makes an index of so many days, 480 partitions each."""
+def cases(fill_index: Callable[[Store, int], PartitionIndex], days: int) -> Iterator[Row]:
+    """Run all cases; ``fill_index`` builds an index of ``days`` days with 480 partitions each."""
     with (
         tempfile.TemporaryDirectory() as folder,
         HBase(Path(folder)) as hbase,
         closing(open_store("127.0.0.1", hbase.port, "bench")) as store,
     ):
         began_s = time.perf_counter()
-        index = filled(store, days)
+        index = fill_index(store, days)
         loaded_s = time.perf_counter() - began_s
         yield row("hbase_load", days * 480 / loaded_s, "rows/s")
-        yield from measured(store, index, days)
+        yield from measure_filters(store, index, days)
 
 
-def measured(store: HBaseStore, index: PartitionIndex, days: int) -> Iterator[Row]:
-    start, end = day(days // 2), day(days // 2 + 23)
-    whole = index.prepare(TABLE, "region like '%r05'")  # no range holds it: every key comes
+def measure_filters(store: HBaseStore, index: PartitionIndex, days: int) -> Iterator[Row]:
+    start, end = format_day(days // 2), format_day(days // 2 + 23)
+    whole = index.prepare(TABLE, "region like '%r05'")  # no range bounds it: every key is sent
     scan_ms = median_s(lambda: index.count(whole), repeats=3) * 1e3
     for case, text, expected in [
         ("480", f"ds = '{start}'", 480),
@@ -63,5 +62,5 @@ def measured(store: HBaseStore, index: PartitionIndex, days: int) -> Iterator[Ro
         yield row(f"hbase_100k_{case}_time", own_ms, "ms", rival=("full scan", scan_ms))
 
 
-def day(number: int) -> str:
+def format_day(number: int) -> str:
     return (FIRST + dt.timedelta(days=number)).isoformat()

@@ -1,10 +1,4 @@
-"""The partition index in memory and in SQLite: filters planned before the clock runs, answered as keys (no objects).
-
-A table of (ds date, hr int, region string) with 24 hours of 20 regions a day: 480 partitions a day. Times are processor times.
-A million partitions in
-memory, ten million in SQLite (2.8 GB of disk, some minutes); ``--quick`` takes a hundred thousand of each. The same filters to
-a real metastore are in ``metastore``, a hundred thousand partitions on HBase in ``hbase``.
-"""
+"""Cases of the partition index in memory and in SQLite, and the list of all cases."""
 
 from __future__ import annotations
 
@@ -17,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.partitions import hbase
-from bench.partitions.metastore import beside_a_metastore
+from bench.partitions.metastore import measure_metastore
 from bench.report import Row, median_s, row
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
@@ -33,93 +27,93 @@ if TYPE_CHECKING:
 TABLE = "bench.events"
 COLUMNS = [("ds", "date"), ("hr", "int"), ("region", "string")]
 FIRST = dt.date(2020, 1, 1)
-ROWS_A_DAY = 480
+ROWS_PER_DAY = 480
 BATCH_DAYS = 40
-SMALL_DAYS = 10_000 // ROWS_A_DAY
-HBASE_DAYS = 100_000 // ROWS_A_DAY
+SMALL_DAYS = 10_000 // ROWS_PER_DAY
+HBASE_DAYS = 100_000 // ROWS_PER_DAY
 
 
 def cases(quick: bool) -> Iterator[Row]:
-    days = 100_000 // ROWS_A_DAY if quick else 1_000_000 // ROWS_A_DAY
-    index = filled(MemoryStore(), days)
-    yield from ranges(index, days)
-    yield from others(index, days)
-    yield slope("memory_480_slope", index, filled(MemoryStore(), SMALL_DAYS), days)
-    yield from beside_a_metastore(quick)
-    yield from hbase.cases(filled, HBASE_DAYS)
-    # In a process of its own: its memory is measured, and this one's is full of the index above.
+    days = 100_000 // ROWS_PER_DAY if quick else 1_000_000 // ROWS_PER_DAY
+    index = fill_index(MemoryStore(), days)
+    yield from measure_ranges(index, days)
+    yield from measure_others(index, days)
+    yield measure_slope("memory_480_slope", index, fill_index(MemoryStore(), SMALL_DAYS), days)
+    yield from measure_metastore(quick)
+    yield from hbase.cases(fill_index, HBASE_DAYS)
+    # In a separate process, because its memory is measured and this one holds the index above.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-        yield from alone.submit(sqlite, days if quick else days * 10).result()
+        yield from alone.submit(measure_sqlite, days if quick else days * 10).result()
 
 
-def ranges(index: PartitionIndex, days: int) -> Iterator[Row]:
-    start, end = day(days // 2), day(days // 2 + 29)
+def measure_ranges(index: PartitionIndex, days: int) -> Iterator[Row]:
+    start, end = format_day(days // 2), format_day(days // 2 + 29)
     for case, rows, limit, text in [
         ("point", 1, 10, f"ds = '{start}' and hr = 5 and region = 'r07'"),
         ("20", 20, 20, f"ds = '{start}' and hr = 5"),
         ("480", 480, 150, f"ds = '{start}'"),
         ("14400", 14_400, 3000, f"ds between '{start}' and '{end}'"),
     ]:
-        yield row(f"memory_1m_{case}", counted_s(index, text, rows) * 1e6, "µs", at_most=limit)
+        yield row(f"memory_1m_{case}", time_count(index, text, rows) * 1e6, "µs", at_most=limit)
 
 
-def others(index: PartitionIndex, days: int) -> Iterator[Row]:
+def measure_others(index: PartitionIndex, days: int) -> Iterator[Row]:
     rows = days * 20
-    whole = index.prepare(TABLE, "region like '%r05'")  # no range holds it: every key is looked at
-    own_s, scan_s = counted_s(index, "hr = 5", rows), cpu_median_s(lambda: index.count(whole), repeats=3)
+    whole = index.prepare(TABLE, "region like '%r05'")  # no range bounds it: every key is read
+    own_s, scan_s = time_count(index, "hr = 5", rows), cpu_median_s(lambda: index.count(whole), repeats=3)
     per_thousand = 1e3 / rows * 1e3
     rival = ("full scan", scan_s * per_thousand)
     yield row("memory_1m_nonleading_1000", own_s * per_thousand, "ms", at_most=2, rival=rival)
-    listed = ",".join(f"'{day(number)}'" for number in range(min(days, 1000)))
+    listed = ",".join(f"'{format_day(number)}'" for number in range(min(days, 1000)))
     point = f"(ds) in ({listed}) and hr = 5 and region = 'r07'"
     spaces = itertools.count()
 
     def plan_and_run() -> int:
-        # Another text each time, so that no plan is remembered.
+        # A different text each time, so that no plan is cached.
         return index.count(index.prepare(TABLE, point + " " * next(spaces)))
 
     assert plan_and_run() == min(days, 1000)
     yield row("memory_1m_in_1000", cpu_median_s(plan_and_run, repeats=15) * 1e3, "ms", at_most=15)
 
 
-def sqlite(days: int) -> list[Row]:
+def measure_sqlite(days: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder, "index.db"), schema_version=1, durable=False)
         small = SqliteStore(Path(folder, "small.db"), schema_version=1, durable=False)
         try:
-            index = filled(store, days)
-            own_s = counted_s(index, f"ds = '{day(days // 2)}'", ROWS_A_DAY)
-            slopes = slope("sqlite_480_slope", index, filled(small, SMALL_DAYS), days)
+            index = fill_index(store, days)
+            own_s = time_count(index, f"ds = '{format_day(days // 2)}'", ROWS_PER_DAY)
+            slopes = measure_slope("sqlite_480_slope", index, fill_index(small, SMALL_DAYS), days)
         finally:
             store.close()
             small.close()
     return [
         row("sqlite_10m_480", own_s * 1e3, "ms", at_most=2),
-        row("sqlite_10m_rss", resident_max_mb(), "MB", at_most=200),
+        row("sqlite_10m_rss", read_peak_memory_mb(), "MB", at_most=200),
         slopes,
     ]
 
 
-def resident_max_mb() -> float:
-    """This process' most resident memory; ``getrusage`` would say its parent's, which it was forked from."""
+def read_peak_memory_mb() -> float:
+    """Return the peak resident memory of this process; ``getrusage`` would return that of the parent it was forked from."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-def slope(case: str, large: PartitionIndex, small: PartitionIndex, days: int) -> Row:
-    """How many times longer the same 480 rows take in a table many times larger than 10,000 partitions."""
-    text = f"ds = '{day(SMALL_DAYS // 2)}'"
-    ratio = counted_s(large, text, ROWS_A_DAY) / counted_s(small, text, ROWS_A_DAY)
+def measure_slope(case: str, large: PartitionIndex, small: PartitionIndex, days: int) -> Row:
+    """Return how many times longer the same 480 rows take than in a table of 10,000 partitions."""
+    text = f"ds = '{format_day(SMALL_DAYS // 2)}'"
+    ratio = time_count(large, text, ROWS_PER_DAY) / time_count(small, text, ROWS_PER_DAY)
     return row(f"{case}_{days // SMALL_DAYS}x", ratio, "times", at_most=2)
 
 
-def counted_s(index: PartitionIndex, text: str, expected: int) -> float:
+def time_count(index: PartitionIndex, text: str, expected: int) -> float:
     prepared = index.prepare(TABLE, text)
     assert index.count(prepared) == expected, text
     return cpu_median_s(lambda: index.count(prepared), repeats=15)
 
 
-def filled(store: Store, days: int) -> PartitionIndex:
+def fill_index(store: Store, days: int) -> PartitionIndex:
     index = PartitionIndex(store)
     with store.transaction() as txn:
         change = index.change(txn)
@@ -129,13 +123,13 @@ def filled(store: Store, days: int) -> PartitionIndex:
         with store.transaction() as txn:
             change = index.change(txn)
             for number in range(first, min(first + BATCH_DAYS, days)):
-                for at in range(ROWS_A_DAY):
-                    change.add(TABLE, (day(number), str(at // 20), f"r{at % 20:02}"))
+                for at in range(ROWS_PER_DAY):
+                    change.add(TABLE, (format_day(number), str(at // 20), f"r{at % 20:02}"))
         change.publish()
     return index
 
 
-def day(number: int) -> str:
+def format_day(number: int) -> str:
     return (FIRST + dt.timedelta(days=number)).isoformat()
 
 

@@ -1,8 +1,8 @@
-"""The partition index beside a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that holds the same partitions.
+"""The partition index compared with a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that has the same partitions.
 
-The metastore is asked as Spark asks it, ``get_partitions_by_filter``, and answers with partitions, which Thrift's compiled
-reader takes apart; the index is asked for their names. Adding partitions is slow (a millisecond or two each), so the table
-grows from the smaller size to the larger and both are measured on the way. Answers are compared each time.
+The metastore is called as Spark calls it, ``get_partitions_by_filter``, and returns partitions, which Thrift's compiled reader decodes. The
+index returns their names. Adding partitions is slow (a millisecond or two each), so the table grows from the smaller size to the larger, and
+both sizes are measured on the way. The results are compared each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 DB, TABLE = "bench", "events"
 COLUMNS: Final = [("ds", "string"), ("hr", "int"), ("region", "string")]
 REGIONS, HOURS = 20, 24
-A_DAY = REGIONS * HOURS
+PER_DAY = REGIONS * HOURS
 BATCH = 500
 _RIVAL = "Hive 2.3.10"
 _SPACES = itertools.count()
@@ -47,21 +47,21 @@ _SPACES = itertools.count()
 Values = tuple[str, str, str]
 
 
-def beside_a_metastore(quick: bool) -> Iterator[Row]:
-    """Measure at 20,000 and 100,000 partitions; 2,400 where it has to be quick."""
+def measure_metastore(quick: bool) -> Iterator[Row]:
+    """Measure at 20,000 and 100,000 partitions, or at 2,400 for a quick run."""
     sizes = [2_400] if quick else [20_000, 100_000]
     with tempfile.TemporaryDirectory() as folder:
         server = OldMetastore(Path(folder), "2.3", has_log=False)
         server.start()
         try:
-            yield from _measured(server, sizes)
+            yield from _measure_sizes(server, sizes)
         finally:
             server.stop()
 
 
-def _measured(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
-    all_values = _values()
-    index = _index()
+def _measure_sizes(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
+    all_values = _generate_values()
+    index = _create_index()
     calls = PartitionCalls(index, HIVE_2)
     transport = TBufferedTransport(TSocket("127.0.0.1", server.port), rbuf_size=1 << 20)
     transport.open()
@@ -72,16 +72,16 @@ def _measured(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
         for size in sizes:
             _add(client, table, index, list(itertools.islice(all_values, size - have)), size)
             have = size
-            yield from _compared(thrift, calls, size)
+            yield from _compare(thrift, calls, size)
     transport.close()
 
 
-def _compared(thrift: ThriftHiveMetastore.Client, calls: PartitionCalls, size: int) -> Iterator[Row]:
-    for case, text in _filters():
+def _compare(thrift: ThriftHiveMetastore.Client, calls: PartitionCalls, size: int) -> Iterator[Row]:
+    for case, text in _list_filters():
         theirs = [p.values for p in thrift.get_partitions_by_filter(DB, TABLE, text, -1)]
         ours = [list(found.values) for found in calls.by_filter(DB, TABLE, text)]
         assert ours == theirs, (text, len(ours), len(theirs))
-        own_s = median_s(partial(_names, calls, text), repeats=9)
+        own_s = median_s(partial(_find_names, calls, text), repeats=9)
         rival_s = median_s(partial(thrift.get_partitions_by_filter, DB, TABLE, text, -1), repeats=3)
         is_judged = size == 100_000
         yield row(
@@ -93,14 +93,14 @@ def _compared(thrift: ThriftHiveMetastore.Client, calls: PartitionCalls, size: i
         )
 
 
-def _names(calls: PartitionCalls, text: str) -> list[str]:
-    # Another text each time, so that no plan is remembered.
+def _find_names(calls: PartitionCalls, text: str) -> list[str]:
+    # A different text each time, so that no plan is cached.
     return calls.names_by_filter(DB, TABLE, text + " " * (next(_SPACES) % 1_000))
 
 
-def _filters() -> list[tuple[str, str]]:
-    """Those of the reference (partition-filters.md §5), on a day in the middle of the smaller table."""
-    day, next_day = _day(2), _day(3)
+def _list_filters() -> list[tuple[str, str]]:
+    """Return the filters of the reference (partition-filters.md §5), for a day in the middle of the smaller table."""
+    day, next_day = _format_day(2), _format_day(3)
     return [
         ("day_480", f"ds = '{day}'"),
         ("hour_20", f"ds = '{day}' and hr = 5"),
@@ -112,17 +112,17 @@ def _filters() -> list[tuple[str, str]]:
     ]
 
 
-def _values() -> Iterator[Values]:
+def _generate_values() -> Iterator[Values]:
     for number in itertools.count():
-        for at in range(A_DAY):
-            yield _day(number), str(at // REGIONS), f"r{at % REGIONS:02}"
+        for at in range(PER_DAY):
+            yield _format_day(number), str(at // REGIONS), f"r{at % REGIONS:02}"
 
 
-def _day(number: int) -> str:
+def _format_day(number: int) -> str:
     return f"{2020 + number // 360}-{number // 30 % 12 + 1:02}-{number % 30 + 1:02}"
 
 
-def _index() -> PartitionIndex:
+def _create_index() -> PartitionIndex:
     store = MemoryStore()
     index = PartitionIndex(store)
     with store.transaction() as txn:
@@ -143,10 +143,10 @@ def _create(client: Metastore) -> Table:
 def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Values], size: int) -> None:
     for start in range(0, len(values), BATCH):
         some = values[start : start + BATCH]
-        client.add_partitions(DB, TABLE, [_partition(table, each) for each in some])
+        client.add_partitions(DB, TABLE, [_build_partition(table, each) for each in some])
         print(f"\r{size - len(values) + start + len(some):,} partitions", end="", file=sys.stderr)
     print(file=sys.stderr)
-    reader = index._reader  # noqa: SLF001 - the bench fills the store that the index reads
+    reader = index._reader  # noqa: SLF001 - the benchmark fills the store that the index reads
     assert isinstance(reader, MemoryStore)
     with reader.transaction() as txn:
         change = index.change(txn)
@@ -155,9 +155,9 @@ def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Va
     change.publish()
 
 
-def _partition(table: Table, values: Values) -> Partition:
+def _build_partition(table: Table, values: Values) -> Partition:
     partition = a_partition(table, *values)
     assert partition.sd is not None
-    # The table's own directory, which is there: making a hundred thousand directories would measure the file system.
+    # The existing directory of the table: creating a hundred thousand directories would measure the file system.
     partition.sd.location = table.sd.location
     return partition

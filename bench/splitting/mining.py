@@ -1,9 +1,9 @@
-"""Keys mined out of query texts, per second of one core; rows of ``bench.splitting``.
+"""Keys mined from query texts, per second of one core; cases of ``bench.splitting``.
 
-Texts of about 200 characters, every one with a fingerprint of its own, so that each is parsed: that is ``mining``, the worst case. A
-query log is better to us: ``mining_log`` is a thousand users' day, nine texts of ten that were seen before with other dates and half of
-all that concern no raw table. The rival is sqlglot alone on the same texts, parsed one by one, with nothing taken out of the tree;
-processor times, because nothing here waits.
+The texts have about 200 characters. In ``mining`` every text has a fingerprint of its own and must be parsed, which is the worst case. A query
+log is more favourable: ``mining_log`` is the day of a thousand users. Nine of ten of its texts occurred before with other dates, and half of all
+texts do not use a raw table. The rival is sqlglot alone, which parses the same texts one by one and extracts nothing. Times are processor times,
+because nothing here waits.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ FORMS = (
 OTHERS = "SELECT user_id, sum(amount) FROM sales.orders o JOIN sales.items i ON o.id = i.id WHERE day = '{2}' AND shop = '{0}' GROUP BY user_id"
 
 
-def rows(quick: bool) -> list[Row]:
-    """Return the rows; ``quick`` takes fewer texts."""
+def measure(quick: bool) -> list[Row]:
+    """Measure all cases; ``quick`` uses fewer texts."""
     count = 1_000 if quick else 4_000
-    distinct = texts(count, distinct=count, foreign=0)
-    log = texts(count * 5, distinct=count // 2, foreign=0.5)
+    distinct = build_texts(count, distinct=count, foreign=0)
+    log = build_texts(count * 5, distinct=count // 2, foreign=0.5)
     return [
         row(
             "mining",
-            per_second(distinct),
+            measure_mining(distinct),
             "queries/s",
             at_least=1500,
-            rival=(RIVAL, parsed_per_second(distinct)),
+            rival=(RIVAL, measure_parsing(distinct)),
         ),
         row(
             "mining_log",
-            per_second(log),
+            measure_mining(log),
             "queries/s",
             at_least=1500,
-            rival=(RIVAL, parsed_per_second(log[:count])),
+            rival=(RIVAL, measure_parsing(log[:count])),
         ),
         row("mining_text", sum(map(len, distinct)) / count, "chars"),
     ]
 
 
-def texts(count: int, *, distinct: int, foreign: float) -> list[str]:
-    """Make texts by a fixed seed: ``distinct`` fingerprints, the literals of each text its own."""
+def build_texts(count: int, *, distinct: int, foreign: float) -> list[str]:
+    """Build texts from a fixed seed, with ``distinct`` fingerprints and different literals in each text."""
     chance = random.Random(6)
-    shapes = [shape(chance, foreign, number) for number in range(distinct)]
+    shapes = [build_text(chance, foreign, number) for number in range(distinct)]
     return [
         chance.choice(shapes).replace("DAY", f"2016-04-{chance.randrange(30):02}")
         if count > distinct
@@ -77,13 +77,13 @@ def texts(count: int, *, distinct: int, foreign: float) -> list[str]:
     ]
 
 
-def shape(chance: random.Random, foreign: float, number: int) -> str:
+def build_text(chance: random.Random, foreign: float, number: int) -> str:
     form = OTHERS if chance.random() < foreign else chance.choice(FORMS)
     keys = [f"{chance.choice(('action', 'http', 'user', 'device'))}.k{number}_{at}" for at in range(2)]
     return form.format(*keys, "DAY")
 
 
-def per_second(given: Sequence[str]) -> float:
+def measure_mining(given: Sequence[str]) -> float:
     queries = [QueryText(text, "ann", 1_461_000_000, "bench") for text in given]
 
     def mine_all() -> None:
@@ -96,7 +96,7 @@ def per_second(given: Sequence[str]) -> float:
     return len(given) / median_s(mine_all, repeats=3, cpu=True)
 
 
-def parsed_per_second(given: Sequence[str]) -> float:
+def measure_parsing(given: Sequence[str]) -> float:
     hive = Dialect.get_or_raise("hive")
 
     def parse_all() -> None:

@@ -1,14 +1,4 @@
-"""Raw JSON split into typed columns: what it costs, and what it spares whoever asks.
-
-Events of ``dev.fixtures.json_events`` (seeded, 1.6 KB each) as text files, in one Spark session with two cores. Costs are processor seconds,
-user and system, of the JVM and of Python together, per GB (10^9 bytes) of raw JSON, everything included: reading, parsing, types,
-misfits, ORC with zstd, footers read back. They are medians after the JVM has warmed up, which takes five to fifteen runs of 160 MB.
-``split_300_keys`` takes the 300 commonest keys of the events in the types that their values ask for.
-
-The query is the one of the article that flat tables come from, on 1.9 GB of JSON: four keys where two others have values given. Its
-raw table is one JSON column in RCFile with Snappy, read with ``get_json_object``; the flat one has 50 keys in ORC with zstd. Both give
-the same rows, which is checked.
-"""
+"""Cases of splitting and querying in one Spark session, and the list of all cases."""
 
 from __future__ import annotations
 
@@ -75,7 +65,7 @@ KEYS_30: Final = (
     "perf.sql.n",
     "usr.id",
 )
-"""Objects, an array, keys of mixed kinds, and one that is misspelled."""
+"""Objects, an array, keys of mixed types, and a misspelled key."""
 KEYS_50: Final = (
     *KEYS_30,
     "user.country",
@@ -103,13 +93,13 @@ KEYS_50: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One session over one file of events."""
+    """One Spark session and one file of events."""
 
     spark: Any
     directory: Path
     events: int
     types: Mapping[KeyPath, ColumnType]
-    """Of every key that the events hold, the commonest first."""
+    """The types of all keys of the events, the most frequent first."""
     quick: bool
 
     @property
@@ -119,20 +109,20 @@ class Bench:
 
     @property
     def gigabytes(self) -> float:
-        """Its size."""
+        """The size of the file."""
         return self.raw.stat().st_size / GB
 
-    def cpu_s(self, call: Callable[[], object], *, warm: int, measured: int = 3) -> float:
-        """Return the median processor seconds of a call once it is warm."""
-        return self.cpu_and_wall_s(call, warm=warm, measured=measured)[0]
+    def measure_cpu_s(self, call: Callable[[], object], *, warm: int, measured: int = 3) -> float:
+        """Return the median processor seconds of a call after warm-up."""
+        return self.measure_cpu_and_wall_s(call, warm=warm, measured=measured)[0]
 
-    def cpu_and_wall_s(
+    def measure_cpu_and_wall_s(
         self, call: Callable[[], object], *, warm: int, measured: int = 3
     ) -> tuple[float, float]:
-        """Return the medians of processor and wall seconds of a call once it is warm."""
+        """Return the medians of processor and wall seconds of a call after warm-up."""
         for _ in range(1 if self.quick else warm):
             call()
-        samples = [_timed(call) for _ in range(1 if self.quick else measured)]
+        samples = [_measure(call) for _ in range(1 if self.quick else measured)]
         return statistics.median(cpu for cpu, _ in samples), statistics.median(wall for _, wall in samples)
 
 
@@ -142,63 +132,67 @@ def cases(quick: bool) -> Iterator[Row]:
         count = 20_000 if quick else 100_000
         say(f"{count} events")
         write(directory / "events.json", count)
-        bench = Bench(session(directory), directory, count, types_of(lines(10_000)), quick)
+        bench = Bench(open_session(directory), directory, count, infer_types(lines(10_000)), quick)
         try:
-            yield from splits(bench)
-            yield wide(bench)
-            yield from queries(bench)
+            yield from measure_splits(bench)
+            yield measure_wide(bench)
+            yield from measure_queries(bench)
         finally:
             bench.spark.stop()
     say("micro-batches")
-    yield from batch_overhead.rows(quick, KEYS_30)
+    yield from batch_overhead.measure(quick, KEYS_30)
     say("mining")
-    yield from mining.rows(quick)
+    yield from mining.measure(quick)
 
 
-def splits(bench: Bench) -> Iterator[Row]:
-    thirty = layout(chosen(bench.types, KEYS_30))
+def measure_splits(bench: Bench) -> Iterator[Row]:
+    thirty = build_layout(choose_types(bench.types, KEYS_30))
     say("30 keys")
-    cost = bench.cpu_s(partial(split_once, bench, thirty), warm=5)
+    cost = bench.measure_cpu_s(partial(split_once, bench, thirty), warm=5)
     say("30 keys by get_json_object")
-    rival = bench.cpu_s(partial(ask_each, bench, KEYS_30), warm=1)
+    rival = bench.measure_cpu_s(partial(extract_each, bench, KEYS_30), warm=1)
     per_gb = 1 / bench.gigabytes
     yield row("split_30_keys", cost * per_gb, "CPU-s/GB", at_most=27, times=4, rival=(RIVAL, rival * per_gb))
     say("300 keys")
-    many = layout(dict(islice(leaves(bench.types), 300)))
+    many = build_layout(dict(islice(iterate_leaves(bench.types), 300)))
     assert len(many.live) == 300
-    cost = bench.cpu_s(partial(split_once, bench, many), warm=15, measured=5)
+    cost = bench.measure_cpu_s(partial(split_once, bench, many), warm=15, measured=5)
     yield row("split_300_keys", cost * per_gb, "CPU-s/GB", at_most=45)
 
 
-def wide(bench: Bench) -> Row:
-    """A table of 1,500 slots: 300 keys, and 1,199 slots that have lost theirs."""
+def measure_wide(bench: Bench) -> Row:
+    """Measure a table of 1,500 slots: 300 with keys and 1,199 whose keys were removed."""
     say("1,500 columns")
-    made = layout(dict(islice(leaves(bench.types), 300)))
+    made = build_layout(dict(islice(iterate_leaves(bench.types), 300)))
     for index in range(len(made.slots), 1_500):
         gone = Slot(index, f"gone/{index}", KeyPath(("gone", str(index))), ColumnType.BIGINT)
         made = made.with_slot(replace(gone, state=SlotState.EMPTY))
     made.check()
-    cost = bench.cpu_s(partial(split_once, bench, made), warm=2)
+    cost = bench.measure_cpu_s(partial(split_once, bench, made), warm=2)
     return row("split_300_keys_in_1500_columns", cost / bench.gigabytes, "CPU-s/GB")
 
 
-def queries(bench: Bench) -> Iterator[Row]:
+def measure_queries(bench: Bench) -> Iterator[Row]:
     copies = 3 if bench.quick else 12
     say(f"the query on {bench.gigabytes * copies:.2g} GB")
     raw_bytes = make_raw(bench, copies)
-    flat_bytes = make_flat(bench, layout(chosen(bench.types, KEYS_50)), copies)
-    raw = explorer("raw", "'1'", "get_json_object(json, '$.{}')".format)
-    flat = explorer("flat", "1", lambda key: f"`{key.replace('.', '/')}`")
-    assert digest(bench.spark, raw) == digest(bench.spark, flat), "raw and flat give other rows"
-    slow_cpu_s, slow_wall_s = bench.cpu_and_wall_s(partial(ask, bench.spark, raw), warm=2)
-    fast_cpu_s, fast_wall_s = bench.cpu_and_wall_s(partial(ask, bench.spark, flat), warm=3, measured=5)
+    flat_bytes = make_flat(bench, build_layout(choose_types(bench.types, KEYS_50)), copies)
+    raw = build_query("raw", "'1'", "get_json_object(json, '$.{}')".format)
+    flat = build_query("flat", "1", lambda key: f"`{key.replace('.', '/')}`")
+    assert compute_digest(bench.spark, raw) == compute_digest(bench.spark, flat), (
+        "the raw and the flat table return different rows"
+    )
+    slow_cpu_s, slow_wall_s = bench.measure_cpu_and_wall_s(partial(run_query, bench.spark, raw), warm=2)
+    fast_cpu_s, fast_wall_s = bench.measure_cpu_and_wall_s(
+        partial(run_query, bench.spark, flat), warm=3, measured=5
+    )
     yield row("query_cpu", fast_cpu_s, "s", times=9.5, rival=("raw table", slow_cpu_s))
     yield row("query_wall", fast_wall_s, "s", times=4, rival=("raw table", slow_wall_s))
     yield row("size", flat_bytes / raw_bytes, "of raw table", at_most=0.4)
 
 
-def session(directory: Path) -> Any:
-    """Return a session as the product makes it, with Hive's tables for the raw side."""
+def open_session(directory: Path) -> Any:
+    """Open a session as the product does, with Hive tables for the raw table."""
     return start(
         SparkSettings(
             driver_memory="2g",
@@ -216,26 +210,26 @@ def session(directory: Path) -> Any:
     )
 
 
-def types_of(texts: Iterable[str]) -> dict[KeyPath, ColumnType]:
-    """Return every key of the texts with its type by the default rules, the commonest first."""
+def infer_types(texts: Iterable[str]) -> dict[KeyPath, ColumnType]:
+    """Return all keys of the texts with their types by the default rules, the most frequent first."""
     rules = FlatRules()
     seen = sniff(texts, rules).keys
     ordered = sorted(seen, key=lambda key: (-seen[key].nonnull, key))
     return {key: rules.type_of(key, seen[key].evidence) for key in ordered}
 
 
-def leaves(types: Mapping[KeyPath, ColumnType]) -> Iterator[tuple[KeyPath, ColumnType]]:
-    """Yield the keys that no other lies within."""
+def iterate_leaves(types: Mapping[KeyPath, ColumnType]) -> Iterator[tuple[KeyPath, ColumnType]]:
+    """Return the keys that contain no other key."""
     inner = {key.members[:depth] for key in types for depth in range(1, key.depth)}
     return ((key, column_type) for key, column_type in types.items() if key.members not in inner)
 
 
-def chosen(types: Mapping[KeyPath, ColumnType], dotted: Sequence[str]) -> dict[KeyPath, ColumnType]:
+def choose_types(types: Mapping[KeyPath, ColumnType], dotted: Sequence[str]) -> dict[KeyPath, ColumnType]:
     keys = [KeyPath(tuple(text.split("."))) for text in dotted]
     return {key: types.get(key, ColumnType.STRING) for key in keys}
 
 
-def layout(types: Mapping[KeyPath, ColumnType]) -> Layout:
+def build_layout(types: Mapping[KeyPath, ColumnType]) -> Layout:
     made = Layout.new()
     for index, (key, column_type) in enumerate(types.items(), 1):
         made = made.with_slot(Slot(index, "/".join(key.members).lower(), key, column_type))
@@ -246,7 +240,7 @@ def layout(types: Mapping[KeyPath, ColumnType]) -> Layout:
 def split_once(
     bench: Bench, into: Layout, out: str = "out", options: Mapping[str, str] = SHORT_LIVED_OPTIONS
 ) -> None:
-    """Split the events into ORC files as a batch does, and read what the files say of themselves."""
+    """Split the events into ORC files as a batch does, and read the footers of the files."""
     from pyspark.sql import Observation
 
     observation = Observation()
@@ -259,13 +253,13 @@ def split_once(
     assert observation.get["malformed"] == 0
 
 
-def ask_each(bench: Bench, dotted: Sequence[str]) -> None:
+def extract_each(bench: Bench, dotted: Sequence[str]) -> None:
     values = [f"get_json_object(value, '$.{key}') AS c{number}" for number, key in enumerate(dotted)]
-    noop(bench.spark.read.text(str(bench.raw)).selectExpr(*values))
+    discard(bench.spark.read.text(str(bench.raw)).selectExpr(*values))
 
 
 def make_raw(bench: Bench, copies: int) -> int:
-    """Make the raw table of so many copies of the events, and return its bytes."""
+    """Create the raw table with ``copies`` copies of the events, and return its size in bytes."""
     bench.spark.read.text(str(bench.raw)).createOrReplaceTempView("events")
     for statement in (
         "CREATE TABLE raw (json STRING) STORED AS RCFILE",
@@ -276,50 +270,50 @@ def make_raw(bench: Bench, copies: int) -> int:
         "INSERT OVERWRITE TABLE raw SELECT value FROM events",
     ):
         bench.spark.sql(statement)
-    size_bytes = copied(bench.directory / "warehouse" / "raw", copies)
+    size_bytes = copy_files(bench.directory / "warehouse" / "raw", copies)
     bench.spark.catalog.refreshTable("raw")
     return size_bytes
 
 
 def make_flat(bench: Bench, into: Layout, copies: int) -> int:
-    """Make the flat table of so many copies of the events, as files of sealed hours are, and return its bytes."""
+    """Create the flat table with ``copies`` copies of the events, as in sealed hours, and return its size in bytes."""
     split_once(bench, into, "flat", options={})
-    size_bytes = copied(bench.directory / "flat", copies)
+    size_bytes = copy_files(bench.directory / "flat", copies)
     bench.spark.read.orc(str(bench.directory / "flat")).createOrReplaceTempView("flat")
     return size_bytes
 
 
-def copied(directory: Path, copies: int) -> int:
-    """Copy every data file of a table so that it holds each ``copies`` times; return the bytes of all."""
+def copy_files(directory: Path, copies: int) -> int:
+    """Copy every data file so that the table has each ``copies`` times; return the total size in bytes."""
     for file in sorted(directory.glob("part-*")):
         for number in range(1, copies):
             shutil.copy(file, file.with_name(file.name.replace("part-", f"part-c{number}-")))
     return sum(file.stat().st_size for file in directory.glob("part-*"))
 
 
-def explorer(table: str, one: str, spelled: Callable[[str], str]) -> str:
-    """Return the article's query with its keys as the table spells them."""
+def build_query(table: str, one: str, spell: Callable[[str], str]) -> str:
+    """Return the query of the article, with the keys as ``spell`` writes them for the table."""
     selected = {"e": "epoch", "b": "http.body_parameters", "x": "action.experiment", "l": "action.language"}
-    columns = ", ".join(f"{spelled(key)} AS {name}" for name, key in selected.items())
-    filtered = f"{spelled('action.name')} = 'explorer' AND {spelled('is_frontend')} = {one}"
-    return f"SELECT {columns} FROM {table} WHERE {filtered}"  # noqa: S608 (names of our own)
+    columns = ", ".join(f"{spell(key)} AS {name}" for name, key in selected.items())
+    filtered = f"{spell('action.name')} = 'explorer' AND {spell('is_frontend')} = {one}"
+    return f"SELECT {columns} FROM {table} WHERE {filtered}"  # noqa: S608 (fixed names)
 
 
-def digest(spark: Any, query: str) -> tuple[object, ...]:
+def compute_digest(spark: Any, query: str) -> tuple[object, ...]:
     text = "coalesce(CAST({} AS STRING), '')"
     content = ", ".join(text.format(name) for name in ("e", "b", "x", "l"))
     return tuple(spark.sql(query).selectExpr("count(*)", f"sum(hash({content}))").first())
 
 
-def ask(spark: Any, query: str) -> None:
-    noop(spark.sql(query))
+def run_query(spark: Any, query: str) -> None:
+    discard(spark.sql(query))
 
 
-def noop(frame: Any) -> None:
+def discard(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _timed(call: Callable[[], object]) -> tuple[float, float]:
+def _measure(call: Callable[[], object]) -> tuple[float, float]:
     cpu_s, wall_s = tree_cpu_s(), time.perf_counter()
     call()
     return tree_cpu_s() - cpu_s, time.perf_counter() - wall_s

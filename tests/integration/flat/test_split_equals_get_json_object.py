@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dev.fixtures.json_events import conflicts, lines
+from dev.fixtures.json_events import CONFLICTS, lines
 from dev.stack.downloads.npm import WEBHOOKS, fetch_package
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
@@ -335,7 +335,7 @@ def test_generated_events_are_equal_row_for_row(session: Any) -> None:
     assert {ColumnType.TINYINT, ColumnType.DOUBLE, ColumnType.BIGINT, ColumnType.STRING} <= set(
         types.values()
     )
-    assert {KeyPath(members) for members in conflicts} <= set(types)
+    assert {KeyPath(members) for members in CONFLICTS} <= set(types)
     chosen = dict(list(types.items())[:90])
     rows = told(session, texts, chosen)
     assert_equal(rows, chosen)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.__main__ import Neighbours, names, on_what, page, table
+from bench.__main__ import OtherProcesses, describe_machine, list_benchmarks, render_page, render_table
 from bench.report import row, tree_cpu_s
 
 
@@ -29,28 +29,28 @@ def report(*rows: Any) -> dict[str, Any]:
 
 
 def test_every_benchmark_is_found_and_nothing_else() -> None:
-    assert {"events", "timelines"} <= set(names())
-    assert not {"report", "__main__", "notes", "results"} & set(names())
+    assert {"events", "timelines"} <= set(list_benchmarks())
+    assert not {"report", "__main__", "notes", "results"} & set(list_benchmarks())
 
 
 def test_a_missed_limit_is_told_beside_its_value() -> None:
-    text = table(report(row("slow", 2.5, "s", at_most=1))["rows"])
+    text = render_table(report(row("slow", 2.5, "s", at_most=1))["rows"])
     assert "| slow | 2.5 | s | ≤ 1 |  |  | **missed** |" in text
 
 
 def test_a_rival_comes_with_how_many_times_better_we_are() -> None:
-    text = table(report(row("fast", 2, "ms", times=10, rival=("seed", 40)))["rows"])
+    text = render_table(report(row("fast", 2, "ms", times=10, rival=("seed", 40)))["rows"])
     assert "| seed: 40 | \N{MULTIPLICATION SIGN}20 | ok |" in text
 
 
 def test_a_busy_machine_is_told() -> None:
-    assert "**" not in on_what(MACHINE)
-    assert "**So the figures are worse" in on_what(MACHINE | {"others_cores": 0.9})
+    assert "**" not in describe_machine(MACHINE)
+    assert "**The figures are therefore worse" in describe_machine(MACHINE | {"others_cores": 0.9})
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])
 def test_what_a_benchmark_started_is_not_counted_as_others(is_waited_for: bool) -> None:
-    neighbours, used_s = Neighbours(), tree_cpu_s()
+    neighbours, used_s = OtherProcesses(), tree_cpu_s()
     code = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
     began_s = time.monotonic()
     with subprocess.Popen([sys.executable, "-c", code]) as child:
@@ -63,7 +63,7 @@ def test_what_a_benchmark_started_is_not_counted_as_others(is_waited_for: bool) 
 
 
 def test_the_page_has_a_section_for_every_report_with_what_it_measures() -> None:
-    text = page({"timelines": report(row("cover", 1, "µs"))})
+    text = render_page({"timelines": report(row("cover", 1, "µs"))})
     assert "## timelines" in text
-    assert "seed's recursion" in text
+    assert "recursion over sets" in text
     assert "| cover | 1 | µs |" in text

@@ -5,7 +5,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dev.fixtures.json_events import EPOCH_S, HOUR_S, conflicts, lines, write
+from dev.fixtures.json_events import CONFLICTS, EPOCH_S, HOUR_S, lines, write
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
@@ -37,7 +37,7 @@ def test_events_are_of_the_size_and_the_hour_that_they_are_said_to_be() -> None:
 def test_the_keys_in_conflict_are_text_columns() -> None:
     rules = FlatRules()
     seen = sniff(lines(5_000), rules).keys
-    for members in conflicts:
+    for members in CONFLICTS:
         key = KeyPath(members)
         assert rules.type_of(key, seen[key].evidence) is ColumnType.STRING, key
 
