@@ -9,6 +9,7 @@ id. This id is stored beside the checkpoint and compared before a query starts a
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,7 +17,7 @@ from state.errors import KafkaUnavailable, NotFound, StateCorrupt, TopicReplaced
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 
 TIMEOUT_MS: Final = 15_000
+METADATA_S: Final = 10.0
+"""How long a broker may take to learn of partitions that were added to the topic."""
+
+
+_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +52,21 @@ class TopicReader(Protocol):
 class TopicGuard:
     """Compares the topic with the topic that the checkpoint belongs to."""
 
-    def __init__(self, topics: TopicReader, name: str, storage: Storage, record: str) -> None:
+    def __init__(
+        self, topics: TopicReader, name: str, storage: Storage, record: str, *, metadata_s: float = METADATA_S
+    ) -> None:
         self._topics = topics
         self._name = name
         self._storage = storage
         self._record = record
+        self._metadata_s = metadata_s
 
     def check(self, offsets: Mapping[int, int]) -> Topic:
         """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already read.
 
         ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id.
         """
-        topic = self._topics.describe(self._name)
+        topic = self._describe(offsets)
         known = self._storage.read(self._record)
         if known is None:
             self._storage.write(self._record, json.dumps({"topic": topic.name, "id": topic.topic_id}))
@@ -78,6 +87,15 @@ class TopicGuard:
                 ends=dict(topic.ends),
             )
         return topic
+
+    def _describe(self, parts: Iterable[int]) -> Topic:
+        """Return the topic. The broker may not know of added ``parts`` yet that Spark has read: ask again for a while."""
+        deadline = time.monotonic() + self._metadata_s
+        while True:
+            topic = self._topics.describe(self._name)
+            if all(part in topic.ends for part in parts) or time.monotonic() > deadline:
+                return topic
+            time.sleep(_POLL_S)
 
 
 class SparkTopicReader:

@@ -20,10 +20,12 @@ class OneTopic:
 
     def __init__(self) -> None:
         self.topic = Topic("events", "id-1", {0: 100, 1: 50})
+        self.stale: list[Topic] = []
+        """Answered first, by brokers that have old metadata."""
 
     def describe(self, name: str) -> Topic:
         assert name == self.topic.name
-        return self.topic
+        return self.stale.pop() if self.stale else self.topic
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def broker() -> OneTopic:
 
 @pytest.fixture
 def guard(broker: OneTopic, tmp_path: Path) -> TopicGuard:
-    return TopicGuard(broker, "events", LocalStorage(), str(tmp_path / "topic.json"))
+    return TopicGuard(broker, "events", LocalStorage(), str(tmp_path / "topic.json"), metadata_s=0.0)
 
 
 def test_a_topic_that_grows_is_the_same_topic(guard: TopicGuard, broker: OneTopic) -> None:
@@ -59,6 +61,15 @@ def test_a_topic_shorter_than_what_was_read_stops_the_stream(
     broker.topic = Topic("events", "id-1", ends)
     with pytest.raises(TopicReplaced):
         guard.check({0: 100, 1: 50})
+
+
+def test_a_broker_that_does_not_know_an_added_partition_yet_is_asked_again(
+    broker: OneTopic, tmp_path: Path
+) -> None:
+    guard = TopicGuard(broker, "events", LocalStorage(), str(tmp_path / "topic.json"))
+    guard.check({})
+    broker.stale = [Topic("events", "id-1", {0: 100})]
+    assert guard.check({0: 100, 1: 50}) == broker.topic
 
 
 def test_a_damaged_record_of_the_topic_is_told(guard: TopicGuard, tmp_path: Path) -> None:
