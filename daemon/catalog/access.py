@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from daemon.catalog.branch import CatalogView
 from daemon.catalog.opening import open_catalog, requests_directory
 from daemon.catalog.settings import CATALOG
-from daemon.process.inbox import ask
+from daemon.process.inbox import send_request
 from daemon.process.lock import state_lock
 from daemon.status.client import fetch, running_daemon
 from state.errors import ConfigError, NotFound, TidelineError, Transient
@@ -116,7 +116,7 @@ def _ask_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[st
             source=source,
             hint="Changes are asked for on the daemon's own machine.",
         )
-    return ask(directory, request, ASK_S)
+    return send_request(directory, request, ASK_S)
 
 
 def _serve_here(opened: dict[str, OpenCatalog], source: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -54,10 +54,10 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
     from daemon.flat.driver_program import run_driver
 
     if progress_fd is not None:
-        from daemon.process.parent_watch import end_with_starter
+        from daemon.process.parent_watch import end_with_parent
         from streaming.driver.progress import write_lines_to
 
-        end_with_starter()
+        end_with_parent()
         run_driver(lambda: _order(config_path, table), write_lines_to(progress_fd), once=once)
     else:
         run_driver(lambda: _order(config_path, table), _echo_event if as_json else _show_event, once=once)

@@ -16,7 +16,7 @@ import structlog
 from daemon.flat.metrics import FlatMeasures
 from daemon.flat.progress import DriverNews, FlatStatus
 from daemon.flat.settings import FLAT
-from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
+from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, build_command, reported_error
 from daemon.process.redaction import Redactor
 from daemon.process.supervisor import Job
 from state.errors import DriverEnded, MalformedEvent, StateLocked, TidelineError
@@ -55,7 +55,7 @@ def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
     """Return the loop of the flat table ``name`` and what it reports; starts nothing yet."""
     flat, job = FLAT.of(runtime.config)[name], loop_name(name)
     loop = DriverLoop(
-        command_of("split", "run", name, config_file=runtime.config_file),
+        build_command("split", "run", name, config_file=runtime.config_file),
         FlatMeasures(metrics, name),
         stuck_s=flat.stuck_s,
         drain_s=runtime.config.supervisor.drain_s * DRAIN_SHARE,
@@ -152,7 +152,7 @@ class DriverLoop:
         return DriverEnded("it was told to stop")
 
     def _drain(self, driver: Child) -> None:
-        driver.ask_to_stop()
+        driver.request_stop()
         deadline = self._clock() + self._drain_s
         code: int | None = None
         while code is None and self._clock() < deadline:
@@ -199,8 +199,10 @@ class DriverLoop:
     def _end(self, stopped: Mapping[str, Any] | None, code: int, driver: Child) -> TidelineError:
         """Return the error that a driver's end means."""
         if stopped is None or stopped.get("reason") == STOP_REQUESTED:
-            return DriverEnded("the driver ended", exit_code=code, last_words=driver.said(self._clean))
-        error = told_error(stopped, self._clean)
+            return DriverEnded(
+                "the driver ended", exit_code=code, last_words=driver.recent_output(self._clean)
+            )
+        error = reported_error(stopped, self._clean)
         if isinstance(error, StateLocked):
             # Another command has the table, or a driver on another machine whose lease runs out: both end by themselves.
             return DriverEnded("another process writes the table", reason=error.message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.responses import Response
 
-from daemon.process.inbox import failure
+from daemon.process.inbox import error_to_json
 from state.errors import BadInput, NotFound, Refused, TidelineError
 
 
@@ -89,7 +89,7 @@ def _response(
         given = _parameters(request, known, roomy)
         body, code = answer(request.path_params.get("name", "").lower(), given), 200
     except TidelineError as error:
-        body, code = failure(error), status_of(error)
+        body, code = error_to_json(error), status_of(error)
     content = orjson.dumps(body, default=str)
     return Response(content, code, {**HEADERS, "content-type": "application/json"})
 

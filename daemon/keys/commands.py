@@ -139,12 +139,12 @@ def _mine_as_child(
     config_path: Path | None, progress_fd: int, every_s: float | None, *, chooses: bool
 ) -> None:
     from daemon.keys.mining import run_miner
-    from daemon.process.parent_watch import end_with_starter
+    from daemon.process.parent_watch import end_with_parent
     from streaming.driver.progress import write_lines_to
 
     if every_s is None or chooses:
         raise click.UsageError("--progress-fd wants --every, and neither SOURCES nor --stdin")
-    end_with_starter()
+    end_with_parent()
     run_miner(lambda: _config(config_path), write_lines_to(progress_fd), every_s)
 
 

@@ -15,7 +15,7 @@ import structlog
 
 from daemon.keylog.settings import MINING
 from daemon.keys.progress import MINED, MinedSource, MiningStatus, SourcePass, after, passes_of
-from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, command_of, told_error
+from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, build_command, reported_error
 from daemon.process.redaction import Redactor
 from state.errors import MalformedEvent, MinerEnded, TidelineError
 
@@ -38,7 +38,7 @@ def build_mining(runtime: Runtime, metrics: MiningMetrics) -> MinerLoop:
     """Return the miner's loop; starts nothing yet."""
     mining = MINING.of(runtime.config)
     return MinerLoop(
-        command_of("keys", "mine", "--every", str(mining.every_s), config_file=runtime.config_file),
+        build_command("keys", "mine", "--every", str(mining.every_s), config_file=runtime.config_file),
         metrics,
         mining.sources,
         Redactor(runtime.config.secrets()).text,
@@ -120,5 +120,5 @@ class MinerLoop:
 
     def _end(self, stopped: Mapping[str, Any] | None, code: int, miner: Child) -> TidelineError:
         if stopped is not None and "message" in stopped:
-            return told_error(stopped, self._clean)
-        return MinerEnded("the miner ended", exit_code=code, last_words=miner.said(self._clean))
+            return reported_error(stopped, self._clean)
+        return MinerEnded("the miner ended", exit_code=code, last_words=miner.recent_output(self._clean))

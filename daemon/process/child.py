@@ -1,11 +1,11 @@
-"""A command of ours as a child process: started, listened to, ended.
+"""A Tideline command as a child process: start it, listen to it, end it.
 
-Children are a flat table's Spark driver (``tideline split run``) and the miner (``tideline keys mine``). A child tells how it goes
-as JSON lines on a pipe; what it writes otherwise is passed on to the daemon's log. It leads a process group of its own, so that
-ending it ends its JVM: a driver whose JVM lived on could still write while the next one begins. When the daemon dies the child
-ends by itself (``daemon.process.parent_watch``).
+Children are the Spark driver of a flat table (``tideline split run``) and the miner (``tideline keys mine``). A child reports its
+progress as JSON lines on a pipe; its other output goes to the daemon's log. It leads its own process group, so that ending it ends
+its JVM too: a JVM that survived its driver could still write while the next driver begins. When the daemon dies, the child ends by
+itself (``daemon.process.parent_watch``).
 
-What comes from the child has limits: a line that is too long or no JSON object is counted and left out.
+Lines that are too long or not a JSON object are counted and ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from daemon.process.inbox import remote_error
+from daemon.process.inbox import error_from_json
 from state.errors import ConfigError
 
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 STARTED: Final = "started"
 STOPPED: Final = "stopped"
-"""Events that every child tells: it follows; it ends, and why (``reason``, of an error also ``message``)."""
+"""Events of every child: it has started; it stops, with the ``reason`` and, after an error, the ``message``."""
 LISTEN_S: Final = 0.5
-"""How long whoever follows a child listens at a time."""
-WORDS_MAX: Final = 1_500
+"""How long one call of ``listen`` waits for output."""
+LAST_LINES_CHARS_MAX: Final = 1_500
 EVENT_BYTES_MAX: Final = 1 << 20
 LOG_BYTES_MAX: Final = 8 * 1024
-LAST_WORDS: Final = 8
-"""Lines of its own output that are kept, for the error that tells of its end."""
+LAST_LINES: Final = 8
+"""Last lines of its output that are kept for the error that reports its end."""
 _STACK: Final = ("\t", " ")
-"""How lines of a Java stack trace begin: what went wrong stands above them."""
+"""How lines of a Java stack trace begin; the error itself stands above them."""
 _CHUNK: Final = 64 * 1024
 _CHUNKS_MAX: Final = 64
 _END_S: Final = 10.0
@@ -52,7 +52,7 @@ _STEP_S: Final = 0.1
 
 
 class Lines:
-    """Cuts a stream of bytes into lines of at most ``bytes_max``; longer ones are left out and counted."""
+    """Cuts a stream of bytes into lines of at most ``bytes_max``; longer ones are dropped and counted."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -70,35 +70,35 @@ class Lines:
                 self.refused += 1
             else:
                 yield line
-        self._rest = self._kept(rest)
+        self._rest = self._limit(rest)
 
-    def _kept(self, rest: bytes) -> bytes:
+    def _limit(self, rest: bytes) -> bytes:
         if not self._is_skipping and len(rest) > self._bytes_max:
             self.refused += 1
             self._is_skipping = True
         return b"" if self._is_skipping else rest
 
 
-def command_of(*words: str, config_file: Path | None) -> list[str]:
-    """Return how one of tideline's commands is started with the daemon's own configuration."""
+def build_command(*words: str, config_file: Path | None) -> list[str]:
+    """Return the command line of a Tideline command with the daemon's own configuration."""
     options = [] if config_file is None else ["--config", str(config_file)]
     return [sys.executable, "-m", "daemon", *words, *options]
 
 
-def told_error(stopped: Mapping[str, Any], clean: Callable[[str], str]) -> TidelineError:
-    """Return the error that a child told of as its reason to end; ``clean`` takes secrets out of it."""
+def reported_error(stopped: Mapping[str, Any], clean: Callable[[str], str]) -> TidelineError:
+    """Return the error that a child reported as the reason of its end; ``clean`` masks secrets in it."""
     reason, message = str(stopped.get("reason")), clean(str(stopped.get("message", "")))
-    return remote_error({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
+    return error_from_json({"code": reason, "message": message.removeprefix(f"[{reason}] ")})
 
 
 class Child:
-    """One run of a child, a context manager: at its end nothing of it is left. Used by one thread."""
+    """One run of a child, as a context manager that leaves no process behind. Used by one thread."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._events = Lines(EVENT_BYTES_MAX)
         self._output = Lines(LOG_BYTES_MAX)
         self._malformed = 0
-        self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
+        self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._pipe, child_end = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -112,7 +112,7 @@ class Child:
         except OSError as error:
             os.close(self._pipe)
             raise ConfigError(
-                "a child's program cannot be started", program=command[0], reason=str(error)
+                "a child process cannot be started", program=command[0], reason=str(error)
             ) from error
         finally:
             os.close(child_end)
@@ -130,38 +130,38 @@ class Child:
 
     @property
     def refused(self) -> int:
-        """Lines on the pipe that were too long or no JSON object."""
+        """Lines on the pipe that were too long or not a JSON object."""
         return self._events.refused + self._malformed
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative where a signal ended it."""
+        """None while it runs; negative if a signal ended it."""
         return self._process.poll()
 
     def listen(self, timeout_s: float) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """Wait at most ``timeout_s`` and return what came: events, and lines of output."""
+        """Wait for at most ``timeout_s`` and return what was received: events, and lines of other output."""
         events: list[Mapping[str, Any]] = []
         output: list[str] = []
         if not self._selector.get_map():
-            time.sleep(min(timeout_s, _STEP_S))  # both pipes are closed: only its end is left to come
+            time.sleep(min(timeout_s, _STEP_S))  # both pipes are closed; the process itself has not ended yet
             return events, output
         for key, _ in self._selector.select(timeout_s):
             data = self._read(key.fd)
             if key.fd == self._pipe:
-                events += self._parsed(data)
+                events += self._parse(data)
             else:
                 output += [
                     line.decode(errors="replace").rstrip() for line in self._output.feed(data) if line.strip()
                 ]
-        self.last_words.extend(line for line in output if not line.startswith(_STACK))
+        self.last_lines.extend(line for line in output if not line.startswith(_STACK))
         return events, output
 
-    def said(self, clean: Callable[[str], str]) -> str | None:
-        """Return its last words without secrets, None where it said nothing."""
-        return clean(" | ".join(self.last_words))[-WORDS_MAX:] or None
+    def recent_output(self, clean: Callable[[str], str]) -> str | None:
+        """Return its last lines of output with secrets masked; None if there are none."""
+        return clean(" | ".join(self.last_lines))[-LAST_LINES_CHARS_MAX:] or None
 
-    def ask_to_stop(self) -> None:
-        """Ask it to end after the batch at hand."""
+    def request_stop(self) -> None:
+        """Ask it to end after the current batch."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
@@ -171,7 +171,7 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the whole group at once: everything that a child does may be cut off at any moment."""
+        """Kill the whole process group: whatever a child does may be interrupted at any moment."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(
@@ -186,7 +186,7 @@ class Child:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Return what is there, some megabytes at most: what it said last has to be heard at once."""
+        """Return the available bytes, a few megabytes at most, so that the last events before its end are read together."""
         found = bytearray()
         for _ in range(_CHUNKS_MAX):
             try:
@@ -199,7 +199,7 @@ class Child:
             found += data
         return bytes(found)
 
-    def _parsed(self, data: bytes) -> Iterator[Mapping[str, Any]]:
+    def _parse(self, data: bytes) -> Iterator[Mapping[str, Any]]:
         for line in self._events.feed(data):
             try:
                 event = json.loads(line)

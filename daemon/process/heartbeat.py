@@ -20,35 +20,35 @@ class Heartbeat(Protocol):
     stopping: threading.Event
 
     def beat(self) -> None:
-        """Say that the loop turns."""
+        """Report that the loop is alive."""
 
     def following(self) -> None:
-        """Say that the loop has opened its state and reads."""
+        """Report that the loop has opened its state and reads."""
 
     def progress(self) -> None:
-        """Say that something was durably done: earlier failures are forgotten."""
+        """Report durable progress: earlier failures are forgotten."""
 
 
 class Loop(Protocol):
-    """What can be run by a supervisor."""
+    """What the supervisor runs."""
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Turn until told to stop; raises what ended it."""
+        """Run until ``heartbeat.stopping`` is set; raise the error that ended it."""
 
 
 L = TypeVar("L", bound=Loop)
 
 
 class LazyLoop(Generic[L]):
-    """Builds the loop once; every later run is of the same loop, so that its counts go on."""
+    """Builds a loop when it first runs; later runs are of the same loop, so that its counts continue."""
 
     def __init__(self, build: Callable[[], L]) -> None:
         self._build = build
         self.built: L | None = None
-        """The loop, as soon as there is one; read by other threads."""
+        """The loop once it is built; other threads read it."""
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Build where needed, then run."""
+        """Build the loop if it is not built yet, then run it."""
         if self.built is None:
             self.built = self._build()
         self.built.run(heartbeat)

@@ -1,9 +1,9 @@
-"""Asking a running daemon to do something: a file in a directory that only its user can write to.
+"""Requests from a command to the running daemon: files in a directory that only the daemon's user can write to.
 
-HTTP is read-only, and stays so: whoever can reach the port can look and nothing else. Who may change something is decided by
-the file system instead: the directory lies in the state directory (0700). A request is one JSON file that appears whole (by
-rename); the loop that it is for takes it between two batches, does it and leaves the answer beside it. A request that was being
-done when the daemon died is done again: all of them may be repeated.
+HTTP is read-only and stays so: whoever can reach the port can look at everything and change nothing. The file system decides who
+may change something: the directory lies in the state directory (mode 0700). A request is one JSON file that appears whole, by
+rename. The loop that it is for takes it between two batches, serves it and writes the answer beside it. A request that was being
+served when the daemon died is served again, so every request must be repeatable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 KEPT_S: Final = 600.0
-"""How long an answer that nobody has fetched is kept."""
+"""How long an answer is kept that nobody has read."""
 _POLL_S: Final = 0.05
 Request = dict[str, Any]
 
@@ -38,23 +38,23 @@ class Inbox:
         self._directory = directory
 
     def open(self) -> None:
-        """Make the directory; raises ConfigError where that cannot be."""
+        """Create the directory; raise ConfigError if that fails."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                "the directory of requests cannot be made",
-                hint="Give the daemon's user the right to write into state.dir.",
+                "the directory of requests cannot be created",
+                hint="Allow the daemon's user to write to state.dir.",
                 key="state.dir",
                 value=str(self._directory),
             ) from error
 
     def serve(self, do: Callable[[Request], Request]) -> int:
-        """Do what was asked, in order of arrival; return how much. A request's own failure is its answer."""
+        """Serve the waiting requests in order of arrival and return their number. A request that fails gets its error as answer."""
         waiting = sorted(self._directory.glob("*.request"), key=_age)
         for path in waiting:
-            self._answer(path, _done(path, do))
-        self._forget_old()
+            self._answer(path, _serve(path, do))
+        self._delete_old()
         return len(waiting)
 
     def _answer(self, path: Path, answer: Request) -> None:
@@ -63,7 +63,7 @@ class Inbox:
         draft.replace(path.with_suffix(".answer"))
         path.unlink(missing_ok=True)
 
-    def _forget_old(self) -> None:
+    def _delete_old(self) -> None:
         for path in self._directory.glob("*.answer"):
             if time.time() - _age(path) > KEPT_S:
                 path.unlink(missing_ok=True)
@@ -75,11 +75,11 @@ def _age(path: Path) -> float:
     return 0.0
 
 
-def _done(path: Path, do: Callable[[Request], Request]) -> Request:
+def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
     try:
         return {"result": do(_read(path))}
     except TidelineError as error:
-        return {"error": failure(error)}
+        return {"error": error_to_json(error)}
 
 
 def _read(path: Path) -> Request:
@@ -90,12 +90,15 @@ def _read(path: Path) -> Request:
     except (OSError, orjson.JSONDecodeError) as error:
         raise BadInput("the request cannot be read", reason=str(error)) from error
     if not isinstance(found, dict):
-        raise BadInput("the request is no JSON object")
+        raise BadInput("the request is not a JSON object")
     return found
 
 
-def ask(directory: Path, request: Request, timeout_s: float) -> Request:
-    """Ask the daemon whose directory this is and return its answer; raises its error, Transient where none comes in time."""
+def send_request(directory: Path, request: Request, timeout_s: float) -> Request:
+    """Send a request to the daemon that serves ``directory`` and return its answer.
+
+    Raises the error that the daemon answers with, and Transient if no answer comes in time.
+    """
     path = directory / f"{uuid.uuid4().hex}.request"
     draft = path.with_suffix(".new")
     try:
@@ -105,12 +108,12 @@ def ask(directory: Path, request: Request, timeout_s: float) -> Request:
         draft.replace(path)
     except OSError as error:
         raise Transient(
-            "the daemon cannot be asked", directory=str(directory), reason=error.strerror
+            "the request cannot be written", directory=str(directory), reason=error.strerror
         ) from error
-    return _answered(path, timeout_s)
+    return _await_answer(path, timeout_s)
 
 
-def _answered(path: Path, timeout_s: float) -> Request:
+def _await_answer(path: Path, timeout_s: float) -> Request:
     answer = path.with_suffix(".answer")
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -118,26 +121,26 @@ def _answered(path: Path, timeout_s: float) -> Request:
             found: Request = orjson.loads(answer.read_bytes())
             answer.unlink(missing_ok=True)
             if "error" in found:
-                raise remote_error(found["error"])
+                raise error_from_json(found["error"])
             result: Request = found["result"]
             return result
         time.sleep(_POLL_S)
     path.unlink(missing_ok=True)
-    raise Transient("the daemon has not answered in time", timeout_s=timeout_s, hint="See 'tideline status'.")
+    raise Transient("the daemon did not answer in time", timeout_s=timeout_s, hint="See 'tideline status'.")
 
 
-def failure(error: TidelineError) -> Request:
-    """Return an error as JSON can say it."""
+def error_to_json(error: TidelineError) -> Request:
+    """Return an error as plain values."""
     return {"code": error.code, "message": error.message, "hint": error.hint, "context": error.context}
 
 
-def remote_error(told: Request) -> TidelineError:
-    """Return the error that another process told of, of the class of its code."""
-    context = {str(key): value for key, value in dict(told.get("context") or {}).items()}
-    kind = _classes(TidelineError).get(str(told.get("code")), Refused)
-    made = kind(str(told.get("message")), hint=str(told.get("hint") or ""))
-    made.context.update(context)
-    return made
+def error_from_json(values: Request) -> TidelineError:
+    """Return the error that another process reported, of the class that belongs to its code."""
+    context = {str(key): value for key, value in dict(values.get("context") or {}).items()}
+    kind = _classes(TidelineError).get(str(values.get("code")), Refused)
+    error = kind(str(values.get("message")), hint=str(values.get("hint") or ""))
+    error.context.update(context)
+    return error
 
 
 def _classes(root: type[TidelineError]) -> dict[str, type[TidelineError]]:

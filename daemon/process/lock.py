@@ -1,8 +1,8 @@
 """One daemon per state directory.
 
-Two processes that apply the same events to the same target would undo each other's order, so the directory is locked for as
-long as the process lives. The lock is the kernel's (``flock`` on an open file): it disappears with the process, also after
-``kill -9``, so there is no stale lock to clean up. The holder's name is written into the file only to be shown.
+Two processes that apply the same events to the same target would undo each other's order, so the directory is locked for as long
+as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears with the process, also after ``kill -9``,
+so there is never a stale lock to remove. The holder's pid and host are written into the file only to be shown.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ LOCK_NAME: Final = "lock"
 
 @contextmanager
 def state_lock(directory: Path) -> Iterator[None]:
-    """Hold ``directory`` for this process; it is created (0700) where missing.
+    """Lock ``directory`` for this process; it is created (mode 0700) if it is missing.
 
-    Raises StateLocked with the holder's pid and host where another process has it, ConfigError where it cannot be used.
+    Raises StateLocked, with the holder's pid and host, if another process holds it, and ConfigError if it cannot be used.
     """
     descriptor = _open(directory)
     try:
@@ -69,7 +69,7 @@ def _acquire(descriptor: int, directory: Path) -> None:
 
 
 def _holder(descriptor: int) -> dict[str, object]:
-    """Return what the holder wrote; empty in the moment between its locking and its writing."""
+    """Return what the holder wrote; empty between its locking and its writing."""
     try:
         found = json.loads(os.pread(descriptor, 4096, 0))
     except ValueError:

@@ -1,11 +1,11 @@
 """Logs: one JSON object per line on standard output, or readable lines on a terminal.
 
-When all is well nothing is written per event: metrics tell how many there were. What goes wrong again and again is written
-once and then counted for a while, so that a metastore which is down for an hour costs a few lines. Secrets are replaced
-wherever they turn up, by their text (known from the configuration) and by the names of the fields that hold them, also in
-tracebacks and in what libraries log through the standard library.
+Nothing is logged per event while all is well; metrics count events. A repeated warning or error is written once and then only
+counted for a while, so that a metastore that is down for an hour costs a few lines. Secrets are masked wherever they occur: by their
+text, which is known from the configuration, and by the names of fields that hold them, also in tracebacks and in what libraries log
+through the standard library.
 
-Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` by whoever knows it.
+Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` where it is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LIBRARY_LEVELS: Final = {"uvicorn": logging.WARNING, "asyncio": logging.WARNING
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How logs look; the fields are those of the ``logs`` section."""
+    """How logs are written; the fields are those of the ``logs`` section."""
 
     level: str = "info"
     format: str = "auto"
@@ -46,9 +46,9 @@ class LogSettings:
 
 
 class Repeats:
-    """Lets a warning or error pass once per ``repeat_s``; the next one says how many were left out.
+    """Lets a warning or error pass once per ``repeat_s``; the next one that passes says how many were left out.
 
-    Two are the same when level, text, error code and what they are about are the same.
+    Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the same.
     """
 
     def __init__(self, repeat_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,13 +61,13 @@ class Repeats:
         """Pass the event on, or raise DropEvent."""
         if event.get("level") not in {"warning", "error"} or self._repeat_s == 0:
             return event
-        about = ("level", "event", "code", "loop", "projection", "table", "topic")
-        left_out = self._left_out(tuple(str(event.get(name)) for name in about))
+        subject = ("level", "event", "code", "loop", "projection", "table", "topic")
+        left_out = self._count_repeat(tuple(str(event.get(name)) for name in subject))
         if left_out is None:
             raise structlog.DropEvent
         return {**event, "repeated": left_out} if left_out else event
 
-    def _left_out(self, key: tuple[object, ...]) -> int | None:
+    def _count_repeat(self, key: tuple[object, ...]) -> int | None:
         now = self._clock()
         with self._lock:
             written_s, count = self._seen.get(key, (None, 0))
@@ -86,7 +86,7 @@ def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
     output = stream or sys.stdout
     readable = settings.format == "console" or (settings.format == "auto" and output.isatty())
     before = _processors(settings)
-    last = _console_end(colors=output.isatty()) if readable else _json_end()
+    last = _console_renderer(colors=output.isatty()) if readable else _json_renderer()
     structlog.configure(
         processors=[*before, *last],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.level]),
@@ -107,11 +107,11 @@ def _processors(settings: LogSettings) -> list[Processor]:
     ]
 
 
-def _json_end() -> list[Processor]:
+def _json_renderer() -> list[Processor]:
     return [structlog.processors.JSONRenderer(serializer=_json)]
 
 
-def _console_end(*, colors: bool) -> list[Processor]:
+def _console_renderer(*, colors: bool) -> list[Processor]:
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
     )
@@ -119,7 +119,7 @@ def _console_end(*, colors: bool) -> list[Processor]:
 
 
 def _one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Keep foreign text from starting a line of its own, which could pass for another record."""
+    """Escape line ends, so that text from outside cannot look like a record of its own."""
     event["event"] = str(event.get("event", "")).replace("\r", "\\r").replace("\n", "\\n")
     return event
 

@@ -1,8 +1,8 @@
-"""A process that does not outlive the one that started it.
+"""Ends a process when the process that started it is gone.
 
-The starter keeps the write end of the process' standard input and never writes. However the starter ends, even by ``kill -9``, the
-kernel closes that end, the process reads the end of its input, and ends itself with everything that it started: it leads a process
-group of its own, and a Spark driver's JVM is in it. No polling, no signal that a third process could miss.
+The starter holds the write end of the child's standard input and never writes. However the starter ends, even by ``kill -9``, the
+kernel closes that end; the child then reads the end of its input and kills its whole process group, which includes the JVM of a Spark
+driver. This needs no polling, and no signal that a third process could miss.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final, NoReturn
 STDIN: Final = 0
 
 
-def end_with_starter(descriptor: int = STDIN) -> None:
-    """From now on end, at once and with the whole process group, when nobody holds the other end of ``descriptor`` any more."""
-    threading.Thread(target=_watch, args=(descriptor,), name="leash", daemon=True).start()
+def end_with_parent(descriptor: int = STDIN) -> None:
+    """Start a thread that kills this process and its group as soon as the other end of ``descriptor`` is closed."""
+    threading.Thread(target=_watch, args=(descriptor,), name="parent-watch", daemon=True).start()
 
 
 def _watch(descriptor: int) -> None:
@@ -35,7 +35,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def end_group() -> NoReturn:
-    """Kill this process, and its process group where it leads one (otherwise the group is somebody else's)."""
+    """Kill this process, and its process group if it leads one (otherwise the group belongs to another process)."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Takes secrets out of whatever is about to be written: by their text, and by the name of the field that holds them."""
+"""Masks secrets in everything that is about to be written: by their text, and by the name of the field that holds them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MASK: Final = "***"
 SECRET_CHARACTERS_MIN: Final = 4
-"""Shorter texts are not looked for: they would blot out innocent words and hide nothing."""
+"""Shorter texts are not masked: they would match ordinary words."""
 
 DEPTH_MAX: Final = 8
 
@@ -23,7 +23,7 @@ _IN_ADDRESS: Final = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
 
 def names_secret(key: str) -> bool:
-    """Tell whether something of this name holds what must not be shown."""
+    """Return whether a field of this name holds a secret."""
     return _SECRET_WORDS.search(key.lower()) is not None
 
 
@@ -37,11 +37,11 @@ class Redactor:
         self._known = re.compile("|".join(map(re.escape, forms))) if forms else None
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        """Return ``event`` without secrets."""
+        """Return ``event`` with secrets masked."""
         return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
 
     def clean(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` without secrets: texts masked, mappings and lists walked, other objects by their text."""
+        """Return ``value`` with secrets masked, within mappings and lists too; other objects are turned into text."""
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
@@ -56,6 +56,6 @@ class Redactor:
         return self.text(str(value))
 
     def text(self, text: str) -> str:
-        """Return ``text`` with every known secret, and the password of every address in it, masked."""
+        """Return ``text`` with every known secret and the password of every address masked."""
         masked = _IN_ADDRESS.sub(MASK, text)
         return self._known.sub(MASK, masked) if self._known else masked

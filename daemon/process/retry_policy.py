@@ -1,8 +1,8 @@
-"""What follows from an error that ended a loop, and how long to wait before the next attempt.
+"""Retry policy: decides, from the class of an error, whether a loop is restarted and after which delay.
 
-Decided here and nowhere else, by the error's branch of the tree: what may pass is retried for ever with growing, jittered
-pauses; what the other side refuses or a defect of ours is retried a few times, because reopening may clear it; what only a
-human can settle (a gap, a wrong setting, corrupt state) stops that one loop.
+Transient errors are retried indefinitely with exponential backoff and full jitter. Refusals of the other side and unexpected errors
+are retried a few times, because reopening may clear them. Errors that need an operator (a gap, invalid configuration, corrupt
+state) stop the loop. Every other module raises; only this one decides.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Verdict(Enum):
     STOP = "stop"
 
 
-def verdict(error: Exception) -> Verdict:
-    """Decide by the error's branch; what is not in the tree is a defect of ours, and may be one of a single moment."""
+def judge(error: Exception) -> Verdict:
+    """Return what ``error`` means; an error outside the tree is a defect of Tideline, which may not happen again."""
     match error:
         case ServerFault() | Refused():
             return Verdict.RETRY_BOUNDED

@@ -1,7 +1,7 @@
-"""SIGTERM and SIGINT: the first asks for an orderly stop, the second ends the process at once.
+"""SIGTERM and SIGINT: the first requests an orderly stop, the second ends the process at once.
 
-State survives any crash, so ending at once is safe; it only leaves work to be repeated. Exit codes are the ones that
-container platforms expect: 0 after an orderly stop, 1 otherwise.
+State survives any crash, so ending at once is safe; some work is repeated after the restart. Exit codes are those that container
+platforms expect: 0 after an orderly stop, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 @contextmanager
 def stop_signals(*, at_once: Callable[[int], None] = os._exit) -> Iterator[threading.Event]:
     """Yield an event that the first SIGTERM or SIGINT sets; the second one calls ``at_once(1)``. Main thread only."""
-    asked = threading.Event()
+    stopping = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
+        if stopping.is_set():
             at_once(1)
-        asked.set()
+        stopping.set()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield stopping
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

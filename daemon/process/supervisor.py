@@ -1,10 +1,10 @@
 """Keeps the daemon's loops running: one thread each, restarted after failures, isolated from one another.
 
-A relay and a projection are loops that end only when told to or by an error. What follows from an error is decided by
-``verdicts``: the loop is run again after a pause, or stays stopped and is shown until the daemon is restarted.
+A loop ends only when it is told to stop, or with an error. ``retry_policy`` decides what follows from the error: the loop runs
+again after a pause, or stays stopped and is reported until the daemon is restarted.
 
-Promises: a failing loop never stops another; a loop that makes progress starts over with its retries; stopping is bounded by
-a deadline. Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
+A failing loop never stops another. A loop that makes progress starts its count of failures anew. Stopping is bounded by a deadline.
+Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from daemon.process.retry_policy import Verdict, verdict
+from daemon.process.retry_policy import Verdict, judge
 from state.errors import TidelineError, Transient
 
 
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class LoopState(StrEnum):
-    """Where a loop stands; the words that status, metrics and readiness use."""
+    """State of a loop, as status, metrics and readiness name it."""
 
     STARTING = "starting"
     FOLLOWING = "following"
@@ -43,7 +43,7 @@ class LoopState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoopStatus:
-    """What is known about one loop; always a whole new value, since other threads read it."""
+    """Status of one loop. Other threads read it, so it is replaced as a whole."""
 
     name: str
     state: LoopState = LoopState.STARTING
@@ -57,22 +57,22 @@ class LoopStatus:
 
 
 class LoopHeartbeat:
-    """The supervisor, as the port ``daemon.process.heartbeat.Heartbeat`` shows it to a loop."""
+    """The heartbeat of one loop (``daemon.process.heartbeat.Heartbeat``)."""
 
     def __init__(self, loop: _Loop, stopping: threading.Event) -> None:
         self._loop = loop
         self.stopping = stopping
 
     def beat(self) -> None:
-        """Say that the loop turns; cheap, to be called at every turn and inside long waits."""
+        """Report that the loop is alive; cheap, so that it can be called in every iteration and in long waits."""
         self._loop.note(beat_s=time.monotonic())
 
     def following(self) -> None:
-        """Say that the loop has opened its state and reads."""
+        """Report that the loop has opened its state and reads."""
         self._loop.note(beat_s=time.monotonic(), state=LoopState.FOLLOWING)
 
     def progress(self) -> None:
-        """Say that something was durably done: earlier failures are forgotten."""
+        """Report durable progress: earlier failures are forgotten."""
         self._loop.note(
             beat_s=time.monotonic(), state=LoopState.FOLLOWING, failures=0, problem=None, code=None
         )
@@ -90,7 +90,7 @@ class LoopMeasures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A loop to keep running. ``run`` opens what it needs, turns until ``heartbeat.stopping`` is set, and closes again."""
+    """A loop to keep running. ``run`` opens what it needs, runs until ``heartbeat.stopping`` is set, and closes everything."""
 
     name: str
     run: Callable[[Heartbeat], None]
@@ -124,20 +124,20 @@ class _Loop:
         self.note(state=LoopState.STOPPED)
 
     def _attempt(self) -> Exception | None:
-        """Run the job once; None when it ended by itself, which it does when told to stop."""
+        """Run the job once and return its error; None if it stopped as requested."""
         try:
             self._job.run(LoopHeartbeat(self, self._stopping))
-        except Exception as error:  # noqa: BLE001 - the last handler of a thread: every failure is judged by verdict()
+        except Exception as error:  # noqa: BLE001 - the last handler of a thread: every failure is judged by the retry policy
             return error
         return None
 
     def _pause_after(self, error: Exception) -> bool:
-        """Wait for the next attempt; False where there will be none."""
+        """Wait for the next attempt; return False if there is none."""
         failures = self.status.failures + 1
         code = error.code if isinstance(error, TidelineError) else "unexpected"
         self.note(failures=failures, problem=_describe(error), code=code, beat_s=time.monotonic())
         self._measures.loop_failed(self._job.name, code)
-        decision = verdict(error)
+        decision = judge(error)
         exhausted = decision is Verdict.RETRY_BOUNDED and failures >= self._backoff.attempts_max
         if decision is Verdict.STOP or exhausted:
             self._give_up(error, code, failures)
@@ -148,7 +148,7 @@ class _Loop:
     def _give_up(self, error: Exception, code: str, failures: int) -> None:
         self.note(state=LoopState.FAILED)
         log.error(
-            "stopped for good; the other loops go on",
+            "loop failed permanently; other loops continue",
             code=code,
             problem=_describe(error),
             failures=failures,
@@ -158,10 +158,10 @@ class _Loop:
     def _back_off(self, error: Exception, code: str, failures: int) -> None:
         pause_s = self._backoff.pause_s(failures)
         self.note(state=LoopState.BACKING_OFF)
-        # A broker that changes its leader is no news; the second failure in a row is.
-        say = log.info if failures == 1 and isinstance(error, Transient) else log.warning
-        say(
-            "failed; will be tried again",
+        # A leader change is routine: log the first failure as info, repeated ones as warnings.
+        write = log.info if failures == 1 and isinstance(error, Transient) else log.warning
+        write(
+            "loop failed and will be restarted",
             code=code,
             problem=_describe(error),
             failures=failures,
@@ -175,7 +175,7 @@ class _Loop:
 
 
 class Supervisor:
-    """All loops of the process. ``start`` once, ``stop`` once; everything else may be asked from any thread."""
+    """All loops of the process. Call ``start`` and ``stop`` once; everything else may be called from any thread."""
 
     def __init__(
         self, jobs: Sequence[Job], *, backoff: Backoff, heartbeat_max_s: float, measures: LoopMeasures
@@ -192,11 +192,11 @@ class Supervisor:
             loop.thread.start()
 
     def statuses(self) -> dict[str, LoopStatus]:
-        """Return what is known about every loop, by name."""
+        """Return the status of every loop, by name."""
         return {loop.status.name: loop.status for loop in self._loops}
 
     def stuck(self) -> list[str]:
-        """Return the loops that should turn but do not: no heartbeat for too long, or a thread that died."""
+        """Return the loops without a heartbeat for too long, and those whose thread died."""
         return [loop.status.name for loop in self._loops if self._is_stuck(loop)]
 
     def _is_stuck(self, loop: _Loop) -> bool:
@@ -210,7 +210,7 @@ class Supervisor:
         return time.monotonic() - status.beat_s > self._heartbeat_max_s
 
     def stop(self, drain_s: float) -> list[str]:
-        """Tell every loop to stop and wait at most ``drain_s``; return the names of those that still run then."""
+        """Tell every loop to stop and wait for at most ``drain_s``; return the names of loops that are still running."""
         self.stopping.set()
         deadline = time.monotonic() + drain_s
         for loop in self._loops:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from daemon.process.inbox import remote_error
+from daemon.process.inbox import error_from_json
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
 
@@ -89,7 +89,7 @@ def fetch_json(url: str, path: str, parameters: Mapping[str, str | None]) -> dic
     code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
     found = _parse_object(url, body)
     if code != 200:
-        raise remote_error(found)
+        raise error_from_json(found)
     return found
 
 

@@ -253,8 +253,8 @@ def test_a_program_that_is_not_there_is_a_wrong_setting() -> None:
 def test_a_driver_ends_with_its_starter_and_takes_its_children_along(tmp_path: Path) -> None:
     child = textwrap.dedent(f"""
         import subprocess, sys, time
-        from daemon.process.parent_watch import end_with_starter
-        end_with_starter()
+        from daemon.process.parent_watch import end_with_parent
+        end_with_parent()
         java = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE)
         open({str(tmp_path / "java")!r}, "w").write(str(java.pid))
         time.sleep(600)

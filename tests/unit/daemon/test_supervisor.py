@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.process.retry_policy import Backoff, Verdict, verdict
+from daemon.process.retry_policy import Backoff, Verdict, judge
 from daemon.process.supervisor import Job, LoopState
 from state.errors import (
     AmbiguousCall,
@@ -59,7 +59,7 @@ def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:
     ],
 )
 def test_what_an_error_means_is_decided_by_its_branch(error: Exception, expected: Verdict) -> None:
-    assert verdict(error) is expected
+    assert judge(error) is expected
 
 
 @given(st.integers(1, 200), st.floats(0.001, 10), st.floats(10, 1000))

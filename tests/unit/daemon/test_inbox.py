@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.process.inbox import KEPT_S, REQUEST_BYTES_MAX, Inbox, ask, failure, remote_error
+from daemon.process.inbox import (
+    KEPT_S,
+    REQUEST_BYTES_MAX,
+    Inbox,
+    error_from_json,
+    error_to_json,
+    send_request,
+)
 from state.errors import BadInput, ConfigError, NotFound, Refused, Transient
 
 
@@ -36,7 +43,7 @@ def asked(inbox: Inbox, directory: Path, do: Callable[[dict[str, Any]], dict[str
     server = threading.Thread(target=serve)
     server.start()
     try:
-        return ask(directory, {"do": "it"}, 10)
+        return send_request(directory, {"do": "it"}, 10)
     finally:
         stopping.set()
         server.join()
@@ -60,14 +67,14 @@ def test_the_daemons_error_is_raised_as_what_it_is(inbox: Inbox, tmp_path: Path)
 
 
 def test_nobody_answers_and_the_request_is_taken_back(inbox: Inbox, tmp_path: Path) -> None:
-    with pytest.raises(Transient, match="not answered"):
-        ask(tmp_path / "requests", {"do": "it"}, 0.01)
+    with pytest.raises(Transient, match="did not answer"):
+        send_request(tmp_path / "requests", {"do": "it"}, 0.01)
     assert inbox.serve(lambda _: pytest.fail("it was taken back")) == 0
 
 
 def test_a_directory_that_is_not_there_cannot_be_asked_nor_made_below_a_file(tmp_path: Path) -> None:
-    with pytest.raises(Transient, match="cannot be asked"):
-        ask(tmp_path / "none", {}, 1)
+    with pytest.raises(Transient, match="request cannot be written"):
+        send_request(tmp_path / "none", {}, 1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError):
         Inbox(tmp_path / "file" / "requests").open()
@@ -95,6 +102,6 @@ def test_answers_that_nobody_fetches_are_forgotten(inbox: Inbox, tmp_path: Path)
 
 
 def test_an_error_survives_being_told() -> None:
-    told = remote_error(failure(BadInput("no", value=1, hint="yes")))
+    told = error_from_json(error_to_json(BadInput("no", value=1, hint="yes")))
     assert (type(told), told.message, told.context, told.hint) == (BadInput, "no", {"value": 1}, "yes")
-    assert type(remote_error({"code": "from-the-future", "message": "?"})) is Refused
+    assert type(error_from_json({"code": "from-the-future", "message": "?"})) is Refused
