@@ -5,7 +5,7 @@ A recursive cover checks every partition for existence; a year of minutes takes 
 1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its aligned inside,
    run by run. What is open at the end is exactly what is missing.
 2. If periods do not nest (weeks beside months), longest-first may leave open what another tiling covers. In that case, and if
-   the caller asks for the fewest partitions, the tiling comes from ``tile_with_fewest``.
+   the caller requests the fewest partitions, the tiling comes from ``tile_with_fewest``.
 3. The storages that answer are chosen for the whole cover, so that the fewest do.
 
 A missing parent is never reported beside its children, one missing hour does not cost its day, and adjacent missing

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("state", "dev")
+PACKAGES: Final = ("state", "handlers", "dev")
 """Python packages whose docstrings, comments and messages are checked."""
 GENERATED: Final = frozenset({"CONFIG.md", "METRICS.md", "PERFORMANCE.md"})
 """Pages whose texts come from code and are checked there."""
@@ -72,6 +72,13 @@ AVOID: Final = {
     r"Nor (is|are|was|were|do|does|did|can|has|have)": "a sentence of its own, not inverted",
     r"(tell|tells|telling) (\w+ )?apart": "distinguish",
     r"in vain": "without effect",
+    r"tells|telling": "report, show, give",
+    r"(ask|asks|asked|asking) for": "query, request",
+    r"questions?": "query, request",
+    r"(go|goes|going|went|gone) on": "continue",
+    r"at hand": "current",
+    r"(come|comes|came) again": "repeated",
+    r"(hand|hands|handed|handing) out": "deliver, return",
 }
 """What not to write (regular expressions, matched as whole words and in any case), and what to write instead."""
 

@@ -5,7 +5,7 @@ the metastore once for all of them. A follower writes in the catalog's store tra
 commits together with the position. A follower with a store of its own commits there first, so the catalog may repeat any call
 after a crash.
 
-Every call may come again for a table or partition that is already known, because events overlap with the listing that the
+Every call may be repeated for a table or partition that is already known, because events overlap with the listing that the
 table was loaded from. Such a call changes nothing. Readers see the changes after ``publish``, which follows the commit.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Staging(Protocol):
-    """How a follower loads a table in pieces: beside the table's current content, while events go on."""
+    """How a follower loads a table in pieces: beside the table's current content, while events continue."""
 
     def begin(self, table: TableInfo) -> None:
         """Start with an empty staging area; discard what was staged before."""
@@ -34,7 +34,7 @@ class Staging(Protocol):
         """Whether the staged content belongs to this table definition, so that staging can continue."""
 
     def stage(self, name: str, partitions: Sequence[PartitionInfo]) -> None:
-        """Stage some of the table's partitions; each may come again."""
+        """Stage some of the table's partitions; each may be repeated."""
 
     def finish(self, table: TableInfo) -> None:
         """Replace the table's content by the staged content."""

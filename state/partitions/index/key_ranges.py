@@ -92,7 +92,7 @@ def _find_box_ranges(box: ScanPlan, order: Sequence[int], ranges_max: int) -> _B
         intervals = box.limit(column)
         if intervals is None:
             break
-        if depth and column == order[0]:  # the posting's own column comes again within the key
+        if depth and column == order[0]:  # the key contains the posting's own column a second time
             prefixes = [(prefix + first, first) for prefix, first in prefixes]
             continue
         if not depth and len(intervals) > ranges_max:

@@ -99,7 +99,7 @@ def detect_time_columns(
 ) -> list[str]:
     """Return the columns of which every value in ``specs`` is a valid partition value; none if there are no specs.
 
-    ``ignored`` are values without meaning for this question, such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do
+    ``ignored`` are values without meaning for this decision, such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do
     not count, because four digits are too often a plain number.
     """
     skipped = set(ignored)
