@@ -1,4 +1,4 @@
-"""A client of the target's metastore, and a database of the test's own in it."""
+"""A client of the target's metastore, and a database for each test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def client(target: ClusterEndpoints) -> Iterator[WritingMetastore]:
 
 @pytest.fixture
 def db(client: WritingMetastore, database: str) -> Iterator[str]:
-    """A replica's database; dropped at the end, whatever is in it."""
+    """A replica's database, dropped with its contents at the end."""
     client.create_database(
         Database(name=database, parameters={"repl.target.for": "true", "repl.last.id": "0"})
     )
@@ -41,6 +41,6 @@ def policy(db: str) -> str:
 
 @pytest.fixture
 def source_txn() -> Callable[[], int]:
-    """Ids of a source that nobody else replays."""
+    """Transaction ids of a source that no other test replays."""
     ids = itertools.count(time.time_ns() // 1000)
     return lambda: next(ids)

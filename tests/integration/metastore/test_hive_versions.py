@@ -1,4 +1,4 @@
-"""The same client on real metastores of Hive 2.3 and 3.1: what each has works, and what it lacks is said.
+"""The same client on real metastores of Hive 2.3 and 3.1: their calls work, and missing ones raise Unsupported.
 
 They are started here (some 10 s each) and not by the stack, since nothing else needs them.
 """
@@ -53,7 +53,7 @@ def db(client: WritingMetastore, database: str) -> Iterator[str]:
     client.drop_database(database, cascade=True)
 
 
-def test_the_hive_version_is_found_though_both_answer_the_same(
+def test_the_hive_version_is_determined_although_both_answer_the_same(
     client: WritingMetastore, old: OldMetastore
 ) -> None:
     assert client.version() == "3.0"
@@ -101,7 +101,7 @@ def test_partitions(client: WritingMetastore, db: str) -> None:
     assert client.partition_names(db, "p") == ["dt=3", "dt=4", "dt=one"]
 
 
-def test_a_listing_of_a_missing_table_is_an_error_of_a_kind_that_differs(
+def test_listing_the_partitions_of_a_missing_table_raises_an_error_that_depends_on_the_version(
     client: WritingMetastore, db: str
 ) -> None:
     with pytest.raises((InvalidRequest, ServerFault)):

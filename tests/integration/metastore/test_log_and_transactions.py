@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dev.fixtures.writing_client import WritingMetastore
 
 
-def test_events_come_with_contiguous_ids_from_where_one_stands(client: WritingMetastore, db: str) -> None:
+def test_events_after_an_id_have_contiguous_ids(client: WritingMetastore, db: str) -> None:
     before = client.current_event_id()
     client.create_table(a_table(db, "t", external=True))
     client.drop_table(db, "t")
@@ -30,7 +30,9 @@ def test_events_come_with_contiguous_ids_from_where_one_stands(client: WritingMe
     assert client.next_events(client.current_event_id() + 1000, 10) == []
 
 
-def test_what_a_transaction_wrote_is_told_after_its_commit(client: WritingMetastore, db: str) -> None:
+def test_write_events_of_a_transaction_are_available_after_its_commit(
+    client: WritingMetastore, db: str
+) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     place = str(client.get_table(db, "t").sd.location)
     (txn,) = client.open_txns()
@@ -49,7 +51,7 @@ def test_what_a_transaction_wrote_is_told_after_its_commit(client: WritingMetast
     assert client.write_events(txn + 1_000_000_000) == []
 
 
-def test_an_insert_into_a_plain_table_is_logged_when_it_is_told(client: WritingMetastore, db: str) -> None:
+def test_a_reported_insert_into_a_plain_table_is_logged(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True))
     place = str(client.get_table(db, "t").sd.location)
     Path(place.removeprefix("file:")).mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ def test_a_transaction_is_open_then_committed_or_aborted(client: WritingMetastor
     assert unknown.value.context["hive"] == "NoSuchTxnException"
 
 
-def test_lists_come_in_the_order_that_was_asked_for(client: WritingMetastore, db: str) -> None:
+def test_write_id_lists_are_returned_in_the_requested_order(client: WritingMetastore, db: str) -> None:
     tables = [f"{db}.b", f"{db}.a", f"{db}.nowhere"]
     client.create_table(a_table(db, "a", parameters=ACID))
     client.create_table(a_table(db, "b", parameters=ACID))

@@ -1,4 +1,4 @@
-"""Databases and tables on a real Hive 4: created, changed, renamed, compared and set, dropped."""
+"""Databases and tables on a real Hive 4: create, alter, rename, compare-and-set, and drop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_hive_version_is_determined_by_asking_the_server(client: WritingMeta
     assert client.supports("get_all_write_event_info")
 
 
-def test_settings_of_the_server_are_told_except_for_secret_ones(client: WritingMetastore) -> None:
+def test_settings_of_the_server_are_returned_except_for_secret_ones(client: WritingMetastore) -> None:
     assert client.config_value("metastore.repl.cm.enabled") == "true"
     assert client.config_value("hive.no.such.setting", "a default") == "a default"
     with pytest.raises(InvalidRequest) as refused:
@@ -59,7 +59,7 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(client: WritingMeta
         client.drop_database(db)
 
 
-def test_a_transactional_table_comes_back_as_it_was_sent(client: WritingMetastore, db: str) -> None:
+def test_a_transactional_table_is_returned_as_it_was_sent(client: WritingMetastore, db: str) -> None:
     client.create_table(
         a_table(
             db, "t", parameters={**ACID, "note": "a\nb"}, columns=[("id", "int"), ("x", "map<string,int>")]
@@ -96,7 +96,7 @@ def test_a_table_is_changed_and_renamed(client: WritingMetastore, db: str) -> No
         client.get_table(db, "before")
 
 
-def test_a_change_can_be_bound_to_the_value_of_a_parameter(client: WritingMetastore, db: str) -> None:
+def test_a_change_can_depend_on_the_value_of_a_parameter(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True, parameters={"version": "1"}))
     table = client.get_table(db, "t")
     table.parameters = {**(table.parameters or {}), "version": "2"}
@@ -118,7 +118,7 @@ def test_a_table_is_dropped_once(client: WritingMetastore, db: str) -> None:
         client.drop_table(db, "t")
 
 
-def test_a_transactional_table_is_emptied_under_a_write_id(client: WritingMetastore, db: str) -> None:
+def test_a_transactional_table_is_truncated_under_a_write_id(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     (txn,) = client.open_txns()
     write_id = client.allocate_write_ids(db, "t", [txn])[txn]
@@ -133,6 +133,6 @@ def test_names_are_sent_as_given_and_stored_in_lower_case(client: WritingMetasto
     assert client.get_table(db.upper(), "MIXEDCASE").tableName == "mixedcase"
 
 
-def test_text_beyond_the_basic_plane_survives(client: WritingMetastore, db: str) -> None:
+def test_characters_beyond_the_basic_plane_are_preserved(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", external=True, parameters={"emoji": "\N{WATER WAVE} ä"}))
     assert (client.get_table(db, "t").parameters or {})["emoji"] == "\N{WATER WAVE} ä"

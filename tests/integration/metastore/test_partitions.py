@@ -23,7 +23,7 @@ def table(client: WritingMetastore, db: str) -> Table:
     return client.get_table(db, "p")
 
 
-def test_adding_again_keeps_what_is_there_or_is_refused(
+def test_adding_an_existing_partition_keeps_it_or_is_refused(
     client: WritingMetastore, db: str, table: Table
 ) -> None:
     client.add_partitions(db, "p", [a_partition(table, "2024-01-01", "0", parameters={"a": "1"})])
@@ -51,7 +51,9 @@ def test_partitions_are_found_by_values_and_by_names(client: WritingMetastore, d
     assert client.partition_names(db, "no_such_table") == []
 
 
-def test_many_partitions_come_in_batches(client: WritingMetastore, db: str, table: Table) -> None:
+def test_many_partitions_are_added_and_fetched_in_batches(
+    client: WritingMetastore, db: str, table: Table
+) -> None:
     count = BATCH + 3
     client.add_partitions(db, "p", [a_partition(table, "2024-01-01", f"{n:04}") for n in range(count)])
     assert len(client.partition_names(db, "p")) == count
@@ -61,9 +63,7 @@ def test_many_partitions_come_in_batches(client: WritingMetastore, db: str, tabl
     assert len(client.get_partitions(db, "p", client.partition_names(db, "p"))) == count
 
 
-def test_partitions_are_changed_together_or_not_at_all(
-    client: WritingMetastore, db: str, table: Table
-) -> None:
+def test_partitions_are_all_changed_or_none(client: WritingMetastore, db: str, table: Table) -> None:
     client.add_partitions(db, "p", [a_partition(table, "d", "1"), a_partition(table, "d", "2")])
     changed = [client.get_partition(db, "p", ["d", hour]) for hour in ("1", "2")]
     for partition in changed:
@@ -85,7 +85,7 @@ def test_a_renamed_partition_has_its_new_values(client: WritingMetastore, db: st
     assert (client.get_partition(db, "p", ["d", "2"]).parameters or {})["a"] == "1"
 
 
-def test_dropping_what_is_not_there_is_not_found_unless_that_is_meant(
+def test_dropping_a_missing_partition_raises_not_found_unless_it_may_be_missing(
     client: WritingMetastore, db: str, table: Table
 ) -> None:
     client.add_partitions(db, "p", [a_partition(table, "d", str(hour)) for hour in range(4)])
@@ -101,7 +101,7 @@ def test_dropping_what_is_not_there_is_not_found_unless_that_is_meant(
     assert client.partition_names(db, "p") == []
 
 
-def test_partitions_of_transactional_tables_carry_their_write_id(client: WritingMetastore, db: str) -> None:
+def test_partitions_of_transactional_tables_have_their_write_id(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "t", partition_keys=["dt"], parameters=ACID))
     table = client.get_table(db, "t")
     (txn,) = client.open_txns()

@@ -1,4 +1,4 @@
-"""What a real target does with replayed transactions that come twice, late, unknown, or under another policy."""
+"""What a real target does with replayed transactions that are repeated, late, unknown or of another policy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_same_source_transaction_opens_once(
     client.abort_replayed(policy, txn)
 
 
-def test_two_policies_map_the_same_source_id_apart(
+def test_two_policies_map_the_same_source_id_separately(
     client: WritingMetastore, policy: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -64,7 +64,7 @@ def test_two_policies_map_the_same_source_id_apart(
     client.abort_replayed(f"other_{policy}", txn)
 
 
-def test_a_write_id_is_given_as_asked_and_again(
+def test_a_write_id_is_allocated_as_requested_and_repeatedly(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -76,13 +76,13 @@ def test_a_write_id_is_given_as_asked_and_again(
     client.abort_replayed(policy, txn)
 
 
-def test_a_write_id_for_an_unknown_transaction_is_silence(
+def test_an_allocation_for_an_unknown_transaction_returns_nothing(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     assert client.allocate_replayed(policy, db, "t", source_txn(), 1) is None
 
 
-def test_a_commit_shows_and_may_come_twice_and_an_abort_after_it_does_nothing(
+def test_a_commit_takes_effect_may_be_repeated_and_a_later_abort_does_nothing(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -97,7 +97,7 @@ def test_a_commit_shows_and_may_come_twice_and_an_abort_after_it_does_nothing(
     assert client.allocate_replayed(policy, db, "t", txn, 1) is None
 
 
-def test_an_abort_shows_and_may_come_twice_and_a_commit_after_it_does_nothing(
+def test_an_abort_takes_effect_may_be_repeated_and_a_later_commit_does_nothing(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -110,7 +110,7 @@ def test_an_abort_shows_and_may_come_twice_and_a_commit_after_it_does_nothing(
     assert ids(client, table) == ValidWriteIds(table, 1, aborted=(1,))
 
 
-def test_unknown_transactions_commit_and_abort_in_silence(
+def test_commits_and_aborts_of_unknown_transactions_succeed(
     client: WritingMetastore, policy: str, source_txn: NewTxn
 ) -> None:
     client.commit_replayed(policy, source_txn(), [])
@@ -128,7 +128,7 @@ def test_a_commit_under_another_policy_succeeds_and_commits_nothing(
     client.abort_replayed(policy, txn)
 
 
-def test_an_open_after_the_commit_opens_another_and_the_write_id_goes_back(
+def test_an_open_after_the_commit_opens_another_transaction_and_moves_the_write_id_back(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -151,7 +151,7 @@ def test_a_gap_in_write_ids_is_accepted(
     assert ids(client, table) == ValidWriteIds(table, 10)
 
 
-def test_a_commit_whose_file_or_table_is_missing_fails_and_stays_open_until_it_is_there(
+def test_a_commit_with_a_missing_file_or_table_fails_and_the_transaction_stays_open(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -172,7 +172,7 @@ def test_a_commit_whose_file_or_table_is_missing_fails_and_stays_open_until_it_i
     assert ids(client, table) == ValidWriteIds(table, 1)
 
 
-def test_open_transactions_of_a_policy_are_told(
+def test_open_transactions_of_a_policy_are_listed(
     client: WritingMetastore, policy: str, source_txn: NewTxn
 ) -> None:
     one, two = source_txn(), source_txn()
@@ -185,7 +185,7 @@ def test_open_transactions_of_a_policy_are_told(
     assert client.replayed_txns("no such policy") == {}
 
 
-def test_an_abort_outside_the_replay_marks_the_database(
+def test_an_abort_outside_of_replay_marks_the_database_as_incompatible(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
     txn = source_txn()
@@ -196,7 +196,7 @@ def test_an_abort_outside_the_replay_marks_the_database(
     assert client.replayed_txns(policy) == {}
 
 
-def test_a_table_takes_over_the_write_ids_of_its_source(
+def test_a_table_without_write_ids_takes_over_those_of_its_source(
     client: WritingMetastore, db: str, table: str
 ) -> None:
     client.repl_table_write_ids(db, "t", ValidWriteIds(table, 9, aborted=(4, 5)).format())

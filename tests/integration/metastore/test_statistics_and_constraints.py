@@ -56,7 +56,9 @@ def test_statistics_of_a_plain_table_are_stored_and_read(client: WritingMetastor
         client.update_table_statistics(whole_number_statistics(db, "no_such_table", "id", 1))
 
 
-def test_statistics_of_a_transactional_table_want_its_write_state(client: WritingMetastore, db: str) -> None:
+def test_statistics_of_a_transactional_table_need_a_write_id_and_a_list(
+    client: WritingMetastore, db: str
+) -> None:
     client.create_table(a_table(db, "t", parameters=ACID))
     (txn,) = client.open_txns()
     write_id = client.allocate_write_ids(db, "t", [txn])[txn]
@@ -77,7 +79,7 @@ def test_statistics_of_a_transactional_table_want_its_write_state(client: Writin
     assert client.get_table(db, "t").writeId == write_id
 
 
-def test_statistics_of_partitions_go_one_by_one_or_together(client: WritingMetastore, db: str) -> None:
+def test_statistics_of_partitions_are_set_one_by_one_or_together(client: WritingMetastore, db: str) -> None:
     client.create_table(a_table(db, "p", partition_keys=["dt"], external=True))
     table = client.get_table(db, "p")
     client.add_partitions(db, "p", [a_partition(table, day) for day in ("1", "2", "3")])
@@ -92,7 +94,7 @@ def test_statistics_of_partitions_go_one_by_one_or_together(client: WritingMetas
         client.update_partition_statistics(whole_number_statistics(db, "p", "id", 1, partition_name="dt=9"))
 
 
-def test_constraints_of_every_kind_are_added_read_and_dropped(client: WritingMetastore, db: str) -> None:
+def test_constraints_of_every_kind_are_added_listed_and_dropped(client: WritingMetastore, db: str) -> None:
     columns = [("id", "int"), ("other", "int")]
     client.create_table(a_table(db, "parent", columns=columns, external=True))
     client.create_table(a_table(db, "t", columns=columns, external=True))

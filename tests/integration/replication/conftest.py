@@ -1,4 +1,4 @@
-"""A replica between the two clusters of the session's stack, for tests of replay without Kafka."""
+"""A replica between the two clusters of the stack, for tests of replay without Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def written(source: ClusterEndpoints) -> Written:
-    """The small workload, written once and replayed by many tests to targets of their own."""
+    """The small workload, written once and replayed by many tests to their own targets."""
     with Session.connect(source.sql) as session, closing(Metastore([source.metastore])) as metastore:
         return write_all(session, metastore, f"replay_{uuid.uuid4().hex[:8]}")
 
@@ -45,7 +45,7 @@ Compare = Callable[[dict[str, str]], Comparison]
 
 @pytest.fixture
 def compare(replica: Replica, source_sql: Session, target_sql: Session) -> Compare:
-    """Compare both sides of the replica; takes the queries by table."""
+    """A function that compares both sides of the replica; it takes the queries by table."""
 
     def run(queries: dict[str, str]) -> Comparison:
         ours = Side(replica.source, source_sql, replica.policy.source_db)

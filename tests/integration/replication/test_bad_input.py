@@ -1,4 +1,4 @@
-"""Records that cannot be used, in a real topic: the right table is confined, the letter is kept, everything else goes on."""
+"""Bad records in a real topic: their table is quarantined, a dead letter is kept, and everything else continues."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bad:
-    """One way of being unusable: what is done to which records of the table named like it, and what follows."""
+    """One kind of bad input: how which records of the table of the same name are spoiled, and the expected result."""
 
     kind: str
     code: str
     change: Callable[[Message], None]
-    letter: bool
-    """Whether the record itself cannot be read; else it is the replica that cannot use it."""
+    dead_letter: bool
+    """Whether the record itself cannot be read; otherwise only replay cannot use it."""
 
 
 def with_file(record: Message, old: str, new: str) -> None:
@@ -69,19 +69,19 @@ def not_an_object(record: Message) -> None:
 
 
 BAD = {
-    "unreadable": Bad("ALTER_TABLE", "malformed-event", lambda r: r.update(message=7), letter=True),
-    "objectless": Bad("ALTER_TABLE", "malformed-event", not_an_object, letter=False),
-    "climbing": Bad("WRITE", "unsafe-path", climb, letter=False),
-    "outside": Bad("WRITE", "unsafe-path", lambda r: with_file(r, "file:/", "file:/etc/"), letter=False),
-    "torn": Bad("WRITE", "malformed-event", lambda r: r["message"].update(files=["half"]), letter=True),
-    "oversize": Bad("WRITE", "limit-exceeded", oversize, letter=True),
+    "unreadable": Bad("ALTER_TABLE", "malformed-event", lambda r: r.update(message=7), dead_letter=True),
+    "objectless": Bad("ALTER_TABLE", "malformed-event", not_an_object, dead_letter=False),
+    "climbing": Bad("WRITE", "unsafe-path", climb, dead_letter=False),
+    "outside": Bad("WRITE", "unsafe-path", lambda r: with_file(r, "file:/", "file:/etc/"), dead_letter=False),
+    "torn": Bad("WRITE", "malformed-event", lambda r: r["message"].update(files=["half"]), dead_letter=True),
+    "oversize": Bad("WRITE", "limit-exceeded", oversize, dead_letter=True),
 }
-"""By the name of the table to which it happens."""
+"""The kinds of bad input, by the name of their table."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source database with a table per kind of bad input, and one that is fine; its log as records."""
+    """A source database with one table for each kind of bad input and a good one, and its log as records."""
 
     db: str
     before: int
@@ -132,7 +132,7 @@ class Rig:
             assert producer.flush(30) == 0
 
     def follow(self, upto: int) -> None:
-        """Run the daemon's own loop until ``upto`` is applied."""
+        """Run the daemon's loop until ``upto`` is applied."""
         letters = DeadLetters(
             self.broker, TopicSettings(self.dead_letter_topic), origin=self.topic.name, reader="test"
         )
@@ -158,7 +158,7 @@ class Rig:
             ]
 
     def beat(self) -> None:
-        """A heartbeat's heartbeat; nobody listens."""
+        """Ignore the heartbeat."""
 
     following = progress = beat
 
@@ -183,7 +183,7 @@ def rig(
 
 
 def spoiled(record: Record, db: str) -> bytes:
-    """Return the record's value, spoiled where its table is there for that."""
+    """Return the record's value, spoiled if its table is one of ``BAD``."""
     value = orjson.loads(record.value)
     bad = BAD.get(value["tableName"] or "") if value["dbName"] == db else None
     if bad is None or bad.kind != value["eventType"]:
@@ -192,13 +192,15 @@ def spoiled(record: Record, db: str) -> bytes:
     return orjson.dumps(value)
 
 
-def test_each_kind_of_bad_input_confines_its_table_and_nothing_else(
+def test_each_kind_of_bad_input_quarantines_its_table_and_nothing_else(
     rig: Rig, written_source: Source, target_sql: Session
 ) -> None:
     rig.produce([(record, spoiled(record, written_source.db)) for record in written_source.records])
     rig.follow(written_source.last)
     assert rig.replica.quarantined() == {table: bad.code for table, bad in BAD.items()}
-    assert sorted(set(rig.letters())) == sorted((table, bad.code) for table, bad in BAD.items() if bad.letter)
+    assert sorted(set(rig.letters())) == sorted(
+        (table, bad.code) for table, bad in BAD.items() if bad.dead_letter
+    )
     db = rig.replica.policy.target_db
     assert target_sql.rows(f"select id from {db}.fine order by id") == [("1",), ("2",)]
     assert [line for line in rig.replica.differences() if line.startswith("fine")] == []
@@ -208,7 +210,7 @@ def test_each_kind_of_bad_input_confines_its_table_and_nothing_else(
     )
 
 
-def test_a_bad_record_that_names_no_table_stops_the_policy_right_before_it(
+def test_a_bad_record_without_a_table_stops_the_policy_right_before_it(
     rig: Rig, written_source: Source
 ) -> None:
     values = [(record, record.value) for record in written_source.records]

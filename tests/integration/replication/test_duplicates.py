@@ -1,4 +1,4 @@
-"""The whole log delivered again changes nothing on the target: no call that leaves a trace, no file touched."""
+"""Delivering the whole log again changes nothing on the target: no call with an effect, and no file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Make = Callable[..., Replica]
 
 @pytest.fixture
 def make(source: ClusterEndpoints, target: ClusterEndpoints, written: Written) -> Iterator[Make]:
-    """Replicas of the small workload, all as one target database."""
+    """Replicas of the small workload that share one target database."""
     target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
     made: list[Replica] = []
 
@@ -45,7 +45,7 @@ def make(source: ClusterEndpoints, target: ClusterEndpoints, written: Written) -
 
 
 def state_of_target(replica: Replica) -> dict[str, Any]:
-    """Everything that an effect would change: objects, write ids, the target's own log, files with their times."""
+    """Return everything that an effect would change: objects, write ids, the target's log, and files with their times."""
     target, db = replica.target, replica.policy.target_db
     tables = target.table_names(db)
     return {
@@ -69,7 +69,7 @@ def partitions_of(metastore: Metastore, db: str, table: str) -> Iterator[Partiti
         yield from metastore.all_partitions(db, table)
 
 
-def test_every_event_again_changes_nothing(make: Make, written: Written) -> None:
+def test_replaying_every_event_again_changes_nothing(make: Make, written: Written) -> None:
     replica = make(start=written.before)
     replica.follow(upto=written.last)
     before = state_of_target(replica)
@@ -91,7 +91,7 @@ def test_a_state_file_from_an_old_backup_changes_nothing(make: Make, written: Wr
     restored.context.write_ids.check()
 
 
-def test_without_its_state_file_a_replica_goes_on_from_the_targets_own_position(
+def test_without_its_state_file_a_replica_continues_from_the_targets_own_position(
     make: Make, written: Written
 ) -> None:
     middle = (written.before + written.last) // 2

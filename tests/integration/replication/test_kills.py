@@ -1,4 +1,4 @@
-"""One replica, killed once at each step of replay. The full matrix is in ``tests/crash/test_replay_crash.py``."""
+"""One replica, killed once at each failpoint of replay. The full matrix is in ``tests/crash/test_replay_crash.py``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from dev.stack.hive.sql_session import Session
 
 
-def test_every_step_that_replay_names_is_tried() -> None:
+def test_every_failpoint_of_replay_is_tested() -> None:
     named: set[str] = set()
     for module in Path(PROJECT / "handlers" / "replication").glob("*.py"):
         named.update(re.findall(r'failpoint\("([^"]+)"\)', module.read_text()))
     assert named == set(STEPS)
 
 
-def test_a_replica_killed_once_at_each_step_equals_its_source(
+def test_a_replica_killed_once_at_each_failpoint_equals_its_source(
     written: Written,
     source: ClusterEndpoints,
     target: ClusterEndpoints,

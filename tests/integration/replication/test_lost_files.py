@@ -1,4 +1,4 @@
-"""Files that are gone or replaced at the source before they were copied."""
+"""Files that were removed or replaced at the source before they were copied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class History:
-    """A source database, and the newest event at four points of its history."""
+    """A source database, and the newest event at four moments of its history."""
 
     db: str
     before: int
@@ -64,13 +64,13 @@ def history(source: ClusterEndpoints) -> History:
 
 
 def unlink_files(metastore: Metastore, db: str, table: str, directory: str) -> None:
-    """Remove what a transaction wrote, behind everybody's back."""
+    """Remove the files of a transaction directly, without Hive."""
     for path in files_of(metastore, db, table, directory):
         path.unlink()
 
 
 def replace_files(metastore: Metastore, db: str, table: str, directory: str, *, keep_in: Path) -> None:
-    """Put something else in place of what a transaction wrote, which the change manager has received."""
+    """Replace the files of a transaction after moving them to the change manager."""
     entries = [
         entry
         for event in metastore.next_events(0, -1)
@@ -88,7 +88,7 @@ def replace_files(metastore: Metastore, db: str, table: str, directory: str, *, 
 def written_by(
     metastore: Metastore, message: str, message_format: str | None, db: str, table: str
 ) -> list[str]:
-    """Return the file entries that a commit tells of one table."""
+    """Return the file entries of one table in a commit."""
 
     writes = metastore.write_events(unpack(message, message_format)["txnid"])
     texts = [write.files or "" for write in writes if (write.database, write.table) == (db, table)]
@@ -124,7 +124,7 @@ def replica(source: ClusterEndpoints, target: ClusterEndpoints, history: History
     built.projection.close()
 
 
-def test_a_lost_file_confines_its_table_and_nothing_else(
+def test_a_lost_file_quarantines_its_table_and_nothing_else(
     replica: Replica,
     history: History,
     target_sql: Session,
@@ -138,17 +138,17 @@ def test_a_lost_file_confines_its_table_and_nothing_else(
 
     replica.follow(upto=history.after_loss)
     assert replica.quarantined() == {"lost": "file-lost"}
-    assert ids("lost") == [("1",)], "the table keeps the rows that it had"
-    assert target_sql.rows(f"select count(*) from {db}.lost") == [("1",)], "and its statistics tell no others"
-    assert ids("other") == [("11",), ("20",)], "the other table of the transaction, and later ones, go on"
+    assert ids("lost") == [("1",)], "the table keeps its earlier rows"
+    assert target_sql.rows(f"select count(*) from {db}.lost") == [("1",)], "its statistics match these rows"
+    assert ids("other") == [("11",), ("20",)], "the other table of the transaction is followed"
     assert replica.context.copies.counters().from_change_manager >= 2, "a replaced and a dropped file"
 
     with closing(build(source, target, history, replica.store).projection) as projection:
         projection.open()
-        assert projection.quarantined() == (f"{history.db}.lost",), "a restart does not forget it"
+        assert projection.quarantined() == (f"{history.db}.lost",), "the quarantine survives a restart"
 
     replica.follow(upto=history.after_rename)
-    assert replica.quarantined() == {"moved": "file-lost"}, "a rename carries it"
+    assert replica.quarantined() == {"moved": "file-lost"}, "a rename keeps the quarantine"
     assert ids("moved") == [("1",)]
     assert ids("lost") == [("100",)], "the old name belongs to a new table, which is followed"
 
@@ -159,10 +159,10 @@ def test_a_lost_file_confines_its_table_and_nothing_else(
     )
 
 
-def test_rows_that_hive_forgot_to_name_and_that_moved_since_confine_their_table(
+def test_unlogged_rows_of_a_partition_that_was_renamed_since_quarantine_their_table(
     source: ClusterEndpoints, target: ClusterEndpoints, source_sql: Session, database: str
 ) -> None:
-    """Of a multi-insert Hive's write events name the first partition only; the others can be listed where they are, if at all."""
+    """Hive logs a write event only for the first partition of a multi-insert; the others must be listed at the source."""
     with closing(Metastore([source.metastore])) as metastore:
         before = metastore.current_event_id()
         create_source(source_sql, database)
@@ -185,4 +185,4 @@ def test_rows_that_hive_forgot_to_name_and_that_moved_since_confine_their_table(
         assert replica.quarantined() == {"moved": "file-lost"}
         location = replica.target.get_table(replica.policy.target_db, "moved").sd.location
         assert location is not None
-        assert files_below(location) == {}, "half of a transaction is not shown"
+        assert files_below(location) == {}, "no part of the transaction is visible"

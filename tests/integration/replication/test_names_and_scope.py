@@ -1,4 +1,4 @@
-"""Which tables a policy follows when names come, go and change."""
+"""Which tables a policy follows when tables are created, dropped and renamed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shop:
-    """A source database with tables that move in and out of patterns, and its place in the log."""
+    """A source database with tables that move into and out of patterns, and its part of the log."""
 
     db: str
     before: int
@@ -59,7 +59,7 @@ Follow = Callable[..., Replica]
 
 @pytest.fixture
 def follow(source: ClusterEndpoints, target: ClusterEndpoints, shop: Shop) -> Iterator[Follow]:
-    """Replicas of the shop that have followed it to its end."""
+    """Replicas of the shop that have applied its whole log."""
     made: list[Replica] = []
 
     def build(**policy: object) -> Replica:
@@ -85,15 +85,15 @@ def tables(replica: Replica) -> list[str]:
     return sorted(replica.target.table_names(replica.policy.target_db))
 
 
-def test_names_may_change_and_be_used_again(follow: Follow) -> None:
+def test_renamed_tables_are_followed_and_their_old_names_can_be_reused(follow: Follow) -> None:
     everything = follow()
     assert everything.quarantined() == {}
     assert tables(everything) == ["fact_a", "fact_in", "tmp_b"]
     assert [line for line in everything.differences() if "COLUMN_STATS_ACCURATE" not in line] == []
 
 
-def test_the_statistics_of_what_was_rolled_back_are_not_believed(follow: Follow, target_sql: Session) -> None:
-    """Hive logs them before it aborts, and its target forgets in seconds that their write id was: it would count from them."""
+def test_statistics_of_rolled_back_rows_are_marked_as_inaccurate(follow: Follow, target_sql: Session) -> None:
+    """Hive logs statistics before the abort, and a target that forgot the write id would answer count(*) from them."""
     replica = follow()
     table = replica.target.get_table(replica.policy.target_db, "fact_a")
     assert "COLUMN_STATS_ACCURATE" not in (table.parameters or {})
@@ -101,22 +101,22 @@ def test_the_statistics_of_what_was_rolled_back_are_not_believed(follow: Follow,
     assert target_sql.rows(rows) == [("1",)]
 
 
-def test_a_rename_leads_out_of_a_policy_and_into_it(follow: Follow) -> None:
+def test_a_rename_moves_a_table_out_of_a_policy_or_into_it(follow: Follow) -> None:
     facts = follow(include=("fact_*",))
-    assert tables(facts) == ["fact_a"], "fact_b left, fact_in came with rows that nobody told of"
+    assert tables(facts) == ["fact_a"], "fact_b left; fact_in came with rows that no event contains"
     assert facts.quarantined() == {"fact_in": "unsupported"}
     (confined,) = facts.context.quarantine.entries()
     assert "Bootstrap the table" in confined.reason
 
 
-def test_two_policies_with_other_tables_follow_one_source(follow: Follow) -> None:
+def test_two_policies_with_different_tables_follow_one_source(follow: Follow) -> None:
     facts, others = follow(include=("fact_*",)), follow(exclude=("fact_*",))
     assert tables(facts) == ["fact_a"]
     assert tables(others) == [], "tmp_in left, and tmp_b came from outside"
     assert others.quarantined() == {"tmp_b": "unsupported"}
 
 
-def test_a_dropped_database_goes_with_all_its_tables_and_may_come_again(
+def test_a_dropped_database_is_dropped_with_all_its_tables_and_may_be_created_again(
     source: ClusterEndpoints, target: ClusterEndpoints, database: str
 ) -> None:
     with closing(Metastore([source.metastore])) as metastore:
@@ -147,7 +147,7 @@ def metastores(source: ClusterEndpoints, target: ClusterEndpoints) -> Iterator[t
         yield ours, theirs
 
 
-def test_a_source_that_holds_tables_cannot_be_bootstrapped_yet(
+def test_a_source_with_tables_cannot_be_bootstrapped_yet(
     metastores: tuple[Metastore, Metastore], shop: Shop
 ) -> None:
     source, target = metastores
@@ -158,7 +158,7 @@ def test_a_source_that_holds_tables_cannot_be_bootstrapped_yet(
     assert not bootstrap(source=source, target=target, policy=none_of_them, store=store).repeated
 
 
-def test_a_target_that_is_not_empty_is_refused(
+def test_a_target_database_with_tables_is_refused(
     metastores: tuple[Metastore, Metastore], database: str
 ) -> None:
     source, target = metastores

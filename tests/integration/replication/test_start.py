@@ -1,4 +1,4 @@
-"""How a policy starts: with its own state, without it, and when it is new."""
+"""How a policy starts: with its state, without it, and as a new policy."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def new(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -> It
     built.projection.close()
 
 
-def test_a_policy_that_was_never_bootstrapped_says_what_to_do(new: Replica) -> None:
+def test_the_error_of_a_policy_that_was_never_bootstrapped_contains_the_command(new: Replica) -> None:
     with pytest.raises(ConfigError) as caught:
         new.projection.open()
     assert f"tideline bootstrap {new.policy.name}" in caught.value.hint
 
 
-def test_a_policy_that_starts_itself_follows_from_the_newest_event(new: Replica) -> None:
+def test_a_policy_that_bootstraps_itself_follows_from_the_newest_event(new: Replica) -> None:
     newest = new.source.current_event_id()
     projection = ReplicationProjection(
         source_name="test", context=new.context, store=new.store, bootstraps_itself=True
@@ -45,7 +45,7 @@ def test_a_policy_that_starts_itself_follows_from_the_newest_event(new: Replica)
     assert projection.open().event_id >= newest
 
 
-def test_a_lost_state_file_goes_on_from_the_position_on_the_target(new: Replica) -> None:
+def test_after_losing_its_state_file_a_policy_continues_from_the_targets_position(new: Replica) -> None:
     new.source.create_database(Database(name=new.policy.source_db))
     done = bootstrap(source=new.source, target=new.target, policy=new.policy, store=MemoryStore())
     assert new.projection.open().event_id == done.event_id
