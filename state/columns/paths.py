@@ -45,17 +45,17 @@ class KeyPath:
         """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``); raise BadInput if no member is named."""
         if not text.startswith("$"):
             raise BadInput("a JSON path must begin with $", path=text[:200])
-        return cls(_members(text, 1))
+        return cls(_parse_members(text, 1))
 
     @classmethod
     def of_dotted(cls, text: str) -> KeyPath:
         """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``); raise BadInput if no member is named."""
-        return cls(_members("." + text, 0))
+        return cls(_parse_members("." + text, 0))
 
     @property
     def text(self) -> str:
         """The canonical text of this key, a JSON path: ``$.a.b``, or ``$['a.b']`` if a name needs quotes."""
-        return "$" + "".join(map(_step, self.members))
+        return "$" + "".join(map(_format_step, self.members))
 
     @property
     def depth(self) -> int:
@@ -75,7 +75,7 @@ class KeyPath:
         return self.text
 
 
-def _members(text: str, at: int) -> tuple[str, ...]:
+def _parse_members(text: str, at: int) -> tuple[str, ...]:
     members = []
     while at < len(text):
         if _SUBSCRIPT.match(text, at):
@@ -89,7 +89,7 @@ def _members(text: str, at: int) -> tuple[str, ...]:
     return tuple(members)
 
 
-def _step(name: str) -> str:
+def _format_step(name: str) -> str:
     if _is_plain(name):
         return "." + name
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")

@@ -92,8 +92,8 @@ def collapse(
     """
     by_key = {each.key: each for each in requested}
     free = [key for key in by_key if key not in rules.whitelist]
-    objects = _objects_by_shape(free, rules, fill_rates, live)
-    outvoted = _outvoted(free, by_key, rules).difference(objects)
+    objects = _find_objects_by_shape(free, rules, fill_rates, live)
+    outvoted = _find_outvoted(free, by_key, rules).difference(objects)
     for key in (*rules.whitelist, *(key for key in free if key not in outvoted)):
         objects.setdefault(key, "queries request it as a whole")
     targets = {key: key if key in rules.whitelist else _outermost(key, objects) for key in by_key}
@@ -101,7 +101,7 @@ def collapse(
     for key, into in targets.items():
         if into is not None:
             groups[into].append(by_key[key])
-    displaced = [_displaced(key, into, objects) for key, into in targets.items() if into != key]
+    displaced = [_displaced_key(key, into, objects) for key, into in targets.items() if into != key]
     return [_group(key, group) for key, group in groups.items()], displaced
 
 
@@ -111,7 +111,7 @@ def looks_generated(names: Collection[str]) -> bool:
     return any(map(_GENERATED.fullmatch, names)) or any(count > 1 for count in stems.values())
 
 
-def _objects_by_shape(
+def _find_objects_by_shape(
     keys: Iterable[KeyPath],
     rules: FlatRules,
     fill_rates: Mapping[KeyPath, float] | None,
@@ -149,7 +149,7 @@ def _reason(filled: Mapping[str, float], rules: FlatRules) -> str:
     return ""
 
 
-def _outvoted(
+def _find_outvoted(
     keys: Iterable[KeyPath], by_key: Mapping[KeyPath, RequestedKey], rules: FlatRules
 ) -> set[KeyPath]:
     users_below: dict[KeyPath, set[str]] = defaultdict(set)
@@ -169,7 +169,7 @@ def _ancestors(key: KeyPath) -> list[KeyPath]:
     return [KeyPath(key.members[:depth]) for depth in range(1, key.depth)]
 
 
-def _displaced(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> DisplacedKey:
+def _displaced_key(key: KeyPath, into: KeyPath | None, objects: Mapping[KeyPath, str]) -> DisplacedKey:
     if into is None:
         return DisplacedKey(key, None, "far more users request its members")
     return DisplacedKey(key, into, f"{into} serves it: {objects[into]}")

@@ -68,7 +68,7 @@ def sniff(
         if document is None:
             malformed += 1
             continue
-        values = _every(document, rules.depth_max) if chosen is None else _chosen(document, chosen)
+        values = _find_all(document, rules.depth_max) if chosen is None else _find_chosen(document, chosen)
         for members, value in values:
             if members in found or len(found) < keys_max:
                 found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
@@ -115,7 +115,7 @@ def _evidence(value: Any, *, is_numeric: bool) -> Evidence:
     return _TEXT
 
 
-def _chosen(
+def _find_chosen(
     document: dict[str, Any], keys: Iterable[tuple[str, ...]]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     for members in keys:
@@ -126,7 +126,7 @@ def _chosen(
             yield members, value
 
 
-def _every(document: dict[str, Any], depth_max: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _find_all(document: dict[str, Any], depth_max: int) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every value that a key can name: not below arrays, nor behind names that are empty, too long or invalid Unicode."""
     pending: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), document)]
     while pending:
@@ -144,19 +144,19 @@ def _is_name(name: str) -> bool:
     return bool(name) and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-def _integer(text: str) -> int | str:
+def _parse_integer(text: str) -> int | str:
     return int(text) if len(text) <= _INTEGER_CHARS_MAX else text
 
 
-def _fraction(text: str) -> _Fraction | str:
+def _parse_fraction(text: str) -> _Fraction | str:
     return _FRACTION if math.isfinite(float(text)) else text
 
 
-def _refused(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(text)
 
 
-def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _keep_first_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
@@ -168,9 +168,9 @@ def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_first_wins,
-    parse_float=_fraction,
-    parse_int=_integer,
-    parse_constant=_refused,
+    object_pairs_hook=_keep_first_members,
+    parse_float=_parse_fraction,
+    parse_int=_parse_integer,
+    parse_constant=_reject_constant,
     strict=False,
 )

@@ -54,7 +54,7 @@ class Lineage:
 
     def root(self, table: RawTable, *, is_view: bool = False) -> Origin:
         """Return a reference to the raw column."""
-        return self._kept(Origin(table, is_view=is_view))
+        return self._add(Origin(table, is_view=is_view))
 
     def below(self, document: Value, path: Path | Unresolved) -> Value:
         """Return the value that ``path`` extracts from ``document``."""
@@ -72,7 +72,7 @@ class Lineage:
             return None if document else ()
         return tuple(self._below(base, path) for base in document)
 
-    def parsed(self, document: Value, schema: Schema | None) -> Value:
+    def parse(self, document: Value, schema: Schema | None) -> Value:
         """Return the document as a struct, as by ``from_json(document, schema)``."""
         if document is None:
             self.unresolved[Unresolved.EXPRESSION] += 1
@@ -80,7 +80,7 @@ class Lineage:
         for base in document:
             base.is_base = True
         return tuple(
-            self._kept(
+            self._add(
                 Origin(
                     each.table, each.members, True, each.ends_in_array, is_view=each.is_view, schema=schema
                 )
@@ -101,7 +101,7 @@ class Lineage:
     def element(self, base: Origin) -> Origin:
         """Return ``value[0]``, which lies within the key of the array."""
         base.is_base = True
-        return self._kept(
+        return self._add(
             Origin(
                 base.table,
                 base.members,
@@ -123,25 +123,25 @@ class Lineage:
         for origin in self._origins:
             if origin.is_used or ((origin.members or origin.schema) and not origin.is_base):
                 tables[origin.table.name] = origin.table
-                found.update((origin.table.name, key) for key in self._asked(origin))
+                found.update((origin.table.name, key) for key in self._requested_keys(origin))
         keys = tuple((tables[name], key) for name, key in sorted(found))
         return MinedKeys(keys, self.unresolved, parser)
 
     def _below(self, base: Origin, path: Path) -> Origin:
         if base.ends_in_array:
-            return self._kept(Origin(base.table, base.members, is_parsed=True, ends_in_array=True))
+            return self._add(Origin(base.table, base.members, is_parsed=True, ends_in_array=True))
         members, schema = path.members, base.schema
         if schema is not None:
             # Spark ignores case when it resolves a struct's fields; the schema has the spelling of the events.
             name = next((known for known in schema if known.lower() == members[0].lower()), members[0])
             members, schema = (name, *members[1:]), schema.get(name)
-        return self._kept(Origin(base.table, base.members + members, True, path.ends_in_array, schema=schema))
+        return self._add(Origin(base.table, base.members + members, True, path.ends_in_array, schema=schema))
 
-    def _kept(self, origin: Origin) -> Origin:
+    def _add(self, origin: Origin) -> Origin:
         self._origins.append(origin)
         return origin
 
-    def _asked(self, origin: Origin) -> Iterable[KeyPath]:
+    def _requested_keys(self, origin: Origin) -> Iterable[KeyPath]:
         if origin.is_view:
             self.unresolved[Unresolved.VIEW] += 1
             return

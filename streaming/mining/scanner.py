@@ -50,9 +50,9 @@ class Scanner:
         positions = [at for at in range(len(self.tokens)) if self.tokens.is_call(at)]
         self.aliases.find(positions)
         for at in positions:
-            self._at_call(at)
+            self._read_call(at)
         for at in range(len(self.tokens)):
-            self._at_colon(at)
+            self._read_colon(at)
         self._use_names()
         return self.lineage.result(parser)
 
@@ -62,7 +62,7 @@ class Scanner:
             if token.kind in {TokenKind.STRING, TokenKind.OPEN}:
                 yield string_value(token)
 
-    def _at_call(self, at: int) -> list[Value]:
+    def _read_call(self, at: int) -> list[Value]:
         """Return the values that the call at ``at`` extracts, one for each key."""
         if at in self._extracted:
             return self._extracted[at]
@@ -75,7 +75,7 @@ class Scanner:
         document = self._document(*arguments[call.document])
         rest = arguments[call.document + 1 :]
         if call.style is None:
-            values = [self.lineage.parsed(document, self._schema(rest))]
+            values = [self.lineage.parse(document, self._schema(rest))]
         else:
             paths = rest if call.takes_many else rest[:1]
             values = [self.lineage.below(document, self._path(call, *each)) for each in paths]
@@ -99,7 +99,7 @@ class Scanner:
 
     def _primary(self, at: int) -> Value:
         if self.tokens.is_call(at):
-            values = self._at_call(at)
+            values = self._read_call(at)
             return values[0] if len(values) == 1 else None
         parts, end = self.tokens.read_dotted(at)
         if self.tokens.is_call(end + 1) and self.tokens.token(end).text == ".":
@@ -116,7 +116,7 @@ class Scanner:
             defined = self.aliases.named.get(lowered[index], []) if index < len(lowered) else []
             if len(defined) == 1 and (len(parts) == 1 or index == 1 or lowered[0] not in self.aliases.raw):
                 self._as_base[lowered[index]] += 1
-                values = self._defined(defined[0])
+                values = self._resolve_defined(defined[0])
                 return self.lineage.fields(values, parts[index + 1 :])
             if len(defined) > 1:
                 self.lineage.unresolved[Unresolved.AMBIGUOUS] += 1
@@ -138,10 +138,10 @@ class Scanner:
         table, is_view = known[0]
         return (self.lineage.root(table, is_view=is_view),)
 
-    def _defined(self, named: NamedValue) -> Value:
+    def _resolve_defined(self, named: NamedValue) -> Value:
         if not self.tokens.is_call(named.at):
             return self._column(self.tokens.read_dotted(named.at)[0])
-        values = self._at_call(named.at)
+        values = self._read_call(named.at)
         return values[named.which] if named.which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> Value:
@@ -162,7 +162,7 @@ class Scanner:
             at += 3 if mark == "[" else 2
         return value
 
-    def _at_colon(self, at: int) -> None:
+    def _read_colon(self, at: int) -> None:
         """Read ``json:a.b`` outside of arguments; in arguments it has already been read."""
         if (
             self.tokens.token(at).text != ":"
@@ -210,4 +210,4 @@ class Scanner:
                 and seen[name] > 1 + self._as_base[name]
                 and self.tokens.is_call(defined[0].at)
             ):
-                self.lineage.use(self._defined(defined[0]))
+                self.lineage.use(self._resolve_defined(defined[0]))

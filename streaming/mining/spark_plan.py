@@ -117,7 +117,7 @@ class _Plan:
         for at in outermost:
             self._define(at)
         for at in outermost:
-            self._at_call(at)
+            self._read_call(at)
         for found in ATTRIBUTE.finditer(self.text):
             if found[2] in self._defined and self._brackets.fields(found.end())[0]:
                 self._fields(self._attribute(found[2]), found.end())
@@ -149,7 +149,7 @@ class _Plan:
         if alias is not None:
             self._defined.setdefault(alias[1], (at, 0))
 
-    def _at_call(self, at: int) -> tuple[list[Value], int]:
+    def _read_call(self, at: int) -> tuple[list[Value], int]:
         """Return the values that the call at ``at`` extracts, and the position after it."""
         if at in self._extracted:
             return self._extracted[at]
@@ -161,7 +161,7 @@ class _Plan:
             document = self._argument(
                 *self._brackets.arguments(inner, self._brackets.end_of_bracket(inner))[0]
             )
-            values = [self.lineage.parsed(document, None)]
+            values = [self.lineage.parse(document, None)]
         else:
             values = self._of_call(
                 self.functions[self.text[at:opening].lower()], self._brackets.arguments(opening, end)
@@ -175,7 +175,7 @@ class _Plan:
             types = [each for each in arguments if _TYPE.match(self.text, each[0])]
             rest = [each for each in arguments if each not in types]
             document = self._argument(*rest[0]) if rest else ()
-            return [self.lineage.parsed(document, self._schema(types))]
+            return [self.lineage.parse(document, self._schema(types))]
         if len(arguments) <= call.document + 1:
             return [()]
         document = self._argument(*arguments[call.document])
@@ -195,11 +195,11 @@ class _Plan:
             return None
         self._depth += 1
         try:
-            return self._followed(start, end)
+            return self._follow(start, end)
         finally:
             self._depth -= 1
 
-    def _followed(self, start: int, end: int) -> Value:
+    def _follow(self, start: int, end: int) -> Value:
         if _CAST.match(self.text, start):
             inside = self.text.rfind(" as ", start, end)
             return self._argument(start + len("cast("), inside) if inside > 0 else None
@@ -209,7 +209,7 @@ class _Plan:
             return value if reached == end else None
         name = self.text[start:end].partition("(")[0].lower()
         if name in self.functions or _PARSE_JSON.match(self.text, start):
-            values, reached = self._at_call(start)
+            values, reached = self._read_call(start)
             return values[0] if reached == end and len(values) == 1 else None
         # Broadcasts and exchanges write input[0, …]; the plan contains the same value once more, with its attribute.
         return () if self.text.startswith("input[", start) else self._opaque(start, end)
@@ -225,7 +225,7 @@ class _Plan:
         if number not in self._defined:
             return ()
         at, which = self._defined[number]
-        values = self._at_call(at)[0]
+        values = self._read_call(at)[0]
         return values[which] if which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> tuple[Value, int]:

@@ -60,7 +60,7 @@ class SparkEventLogSource:
         """Yield the queries of new lines."""
         files_read = DirectoryPosition.from_json(position, self.name)
         files = {
-            _stable(name): (location, size)
+            _final_name(name): (location, size)
             for name, location, size in self.directory.files()
             if not _NO_LOG.fullmatch(name)
         }
@@ -71,11 +71,11 @@ class SparkEventLogSource:
                 continue
             if not entry.note:
                 entry.note = _user_of_siblings(files_read, name)
-            yield from self._of_file(name, location, entry, files_read)
+            yield from self._read_file(name, location, entry, files_read)
             entry.size_bytes = size
         yield QueryBatch((), files_read.to_json())
 
-    def _of_file(
+    def _read_file(
         self, name: str, location: Location, entry: FileEntry, files_read: DirectoryPosition
     ) -> Iterator[QueryBatch]:
         """Yield the new queries of a file, and advance its entry."""
@@ -89,7 +89,7 @@ class SparkEventLogSource:
                         DeadInput.of(name, LimitExceeded("an event is too long", limit_bytes=self.line_bytes))
                     )
                 elif _WANTED.search(line, 0, 200):
-                    found = self._of_event(line, name, location, entry)
+                    found = self._read_event(line, name, location, entry)
                     chars += sum(len(each.text) for each in found if isinstance(each, QueryText))
                     queries.extend(each for each in found if isinstance(each, QueryText))
                     dead.extend(each for each in found if isinstance(each, DeadInput))
@@ -129,9 +129,9 @@ class SparkEventLogSource:
                 path=name,
                 hint="Set spark.eventLog.compression.codec=zstd.",
             )
-        return _decompressed(chunks) if name.endswith(_ZSTD) else chunks
+        return _decompress(chunks) if name.endswith(_ZSTD) else chunks
 
-    def _of_event(
+    def _read_event(
         self, line: bytes, name: str, location: Location, entry: FileEntry
     ) -> list[QueryText | DeadInput]:
         try:
@@ -168,7 +168,7 @@ def _is_statement(description: str) -> bool:
     return first is not None and first.text.lower() in _STATEMENT
 
 
-def _stable(name: str) -> str:
+def _final_name(name: str) -> str:
     """Return the name of a log after its application has ended."""
     return name.removesuffix(_RUNNING)
 
@@ -203,7 +203,7 @@ class _Chunks(io.RawIOBase):
         return count
 
 
-def _decompressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _decompress(chunks: Iterator[bytes]) -> Iterator[bytes]:
     import pyarrow as pa
 
     with pa.CompressedInputStream(pa.PythonFile(_Chunks(chunks), "r"), "zstd") as stream:

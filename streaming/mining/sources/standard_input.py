@@ -60,15 +60,15 @@ class StandardInputSource:
                 statement, size = [], 0
             elif is_json:
                 if line.strip():
-                    yield self._of_json(line, number)
+                    yield self._read_json(line, number)
             else:
                 statement.append(line.decode(errors="replace"))
                 size += len(line)
                 if line.rstrip().endswith(b";"):
-                    yield self._of_sql(statement, number)
+                    yield self._read_sql(statement, number)
                     statement, size = [], 0
         if "".join(statement).strip():
-            yield self._of_sql(statement, number)
+            yield self._read_sql(statement, number)
 
     def _lines(self) -> Iterator[bytes]:
         """Yield lines; of a line that is too long, only the beginning."""
@@ -78,10 +78,10 @@ class StandardInputSource:
                 yield line
             is_rest = not line.endswith(b"\n")
 
-    def _of_sql(self, statement: list[str], number: int) -> QueryText:
+    def _read_sql(self, statement: list[str], number: int) -> QueryText:
         return QueryText("".join(statement), self.user, int(self.clock()), self.name, f"line {number}")
 
-    def _of_json(self, line: bytes, number: int) -> QueryText | DeadInput:
+    def _read_json(self, line: bytes, number: int) -> QueryText | DeadInput:
         try:
             given: Any = orjson.loads(line)
             at_s, form = int(given.get("at", self.clock())), Form(given.get("form", Form.SQL))

@@ -54,7 +54,7 @@ class TrinoTopicSource:
 
         Raises KafkaUnavailable if no broker answers in time, and NotFound if the topic does not exist.
         """
-        offsets = _offsets(position, self.topic, self.name)
+        offsets = _parse_position(position, self.topic, self.name)
         with closing(self._consumer()) as consumer, _convert_errors(self.topic):
             ends, gaps = self._begin(consumer, offsets)
             yield from self._read(consumer, offsets, ends, gaps)
@@ -102,7 +102,7 @@ class TrinoTopicSource:
     def _read(
         self, consumer: Consumer, offsets: dict[int, int], ends: dict[int, int], dead: list[DeadInput]
     ) -> Iterator[QueryBatch]:
-        heard_s = time.monotonic()
+        received_s = time.monotonic()
         while any(offsets[number] < end for number, end in ends.items()):
             messages = consumer.consume(RECORDS_PER_BATCH, timeout=1.0)
             queries: list[QueryText] = []
@@ -117,14 +117,14 @@ class TrinoTopicSource:
                     offsets[topic_partition.partition], topic_partition.offset
                 )
             if queries or dead:
-                yield QueryBatch(tuple(queries), _position(self.topic, offsets), tuple(dead))
+                yield QueryBatch(tuple(queries), _format_position(self.topic, offsets), tuple(dead))
                 dead = []
-            heard_s = time.monotonic() if messages else heard_s
-            if time.monotonic() - heard_s > self.timeout_s:
+            received_s = time.monotonic() if messages else received_s
+            if time.monotonic() - received_s > self.timeout_s:
                 raise KafkaUnavailable(
                     "the query topic delivers no records", topic=self.topic, offsets=dict(offsets)
                 )
-        yield QueryBatch((), _position(self.topic, offsets), tuple(dead))
+        yield QueryBatch((), _format_position(self.topic, offsets), tuple(dead))
 
     def _query(self, message: Message) -> QueryText | DeadInput:
         origin = f"{message.topic()}[{message.partition()}]@{message.offset()}"
@@ -134,11 +134,11 @@ class TrinoTopicSource:
                 origin, LimitExceeded("a query event is too large", limit_bytes=self.record_bytes)
             )
         try:
-            return self._of_event(orjson.loads(value), origin)
+            return self._read_event(orjson.loads(value), origin)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             return DeadInput.of(origin, BadInput("a record must be a query event", reason=repr(error)[:200]))
 
-    def _of_event(self, event: dict[str, Any], origin: str) -> QueryText:
+    def _read_event(self, event: dict[str, Any], origin: str) -> QueryText:
         payload = event.get("eventPayload", event)
         text, context = payload["metadata"]["query"], payload.get("context") or {}
         if not isinstance(text, str):
@@ -147,7 +147,7 @@ class TrinoTopicSource:
         return QueryText(
             text,
             str(user),
-            _seconds(payload["createTime"]),
+            _parse_time(payload["createTime"]),
             self.name,
             origin,
             Form.TRINO,
@@ -155,7 +155,7 @@ class TrinoTopicSource:
         )
 
 
-def _offsets(position: str | None, topic: str, source: str) -> dict[int, int]:
+def _parse_position(position: str | None, topic: str, source: str) -> dict[int, int]:
     """Read a position. The position of another topic is ignored."""
     if position is None:
         return {}
@@ -168,13 +168,13 @@ def _offsets(position: str | None, topic: str, source: str) -> dict[int, int]:
         raise StateCorrupt("a query source's position cannot be read", source=source) from error
 
 
-def _position(topic: str, offsets: dict[int, int]) -> str:
+def _format_position(topic: str, offsets: dict[int, int]) -> str:
     return json.dumps(
         {"topic": topic, "offsets": {str(number): offsets[number] for number in sorted(offsets)}}
     )
 
 
-def _seconds(time_of: object) -> int:
+def _parse_time(time_of: object) -> int:
     """Read a time: ISO 8601 (what Trino writes), or a number of seconds or milliseconds since 1970."""
     if isinstance(time_of, str):
         read = dt.datetime.fromisoformat(time_of)

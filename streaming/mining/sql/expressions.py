@@ -78,7 +78,7 @@ class ExpressionReader:
         if call.style is None:
             for each in rest:
                 self.visit(each, scope)
-            return [self._lineage.parsed(document, _schema(rest))]
+            return [self._lineage.parse(document, _schema(rest))]
         paths = rest if call.takes_many else rest[:1]
         return [self._lineage.below(document, self._path(each, call.style, scope)) for each in paths]
 

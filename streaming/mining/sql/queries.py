@@ -100,7 +100,7 @@ class QueryReader:
         found = DerivedSource()
         for each in projections:
             if each.is_star:
-                found.stars.extend(self._starred(each, scope))
+                found.stars.extend(self._star_sources(each, scope))
                 continue
             inner = each.unalias()
             if isinstance(each, exp.Aliases):
@@ -115,7 +115,7 @@ class QueryReader:
                     scope.aliases.setdefault(name, value)
         return found
 
-    def _starred(self, node: exp.Expr, scope: Scope) -> list[Source]:
+    def _star_sources(self, node: exp.Expr, scope: Scope) -> list[Source]:
         """Return the sources that ``*`` or ``t.*`` stands for; ``struct.*`` counts as a use of the struct."""
         if isinstance(node, exp.Column) and node.table:
             parts = [part.name for part in node.parts[:-1]]
@@ -131,7 +131,7 @@ class QueryReader:
         clause = node.args.get("with_")
         for each in clause.expressions if clause is not None else ():
             columns = self.query(each.this, scope.queries, None)
-            scope.queries[each.alias.lower()] = _renamed(columns, each.args.get("alias"))
+            scope.queries[each.alias.lower()] = _rename(columns, each.args.get("alias"))
 
     def add_from(self, node: exp.Expr, scope: Scope) -> None:
         """Add a source of FROM to the scope, with its joins and lateral views."""
@@ -141,7 +141,7 @@ class QueryReader:
             self._table(node, scope)
         elif isinstance(node, (exp.Subquery, exp.Query)):
             source = self.query(node, scope.queries, None)
-            scope.add(_renamed(source, node.args.get("alias")), *_names(node.alias))
+            scope.add(_rename(source, node.args.get("alias")), *_names(node.alias))
         elif isinstance(node, exp.Paren):
             self.add_from(node.this, scope)
         else:
@@ -163,13 +163,13 @@ class QueryReader:
             *([(db, name)] if db else []),
             *([(catalog, db, name)] if catalog else []),
         ]
-        scope.add(_renamed(source, node.args.get("alias")), *names)
+        scope.add(_rename(source, node.args.get("alias")), *names)
 
     def _lateral(self, node: exp.Expr, scope: Scope) -> None:
         """Add ``LATERAL VIEW f(…) t AS a, b`` or ``LATERAL (SELECT …)`` to the scope."""
         alias = node.args.get("alias")
         if isinstance(node.this, exp.Query):
-            scope.add(_renamed(self.query(node.this, scope.queries, scope), alias), *_names(node.alias))
+            scope.add(_rename(self.query(node.this, scope.queries, scope), alias), *_names(node.alias))
             return
         given = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
         values = self.expressions.extract(node.this, scope)
@@ -187,9 +187,9 @@ def _names(alias: str) -> list[tuple[str, ...]]:
     return [(alias.lower(),)] if alias else []
 
 
-def _renamed(source: Source, alias: exp.Expr | None) -> Source:
+def _rename(source: Source, alias: exp.Expr | None) -> Source:
     columns = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
-    return source.renamed(columns) if columns and isinstance(source, DerivedSource) else source
+    return source.rename(columns) if columns and isinstance(source, DerivedSource) else source
 
 
 class ScriptReader:

@@ -70,7 +70,7 @@ class DerivedSource(Source):
         for source in self.stars:
             yield from source.everything(lineage)
 
-    def renamed(self, names: Sequence[str]) -> DerivedSource:
+    def rename(self, names: Sequence[str]) -> DerivedSource:
         """Return the same columns under the names of ``AS t (a, b)``."""
         if not names or self.stars:
             return self
@@ -87,7 +87,7 @@ class UnionSource(Source):
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
         """Return a column by name on each side, or by index on the right if all columns of the left are named."""
         has, value = self.left.column(name, lineage)
-        other = self._beside(name, lineage)
+        other = self._matching_value(name, lineage)
         if value is None or other is None:
             return True, None
         return has or bool(other), (*value, *other)
@@ -97,11 +97,11 @@ class UnionSource(Source):
         yield from self.left.everything(lineage)
         yield from self.right.everything(lineage)
 
-    def _beside(self, name: str, lineage: Lineage) -> Value:
-        left, right = _named(self.left), _named(self.right)
+    def _matching_value(self, name: str, lineage: Lineage) -> Value:
+        left, right = _known_names(self.left), _known_names(self.right)
         if left is not None and right is not None:
             index = next((at for at, known in enumerate(left) if known == name), -1)
-            return right_value(self.right, index) if index >= 0 else ()
+            return _column_at(self.right, index) if index >= 0 else ()
         return self.right.column(name, lineage)[1]
 
 
@@ -157,19 +157,19 @@ AMBIGUOUS: Final[Value] = ()
 """The value of an ambiguous name. The name has been counted and is not followed."""
 
 
-def right_value(source: Source, index: int) -> Value:
+def _column_at(source: Source, index: int) -> Value:
     """Return the column at ``index`` of a source that has only named columns."""
     columns = source.columns if isinstance(source, DerivedSource) else []
     if isinstance(source, UnionSource):
-        left, right = right_value(source.left, index), right_value(source.right, index)
+        left, right = _column_at(source.left, index), _column_at(source.right, index)
         return None if left is None or right is None else (*left, *right)
     return columns[index][1] if index < len(columns) else ()
 
 
-def _named(source: Source) -> list[str] | None:
+def _known_names(source: Source) -> list[str] | None:
     """Return the names of the columns if all are known."""
     if isinstance(source, UnionSource):
-        return _named(source.left)
+        return _known_names(source.left)
     if isinstance(source, DerivedSource) and not source.stars:
         return [name for name, _ in source.columns]
     return None
