@@ -68,7 +68,7 @@ class OtherProcesses:
         self._began_s, self._busy_s, self._own_s = time.monotonic(), _read_busy_s(), tree_cpu_s()
 
     def cores(self) -> float:
-        """Return the share of other processes since the beginning, in cores. A JVM that ended without being waited for counts as ours."""
+        """Return the share of other processes since the beginning, in cores. A JVM that ended without being waited for counts as part of the benchmark."""
         others_s = (_read_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
         return round(max(0.0, others_s / (time.monotonic() - self._began_s)), 2)
 

@@ -156,7 +156,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class FlatSettings:
-    """Everything that one flat table needs. Whoever builds it calls ``check``."""
+    """Everything that one flat table needs. Call ``check`` after building it."""
 
     database: str
     table: str

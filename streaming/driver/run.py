@@ -3,7 +3,7 @@
 Between two batches it maintains the table (``streaming.upkeep.maintenance``), at the beginning of the next batch or while the source is
 silent. Batches run in a thread of Spark, idle maintenance in the main thread; one lock serializes them, because a table has one writer.
 
-Progress events are values, one after every batch; whoever started the driver turns them into metrics. An error ends the run and is
+Progress events are values, one after every batch; the process that started the driver turns them into metrics. An error ends the run and is
 raised unchanged, not as Spark's account of it. The supervisor decides whether to start the driver again.
 """
 

@@ -2,7 +2,7 @@
 
 A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns, parameters) changes by
 compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has to read the table again. No Hive version has
-compare-and-set for partitions. Whoever changes partitions therefore holds the writer's lease (``lease``), a parameter of the table that
+compare-and-set for partitions. A writer that changes partitions therefore holds the writer's lease (``lease``), a parameter of the table that
 is itself acquired by compare-and-set.
 """
 
@@ -122,7 +122,7 @@ class FlatTable(Protocol):
     ) -> HourPartition:
         """Point the hour to another directory, change parameters and remove statistics in one metastore call.
 
-        Column statistics, if somebody computed any, are deleted in a call before: missing statistics mislead no planner.
+        Column statistics, if there are any, are deleted in a call before: missing statistics mislead no planner.
 
         The directory must be another version below the hour's own directory and must contain the files directly. Otherwise
         InvalidRequest is raised, because Hive silently reads a missing or nested directory as 0 rows.
