@@ -1,8 +1,8 @@
 """A target for coverage-guided fuzzing: filters and keys of the partition index. Run by ``make fuzz`` and test_partitions.
 
-The first byte of an input chooses what the rest is: a filter's text, or a field of a key. A filter may only be refused with
-BadFilter or LimitExceeded; where it is planned, the plan's answer has to be that of looking at every partition. A field may
-only be refused with StateCorrupt; what is read from it has to be written and read again as the same value.
+The first byte of an input selects the meaning of the rest: the text of a filter, or a field of a key. A filter may only be refused with
+BadFilter or LimitExceeded; a planned filter must have the same answer as a check of every partition. A field may only be refused with
+StateCorrupt; its value must be encoded and decoded again as the same value.
 
 Usage: ``python -m tests.fuzz.partition_filters CORPUS [libFuzzer options]``; an empty corpus begins with a few filters.
 """
@@ -49,8 +49,8 @@ ROWS = list(
 INDEX = an_index(COLUMNS, ROWS)
 ALL_KEYS = list(INDEX.keys(INDEX.prepare(TABLE, "")))
 DIALECTS = [
-    Dialect.of(generation, ignore_trailing_input=ignore, all_types=every)
-    for generation, ignore, every in product(HiveVersion, (False, True), (False, True))
+    Dialect.of(hive_version, ignore_trailing_input=ignore, all_types=every)
+    for hive_version, ignore, every in product(HiveVersion, (False, True), (False, True))
 ]
 TYPES = [ColumnType.parse("decimal(38,10)" if kind is TypeKind.DECIMAL else kind.value) for kind in TypeKind]
 ORDERS = [
@@ -91,8 +91,8 @@ def _filter(text: str, choice: int) -> None:
     assert INDEX.names(prepared) == sorted(_every_name(bound)), text
 
 
-def _every_name(bound: Condition | None) -> list[str]:
-    check = None if bound is None else compile_check(bound, len(COLUMNS))
+def _every_name(condition: Condition | None) -> list[str]:
+    check = None if condition is None else compile_check(condition, len(COLUMNS))
     return [name(key).decode() for key in ALL_KEYS if check is None or check(key)]
 
 
@@ -110,7 +110,7 @@ def _field(data: bytes, choice: int) -> None:
 
 
 def main() -> None:
-    """Fuzz until told to stop."""
+    """Fuzz until stopped."""
     corpus = Path(sys.argv[1])
     for number, text in enumerate(SEEDS):
         (corpus / f"seed{number}").write_bytes(b"\x01" + text.encode())

@@ -1,6 +1,6 @@
-"""What a metastore and an index that speaks its dialect both do with a filter: tests that each generation of Hive runs.
+"""The contract between a metastore and an index in its dialect: tests of filters that run for every Hive version.
 
-What every generation takes alike stands here, what one of them takes its own way in the subclass.
+Tests that are the same for all versions are here; differences of one version are in the subclass.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ any_filters = settings(
 
 
 class BothSidesContract:
-    """``both`` is a fixture of the subclass' module, and these are the filters of its generation."""
+    """``both`` is a fixture of the subclass' module; the class variables are the filters of its Hive version."""
 
     ALSO_EQUAL: ClassVar[tuple[str, ...]]
     ALSO_REFUSED: ClassVar[tuple[str, ...]]

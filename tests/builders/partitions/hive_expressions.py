@@ -1,4 +1,4 @@
-"""Expressions as Hive's own classes write them: those of Hive 2.3 out of PySpark's jars, those of Hive 4 out of the stack's."""
+"""Expressions written by Hive's own classes: Hive 2.3 from PySpark's jars, Hive 4 from the stack's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GENERIC = "org.apache.hadoop.hive.ql.udf.generic.GenericUDF"
 
 
 def call(function: str, *arguments: Expression) -> Call:
-    """A call by the short name of its class: ``OPEqual``, ``In``; ``like`` is the one that is no generic function."""
+    """A call by the short name of its class: ``OPEqual``, ``In``; only ``like`` is not a generic function."""
     return Call(
         "org.apache.hadoop.hive.ql.udf.UDFLike" if function == "like" else GENERIC + function, arguments
     )

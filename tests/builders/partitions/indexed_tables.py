@@ -1,4 +1,4 @@
-"""Indexed tables over stores, and filters that are known twice: as text, and as a Python function to hold the answer against."""
+"""Indexed tables over stores, and filters in two forms: as text, and as a Python function that gives the expected answer."""
 
 from __future__ import annotations
 

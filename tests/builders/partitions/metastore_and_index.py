@@ -1,4 +1,4 @@
-"""A metastore and an index with the same partitions, to ask both the same."""
+"""A metastore and an index with the same partitions, to send the same filters to both."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every ordered store has to do, and HBase in memory."""
+"""The contract of every ordered store, as tests, and HBase in memory."""

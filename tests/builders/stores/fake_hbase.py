@@ -1,6 +1,6 @@
 """A happybase connection that keeps its rows in memory: versions, deletions by family and the errors of a broken connection.
 
-Filters are not read, but that cells arrive without values; what HBase does with the others is for the real one to show.
+Of the filters, it only implements sending cells without values; the integration tests run the others on a real HBase.
 """
 
 from __future__ import annotations

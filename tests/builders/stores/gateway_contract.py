@@ -1,4 +1,4 @@
-"""What the HBase store relies on, as tests: run against HBase and against the fake, so that the fake may stand for it."""
+"""What the HBase store relies on, as tests: they run against HBase and against the fake, so the fake may replace it."""
 
 from __future__ import annotations
 

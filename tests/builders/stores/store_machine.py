@@ -1,4 +1,4 @@
-"""Random steps over a store, each held against a dictionary: what every implementation of the port runs."""
+"""Random steps on a store, each compared with a dictionary: every implementation of the port runs them."""
 
 from __future__ import annotations
 

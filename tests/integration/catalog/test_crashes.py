@@ -1,4 +1,4 @@
-"""Killed with SIGKILL at every step of the catalog, it ends up with the timelines and the index of a rebuild, on a real metastore."""
+"""A catalog killed with SIGKILL at any step ends with the timelines and the index of a rebuild, on a real metastore."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def hive(source_sql: Session, database: str) -> Session:
     return source_sql
 
 
-def test_a_crash_at_any_step_of_following_and_loading_leads_to_what_a_rebuild_gives(
+def test_a_crash_at_any_step_of_following_and_loading_ends_like_a_rebuild(
     hive: Session, source: ClusterEndpoints, database: str, tmp_path: Path
 ) -> None:
     before = tmp_path / "before"
@@ -99,7 +99,7 @@ def test_a_crash_at_any_step_of_following_and_loading_leads_to_what_a_rebuild_gi
         assert json.loads(done.stdout)["partitions"] == index, name
 
 
-def test_a_crash_around_publishing_leads_to_properties_that_say_what_is_there(
+def test_a_crash_around_publishing_ends_with_correct_properties(
     hive: Session, source: ClusterEndpoints, database: str, tmp_path: Path
 ) -> None:
     for name in ("catalog.before-publish", "catalog.after-publish"):

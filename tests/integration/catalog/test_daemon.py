@@ -1,4 +1,4 @@
-"""From ADD_PARTITION on a real source to an answer over HTTP, through the daemon as an operator runs it."""
+"""From ADD_PARTITION on a real source to an answer over HTTP, through a running daemon."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_partition_added_at_the_source_is_in_the_answer_over_http(
     ended(process)
 
 
-def test_the_command_line_on_a_live_daemon_and_on_what_it_left(
+def test_the_command_line_works_on_a_live_daemon_and_on_its_state_file(
     source_sql: Session,
     database: str,
     start: Start,

@@ -78,7 +78,7 @@ def test_adds_drops_and_renames_of_partitions_in_several_time_columns(
     assert_as_rebuilt(catalog, source)
 
 
-def test_tables_that_are_renamed_dropped_and_made_again(
+def test_tables_that_are_renamed_dropped_and_created_again(
     hive: Session, database: str, make: Make, source: ClusterEndpoints
 ) -> None:
     catalog = make(rules_for(database))
@@ -142,7 +142,7 @@ def test_a_table_of_lens_is_followed_by_its_own_properties_and_the_periods_of_it
     }
 
 
-def test_events_that_come_twice_change_nothing(
+def test_repeated_events_change_nothing(
     hive: Session, database: str, make: Make, source: ClusterEndpoints
 ) -> None:
     hive.run("CREATE TABLE log (id int) PARTITIONED BY (dt string, x string)")

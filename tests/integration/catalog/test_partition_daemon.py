@@ -1,4 +1,4 @@
-"""The partition index of a daemon as an operator runs it: over HTTP, on the command line, and from the state it left."""
+"""The partition index of a daemon, used like an operator: over HTTP, on the command line, and from its state file."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_partition_added_at_the_source_is_in_the_answer_to_a_filter(
     ended(process)
 
 
-def test_the_command_line_on_a_live_daemon_and_on_what_it_left(
+def test_the_command_line_works_on_a_live_daemon_and_on_its_state_file(
     source_sql: Session,
     table: str,
     config: Path,
@@ -132,7 +132,7 @@ def test_the_command_line_on_a_live_daemon_and_on_what_it_left(
     assert config.exists()
 
 
-def test_a_large_table_is_loaded_in_pieces_while_answers_go_on(
+def test_a_large_table_is_loaded_in_pieces_while_queries_are_answered(
     source_sql: Session,
     stack: Endpoints,
     database: str,

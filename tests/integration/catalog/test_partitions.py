@@ -1,4 +1,4 @@
-"""Events of a real Hive keep the partition index as the metastore is, field by field."""
+"""Events of a real Hive keep the partition index equal to the metastore, field by field."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def assert_as_the_metastore(catalog: FollowedCatalog, database: str, *tables: st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_field_of_every_partition_is_that_of_the_metastore(
+def test_every_field_of_every_partition_equals_that_of_the_metastore(
     hive: Session, database: str, make: Make, kind: str
 ) -> None:
     hive.run(KINDS[kind].format("t"))
@@ -113,7 +113,7 @@ def test_every_field_of_every_partition_is_that_of_the_metastore(
         PartitionQueries(catalog.partitions).by_filter(database, "t", "")
 
 
-def test_tables_that_are_dropped_and_made_again_with_other_types(
+def test_tables_that_are_dropped_and_created_again_with_other_types(
     hive: Session, database: str, make: Make
 ) -> None:
     catalog = make()
@@ -168,7 +168,7 @@ def test_random_changes_through_the_metastore_client(
             assert mine == {tuple(p.values): p for p in asked(client, database, "r", text)}, text
 
 
-def test_a_payload_takes_a_small_part_of_what_is_sent(hive: Session, database: str, make: Make) -> None:
+def test_a_payload_is_a_small_part_of_the_bytes_on_the_wire(hive: Session, database: str, make: Make) -> None:
     hive.run(KINDS["plain"].format("t"))
     hive.run("INSERT INTO t PARTITION (dt, hr) VALUES (1, 'a', 'x', 1), (2, 'b', 'y', 2)")
     catalog = make()

@@ -32,7 +32,7 @@ DT = build_key_prefix(UpdatePeriod.DAILY, "dt")
 
 
 class Outcomes(NullObserver):
-    """Remembers what became of publishing."""
+    """Records the outcomes of publishing."""
 
     def __init__(self) -> None:
         self.outcomes: list[str] = []
@@ -68,7 +68,7 @@ def properties(client: Metastore, database: str) -> dict[str, str]:
     return dict(client.get_table(database, "sales").parameters or {})
 
 
-def test_what_was_published_reads_back_and_its_own_event_publishes_nothing_more(
+def test_published_properties_read_back_and_the_event_of_the_write_publishes_nothing(
     hive: Session, catalog: FollowedCatalog, client: Metastore, database: str
 ) -> None:
     before = properties(client, database)
@@ -111,7 +111,7 @@ def test_several_changes_are_one_write(
     catalog.projection.close()
 
 
-def test_a_write_that_somebody_else_got_ahead_of_is_tried_anew_and_loses_nothing(
+def test_a_write_after_a_concurrent_change_is_retried_and_loses_nothing(
     hive: Session, client: Metastore, database: str
 ) -> None:
     meddled: list[str] = []
@@ -137,7 +137,7 @@ def test_a_write_that_somebody_else_got_ahead_of_is_tried_anew_and_loses_nothing
     assert properties(client, database)["a"] == "1"
 
 
-def test_a_migration_touches_one_timeline_only(
+def test_a_migration_changes_only_one_timeline(
     hive: Session, catalog: FollowedCatalog, client: Metastore, database: str
 ) -> None:
     catalog.follow()
@@ -165,7 +165,7 @@ def test_a_migration_touches_one_timeline_only(
     assert (read.form.name, str(read.latest())) == ("ranges", "2015-01-05")
 
 
-def test_a_table_is_first_loaded_from_lens_own_properties(
+def test_a_table_of_lens_is_first_loaded_from_its_own_properties(
     hive: Session, source: ClusterEndpoints, client: Metastore, database: str
 ) -> None:
     lens = Timeline(UpdatePeriod.DAILY, "dt")
@@ -182,7 +182,7 @@ def test_a_table_is_first_loaded_from_lens_own_properties(
     catalog.projection.close()
 
 
-def test_timelines_of_the_source_are_written_to_a_target_as_soon_as_its_table_is_there(
+def test_timelines_of_the_source_are_written_to_a_target_once_its_table_exists(
     hive: Session,
     source: ClusterEndpoints,
     target: ClusterEndpoints,

@@ -1,4 +1,4 @@
-"""HBase for the tests of its store, once per session; ``TIDELINE_HBASE=PORT`` takes one that runs already."""
+"""HBase for the tests of its store, once for each session; ``TIDELINE_HBASE=PORT`` uses a running one."""
 
 from __future__ import annotations
 

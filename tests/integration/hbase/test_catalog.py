@@ -1,4 +1,4 @@
-"""The catalog with its index in HBase: effects before the position, and what a crash between the two leaves."""
+"""The catalog with its index in HBase: effects commit before the position, and a crash between the two loses nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 
-def test_a_history_ends_as_the_source_is(store: HBaseStore) -> None:
+def test_a_history_ends_equal_to_the_source(store: HBaseStore) -> None:
     drawn = random.Random(3)  # noqa: S311 - a test's history, no secret
     source = MemorySource()
     for _ in range(40):
@@ -44,7 +44,7 @@ def test_a_history_ends_as_the_source_is(store: HBaseStore) -> None:
     assert indexed.held() == expected(source)
 
 
-def test_effects_whose_position_was_lost_are_taken_again(store: HBaseStore) -> None:
+def test_effects_whose_position_was_lost_are_applied_again(store: HBaseStore) -> None:
     """The catalog's own store goes back to before the last batch, as a crash between the two commits leaves it."""
     source = MemorySource()
     source.create("a")

@@ -1,4 +1,4 @@
-"""On HBase every filter finds what it finds in memory, and what HBase leaves out by itself it leaves out rightly."""
+"""On HBase every filter finds what it finds in memory, and HBase leaves out only rows that do not match."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def filled(store: HBaseStore) -> PartitionIndex:
 
 @given(BOUNDS)
 @settings(parent=SOME, max_examples=60)
-def test_hbase_leaves_out_exactly_what_an_interval_excludes_whatever_bytes_it_has(
+def test_hbase_leaves_out_exactly_the_rows_that_an_interval_of_any_bytes_excludes(
     filled: PartitionIndex, store: HBaseStore, condition: Condition
 ) -> None:
     start = filled.table(TABLE).rows

@@ -1,4 +1,4 @@
-"""Killed anywhere, the index on HBase is never short of a row or a posting, answers rightly, and ends as if nothing had been."""
+"""An index on HBase that is killed anywhere never lacks a row or a posting, answers correctly, and ends as without a crash."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_any_point_it_goes_on_and_ends_as_if_nothing_had_been(
+def test_an_index_killed_at_any_step_continues_and_ends_like_one_without_a_crash(
     point: str, hbase_port: int, table: str, watching: HBaseStore
 ) -> None:
     kills = 0
@@ -111,7 +111,7 @@ def test_killed_at_any_point_it_goes_on_and_ends_as_if_nothing_had_been(
     assert partitions(PartitionIndex(watching)) == expected(STEPS)
 
 
-def test_killed_at_any_moment_it_goes_on_and_ends_as_if_nothing_had_been(
+def test_an_index_killed_at_random_moments_continues_and_ends_like_one_without_a_crash(
     hbase_port: int, table: str, watching: HBaseStore
 ) -> None:
     moments = random.Random(7)  # noqa: S311 - moments, not secrets

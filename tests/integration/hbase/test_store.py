@@ -1,4 +1,4 @@
-"""HBase does what the store relies on, and the store over it is the port's."""
+"""The store over a real HBase: HBase does what the store relies on, and the store implements the port."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_store_is_a_dictionary_with_transactions(
     run_state_machine_as_test(HBaseMachine, settings=some)
 
 
-def test_a_connection_that_was_cut_is_opened_again(gateway: Gateway) -> None:
+def test_a_broken_connection_is_reopened(gateway: Gateway) -> None:
     put(gateway, b"a", b"1", 1)
     gateway._connection.transport.sock.shutdown(socket.SHUT_RDWR)
     assert value_of(gateway, b"a") == b"1"
@@ -71,11 +71,11 @@ def test_two_stores_on_one_table_see_each_others_transactions(
     other.close()
 
 
-def test_a_gateway_that_goes_away_is_told_and_found_again_when_it_is_back(
+def test_an_unavailable_gateway_is_reported_and_used_again_when_it_returns(
     hbase: HBase | None, store: HBaseStore
 ) -> None:
     if hbase is None:
-        pytest.skip("the gateway of an HBase that runs already is not ours to stop")
+        pytest.skip("the gateway of an HBase that was already running must not be stopped")
     with store.transaction() as txn:
         txn.put(b"k", b"before")
     hbase.gateway.kill()

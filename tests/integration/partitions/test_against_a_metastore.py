@@ -1,6 +1,6 @@
-"""The same partitions in a real Hive 4 metastore and in the index, the same filters to both.
+"""A real Hive 4 metastore and the index, with the same partitions and the same filters.
 
-Where the two differ on purpose the test says so; docs/PARTITIONS.md lists it.
+Deliberate differences are stated in the test and listed in docs/PARTITIONS.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class TestHive4(BothSidesContract):
         assert set(ours) < set(theirs)
         assert all("/s=a/" in name for name in ours)
 
-    def test_a_number_is_a_number_here_and_a_text_in_hive_4(self, target: ClusterEndpoints) -> None:
+    def test_a_number_is_compared_as_a_number_here_and_as_text_in_hive_4(
+        self, target: ClusterEndpoints
+    ) -> None:
         rows = [("007", "xzy", "2020-06-17"), ("7", "x_y", "2020-06-17")]
         with both_sides(target.metastore, rows) as both:
             assert both.theirs("i = 7") == [("7", "x_y", "2020-06-17")]

@@ -1,6 +1,6 @@
-"""The same partitions in a real Hive 2.3 metastore and in an index that speaks its dialect, the same filters to both.
+"""A real Hive 2.3 metastore and an index in its dialect, with the same partitions and the same filters.
 
-Where the two differ on purpose the test says so; docs/PARTITIONS.md lists it.
+Deliberate differences are stated in the test and listed in docs/PARTITIONS.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TestHive2(BothSidesContract):
     )
     REFUSED_HERE_ONLY = ("i = 7 junk", "(i = 7 or s = 'a') is not true")
 
-    def test_a_backslash_before_a_wildcard_is_a_regular_expressions_here_and_finds_nothing_there(
+    def test_a_backslash_before_a_wildcard_escapes_it_here_and_finds_nothing_in_hive_2(
         self, both: BothSides
     ) -> None:
         assert both.theirs(r"s like '50\%'") == []
@@ -66,7 +66,7 @@ class TestHive2(BothSidesContract):
 
     @given(conditions((NUMBERS, DAYS)))
     @any_filters
-    def test_both_answer_any_filter_on_numbers_and_dates_the_same(
+    def test_both_give_the_same_answer_to_any_filter_on_numbers_and_dates(
         self, both: BothSides, condition: Condition
     ) -> None:
         assert both.ours(condition.text) == both.theirs(condition.text)

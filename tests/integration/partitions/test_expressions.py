@@ -69,7 +69,7 @@ def writer(request: pytest.FixtureRequest) -> Iterator[HiveWriter]:
 
 
 @pytest.mark.parametrize("name", [*EXACT, "like", "timestamp", "bigint"])
-def test_what_either_hive_writes_is_read_as_it_was_meant(
+def test_expressions_of_both_hive_versions_are_read_correctly(
     writer: HiveWriter, reader: ExpressionReader, name: str
 ) -> None:
     more: dict[str, Expression] = {
@@ -84,21 +84,21 @@ def test_what_either_hive_writes_is_read_as_it_was_meant(
     assert repr(read).replace(".500000000", ".5") == repr(expression)
 
 
-def test_only_classes_on_the_list_are_made(writer: HiveWriter, reader: ExpressionReader) -> None:
+def test_only_classes_on_the_list_are_instantiated(writer: HiveWriter, reader: ExpressionReader) -> None:
     assert reader.read(writer.bytes_of(LARGER["a class that is not on the list"])) is None
     assert reader.read(writer.bytes_of(EXACT["equal"])) == EXACT["equal"]
 
 
 @pytest.mark.parametrize("data", [b"", b"foo", b"\x01\x00org.apache.hadoop.hive.ql.plan.", b"\xff" * 100])
-def test_bytes_that_are_no_expression_are_not_read(reader: ExpressionReader, data: bytes) -> None:
+def test_bytes_that_are_not_an_expression_are_not_read(reader: ExpressionReader, data: bytes) -> None:
     before = reader.failures
     assert reader.read(data) is None
     assert reader.failures == before + 1
 
 
-def test_cut_off_and_changed_bytes_never_stop_the_reading(writer: HiveWriter) -> None:
+def test_truncated_and_changed_bytes_never_stop_the_reader(writer: HiveWriter) -> None:
     whole = writer.bytes_of(EXACT["and"])
-    # Its own, since such bytes may well end a process; and one that begins anew at once.
+    # A reader of its own, because such bytes may end its process; and without a pause before the next start.
     reader = ExpressionReader(rest_s=0)
     try:
         for at in range(0, len(whole), 7):
@@ -109,7 +109,7 @@ def test_cut_off_and_changed_bytes_never_stop_the_reading(writer: HiveWriter) ->
         reader.close()
 
 
-def test_the_java_process_runs_as_nobody_where_we_are_root_and_may_write_no_file(
+def test_the_java_process_is_unprivileged_where_tideline_is_root_and_cannot_write_files(
     writer: HiveWriter, reader: ExpressionReader
 ) -> None:
     assert reader.read(writer.bytes_of(EXACT["equal"])) is not None
@@ -129,7 +129,7 @@ def theirs(target: ClusterEndpoints) -> Iterator[tuple[Any, str]]:
 
 
 @pytest.mark.parametrize("name", [*EXACT, *LARGER])
-def test_the_answer_is_that_of_hive_4_or_more_and_says_so(
+def test_the_answer_equals_that_of_hive_4_or_is_larger_and_marked_as_inexact(
     theirs: tuple[Any, str], reader: ExpressionReader, hive4: HiveWriter, name: str
 ) -> None:
     client, db = theirs

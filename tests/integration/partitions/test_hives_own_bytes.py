@@ -135,7 +135,7 @@ def answers(command: Sequence[str], asked: Sequence[tuple[str, Order, str | None
     return done.stdout.splitlines()
 
 
-def test_every_field_is_what_hives_own_class_writes(hive: list[str]) -> None:
+def test_every_field_equals_that_of_hives_own_class(hive: list[str]) -> None:
     asked = questions()
     given = answers(hive, asked)
     assert len(given) == len(asked)
@@ -147,7 +147,7 @@ def test_every_field_is_what_hives_own_class_writes(hive: list[str]) -> None:
     assert not wrong, (len(wrong), wrong[:10])
 
 
-def test_every_field_that_hive_writes_is_read_back(hive: list[str]) -> None:
+def test_every_field_written_by_hive_is_decoded(hive: list[str]) -> None:
     asked = [question for question in questions() if question[2] is None or "NaN" not in question[2]]
     for (declared, order, text), theirs in zip(asked, answers(hive, asked), strict=True):
         type_ = ColumnType.parse(declared)

@@ -1,4 +1,4 @@
-"""Partitions as payloads: all that a partition has comes back, and what it shares with its table takes no room."""
+"""Payloads: a partition is unpacked completely, and what it shares with its table takes no space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def packer_of(table: Table) -> tuple[Packer, bytes]:
 
 @given(any_struct(Partition))
 @settings(max_examples=150, deadline=None)
-def test_any_partition_comes_back_as_it_was(partition: Partition) -> None:
+def test_any_partition_is_unpacked_as_it_was_packed(partition: Partition) -> None:
     packer, number = packer_of(a_table("db", "t", partition_keys=("dt",), location="/w/t"))
     kept = normalize(partition)
     kept.dbName, kept.tableName = "db", "t"
@@ -31,7 +31,7 @@ def test_any_partition_comes_back_as_it_was(partition: Partition) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 40, 5_000])
-def test_a_usual_partition_takes_the_room_of_what_is_its_own(columns: int) -> None:
+def test_a_typical_partition_takes_only_the_space_of_its_differences(columns: int) -> None:
     names = [(f"column_{number}", "decimal(38,18)") for number in range(columns)]
     table = a_table("db", "t", partition_keys=("dt",), location="hdfs://warehouse/db/t", columns=names)
     packer, number = packer_of(table)
@@ -39,7 +39,7 @@ def test_a_usual_partition_takes_the_room_of_what_is_its_own(columns: int) -> No
     assert len(payload) < 80
 
 
-def test_other_columns_than_the_tables_are_kept() -> None:
+def test_columns_that_differ_from_the_table_are_kept() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t", columns=[("a", "int"), ("b", "int")])
     packer, number = packer_of(table)
     for columns in ([FieldSchema(name="a", type="string")], []):
@@ -48,14 +48,14 @@ def test_other_columns_than_the_tables_are_kept() -> None:
         assert packer.unpack(packer.pack(partition, number), "db", "t").sd.cols == columns
 
 
-def test_a_renamed_table_needs_no_other_payloads() -> None:
+def test_a_renamed_table_keeps_its_payloads() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
     packer, number = packer_of(table)
     payload = packer.pack(normalize(a_partition(table, "1")), number)
     assert packer.unpack(payload, "other", "name").tableName == "name"
 
 
-def test_what_is_no_payload_is_corrupt() -> None:
+def test_bytes_that_are_not_a_payload_are_corrupt() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
     packer, number = packer_of(table)
     payload = packer.pack(normalize(a_partition(table, "1")), number)
@@ -64,7 +64,7 @@ def test_what_is_no_payload_is_corrupt() -> None:
             packer.unpack(broken, "db", "t")
 
 
-def test_what_thrift_cannot_send_is_malformed() -> None:
+def test_a_partition_that_thrift_cannot_serialize_is_malformed() -> None:
     with pytest.raises(MalformedEvent):
         binary.encode(Partition(values=["\ud800"], dbName="db", tableName="t", sd=None))  # type: ignore[arg-type]
     with pytest.raises(MalformedEvent):

@@ -1,4 +1,4 @@
-"""The connection to HBase: what the fake must do as HBase does, and what becomes of errors."""
+"""The connection to HBase: what the fake has in common with HBase, and how errors are handled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("failure", BROKEN, ids=lambda failure: type(failure).__name__)
-def test_a_question_is_asked_again_on_a_new_connection_when_the_first_breaks(
+def test_a_request_is_repeated_on_a_new_connection_when_the_first_breaks(
     server: FakeHBase, gateway: Gateway, failure: Exception
 ) -> None:
     gateway.put({b"a": {b"p:v": b"1"}}, 1)
@@ -52,7 +52,7 @@ def test_a_question_is_asked_again_on_a_new_connection_when_the_first_breaks(
 
 
 @pytest.mark.parametrize("failure", BROKEN[:4], ids=lambda failure: type(failure).__name__)
-def test_what_breaks_twice_is_hbase_unavailable_and_the_next_question_opens_a_connection(
+def test_a_second_failure_is_hbase_unavailable_and_the_next_request_opens_a_connection(
     server: FakeHBase, gateway: Gateway, failure: Exception
 ) -> None:
     server.failures = [failure, failure]
@@ -62,7 +62,7 @@ def test_what_breaks_twice_is_hbase_unavailable_and_the_next_question_opens_a_co
     assert gateway.rows([b"a"], [b"p:v"]) == {}
 
 
-def test_an_answer_that_says_failed_is_not_asked_again(server: FakeHBase, gateway: Gateway) -> None:
+def test_an_error_answered_by_hbase_is_not_retried(server: FakeHBase, gateway: Gateway) -> None:
     server.failures = [Failed(message=b"TableNotFoundException: index\n at Some.java:1")]
     with pytest.raises(HBaseUnavailable) as caught:
         gateway.rows([b"a"], [b"p:v"])
@@ -70,7 +70,7 @@ def test_an_answer_that_says_failed_is_not_asked_again(server: FakeHBase, gatewa
     assert gateway.reconnects == 0
 
 
-def test_an_answer_that_was_interrupted_is_not_read_on(server: FakeHBase, gateway: Gateway) -> None:
+def test_the_rest_of_an_interrupted_answer_is_not_read(server: FakeHBase, gateway: Gateway) -> None:
     server.failures = [KeyboardInterrupt()]
     with pytest.raises(KeyboardInterrupt):
         gateway.rows([b"a"], [b"p:v"])
@@ -78,26 +78,26 @@ def test_an_answer_that_was_interrupted_is_not_read_on(server: FakeHBase, gatewa
     assert server.connections == 2
 
 
-def test_a_refusal_that_lasts_is_an_invalid_request(server: FakeHBase, gateway: Gateway) -> None:
+def test_a_repeated_refusal_is_an_invalid_request(server: FakeHBase, gateway: Gateway) -> None:
     server.failures = [IllegalArgument(message=b"no family x")] * 2
     with pytest.raises(InvalidRequest, match="no family x"):
         gateway.scan((b"a", b"b"), [b"x:v"], 1)
 
 
-def test_a_place_where_nobody_listens_is_hbase_unavailable() -> None:
+def test_a_port_without_a_listener_is_hbase_unavailable() -> None:
     with pytest.raises(TidelineError) as caught:
         Gateway(make_connector("127.0.0.1", 1, 1.0), "index", "127.0.0.1:1")
     assert caught.value.code == "hbase-unavailable"
 
 
-def test_the_table_is_made_once(server: FakeHBase) -> None:
+def test_the_table_is_created_once(server: FakeHBase) -> None:
     first = server.gateway()
     first.put({b"a": {b"p:v": b"1"}}, 1)
     assert set(server.gateway().rows([b"a"], [b"p:v"])) == {b"a"}
     assert set(server.tables) == {"index"}
 
 
-def test_without_happybase_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_happybase_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handlers.hbase.gateway.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"tideline\[hbase\]"):
         make_connector("127.0.0.1", 9090, 1.0)

@@ -1,4 +1,4 @@
-"""What the store on HBase has beyond the port: transactions that are cut off anywhere, long ones, and readers beside them."""
+"""The store on HBase beyond the port: transactions interrupted anywhere, long ones, and readers at the same time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def content(store: HBaseStore) -> dict[bytes, bytes]:
     return dict(store.scan(b"", None))
 
 
-def test_a_transaction_that_is_cut_off_after_any_message_is_whole_for_whoever_opens_the_store_next() -> None:
+def test_a_transaction_interrupted_after_any_message_is_complete_when_the_store_is_opened_again() -> None:
     outcomes = set()
     for failing in range(40):
         server = FakeHBase()
@@ -91,7 +91,7 @@ def test_a_transaction_that_is_cut_off_after_any_message_is_whole_for_whoever_op
     assert outcomes == {"before", "after"}
 
 
-def test_the_next_transaction_first_ends_the_one_that_was_cut_off() -> None:
+def test_the_next_transaction_first_finishes_an_interrupted_one() -> None:
     server = FakeHBase()
     store = server.store()
     an_index(COLUMNS, BEFORE, store)
@@ -105,14 +105,14 @@ def test_the_next_transaction_first_ends_the_one_that_was_cut_off() -> None:
     assert len(names(PartitionIndex(store), "")) == 2
 
 
-def test_a_transaction_on_disk_that_cannot_be_read_is_corrupt_state() -> None:
+def test_a_redo_row_that_cannot_be_read_is_corrupt_state() -> None:
     server = FakeHBase()
     server.gateway().put({layout.WRITES_ROW: {b"p:0": b"\x00" * 8 + b"?"}}, 1)
     with pytest.raises(StateCorrupt):
         server.store()
 
 
-def test_what_a_transaction_writes_is_newer_than_all_before_whoever_wrote_that() -> None:
+def test_writes_of_a_transaction_are_newer_than_all_earlier_ones_of_any_process() -> None:
     server = FakeHBase()
     one, other = server.store(), server.store()
     for value in (b"1", b"2", b"3"):
@@ -139,7 +139,7 @@ def _short_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_short_buffer")
-def test_a_table_that_is_loaded_anew_never_stands_empty() -> None:
+def test_a_table_that_is_reloaded_is_never_empty_in_between() -> None:
     server = FakeHBase()
     an_index(COLUMNS, BEFORE, server.store())
     beside, seen = PartitionIndex(server.store()), []
@@ -158,7 +158,7 @@ def test_a_table_that_is_loaded_anew_never_stands_empty() -> None:
 
 
 @pytest.mark.usefixtures("_short_buffer")
-def test_a_long_transaction_that_fails_leaves_only_what_repair_removes_or_the_next_try_writes_again() -> None:
+def test_a_failed_long_transaction_leaves_only_entries_that_repair_removes_or_a_retry_writes_again() -> None:
     server = FakeHBase()
     store = server.store()
     an_index(COLUMNS, BEFORE, store)
@@ -197,7 +197,7 @@ def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> No
     index.check()
 
 
-def test_rows_without_postings_get_them_back() -> None:
+def test_missing_postings_are_written_again_by_repair() -> None:
     store = FakeHBase().store()
     index = an_index(COLUMNS, BEFORE, store)
     posting = next(store.scan_keys(index.table(TABLE).postings(1), None))
@@ -207,14 +207,14 @@ def test_rows_without_postings_get_them_back() -> None:
     index.check()
 
 
-def test_values_that_hbase_would_refuse_are_refused_before() -> None:
+def test_values_that_are_too_large_for_hbase_are_refused_before_they_are_sent() -> None:
     store = FakeHBase().store()
     with pytest.raises(LimitExceeded), store.transaction() as txn:
         txn.put(b"k", b"x" * ((8 << 20) + 1))
     assert store.get(b"k") is None
 
 
-def test_rows_of_partitions_are_asked_for_without_their_payload() -> None:
+def test_the_existence_of_rows_is_checked_without_fetching_payloads() -> None:
     store = FakeHBase().store()
     index = an_index(COLUMNS, BEFORE, store)
     rows = list(store.scan_keys(index.table(TABLE).rows, None))
@@ -224,7 +224,7 @@ def test_rows_of_partitions_are_asked_for_without_their_payload() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(BEFORE), st.booleans()), max_size=12), st.integers(1, 9))
 @settings(max_examples=40, deadline=None)
-def test_transactions_of_any_length_leave_what_a_dictionary_holds(
+def test_transactions_of_any_length_leave_the_content_of_a_dictionary(
     steps: list[tuple[tuple[str, ...], bool]], spill: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -268,7 +268,7 @@ def call(change: IndexChange, name: str, table: str, argument: Any) -> None:
 
 @given(st.lists(st.lists(CALLS, max_size=12), max_size=4), st.integers(1, 30))
 @settings(max_examples=80, deadline=None)
-def test_any_changes_in_any_pieces_leave_what_they_leave_in_memory(
+def test_any_changes_in_any_pieces_leave_the_same_content_as_in_memory(
     transactions: list[list[tuple[str, str, Any]]], spill: int
 ) -> None:
     server, memory = FakeHBase(), MemoryStore()

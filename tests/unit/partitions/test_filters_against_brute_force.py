@@ -1,4 +1,4 @@
-"""Any filter over any partitions is answered as a plain loop over their values answers it."""
+"""Every filter on any partitions has the same answer as a plain loop over their values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_every_filter_finds_what_a_loop_over_the_values_finds(
 
 @given(st.data())
 @settings(max_examples=20, deadline=None)
-def test_neighbours_of_full_low_bytes_are_found_behind_every_bound(data: st.DataObject) -> None:
+def test_values_next_to_full_low_bytes_are_found_on_the_right_side_of_every_bound(
+    data: st.DataObject,
+) -> None:
     columns = [INT, DATE]
     rows = list(itertools.product(INT.texts, DATE.texts))
     expect_same(columns, rows, data.draw(conditions(columns), "filter"))
@@ -87,7 +89,7 @@ def expect_sound_ways(index: PartitionIndex, prepared: PreparedFilter, matching:
         assert len(found) == matching or not access.exact
 
 
-def test_the_brute_force_columns_have_texts_that_do_not_convert_and_nulls() -> None:
+def test_the_brute_force_columns_contain_unconvertible_texts_and_nulls() -> None:
     for column in NAIVE_COLUMNS:
         values = [column.value(text) for text in column.texts]
         assert column is STRING or values.count(None) >= 2

@@ -1,4 +1,4 @@
-"""The fuzzer's target runs: a few seconds of it here, ten minutes with ``make fuzz``."""
+"""The target of the fuzzer: a few seconds of it here, ten minutes with ``make fuzz``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index over every store (HBase's over a connection that is none): changes with the transaction, tables that come and go, and a check that sees damage."""
+"""The index over every store (HBase with a fake connection): changes, tables that come and go, and a check that detects damage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def names(index: PartitionIndex, text: str = "", table: str = TABLE) -> list[str
     return index.names(index.prepare(table, text))
 
 
-def test_two_partitions_of_one_number_are_both_found_and_dropped_one_by_one(store: Store) -> None:
+def test_two_partitions_with_the_same_number_are_both_found_and_dropped_separately(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     index.check()
     assert names(index, "hr = 5") == ["ds=a/hr=05", "ds=a/hr=5"]
@@ -65,7 +65,7 @@ def test_two_partitions_of_one_number_are_both_found_and_dropped_one_by_one(stor
     assert names(index, "hr = 5") == ["ds=a/hr=5"]
 
 
-def test_what_does_not_convert_and_null_are_kept_apart_and_found_without_a_filter(store: Store) -> None:
+def test_unconvertible_texts_and_null_are_distinct_and_found_without_a_filter(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     assert len(names(index)) == 5
     assert names(index, "hr != 5") == ["ds=b/hr=6"]
@@ -95,7 +95,7 @@ def test_a_renamed_partition_is_found_under_its_new_values_only(store: Store) ->
     assert names(index, "hr = 7") == ["ds=c/hr=7"]
 
 
-def test_a_renamed_table_keeps_its_partitions_and_one_that_stood_there_is_gone(store: Store) -> None:
+def test_a_renamed_table_keeps_its_partitions_and_replaces_a_table_with_the_new_name(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     changed(
         index,
@@ -110,14 +110,14 @@ def test_a_renamed_table_keeps_its_partitions_and_one_that_stood_there_is_gone(s
         index.columns(TABLE)
 
 
-def test_a_forgotten_table_leaves_nothing(store: Store) -> None:
+def test_a_forgotten_table_leaves_nothing_in_the_store(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     changed(index, store, lambda change: change.forget(TABLE), lambda change: change.forget("no.table"))
     assert index.tables() == []
     assert [key for key, _ in store.scan(b"px/", None)] == [b"px/n"]
 
 
-def test_other_columns_start_the_table_empty_and_plans_of_before_are_not_used(store: Store) -> None:
+def test_changed_columns_empty_the_table_and_earlier_plans_are_not_used(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     assert len(names(index, "ds > '5'")) == 5
     changed(index, store, lambda change: change.follow(TABLE, [("ds", "int"), ("hr", "int")]))
@@ -125,7 +125,7 @@ def test_other_columns_start_the_table_empty_and_plans_of_before_are_not_used(st
     assert names(index, "ds > 5") == ["ds=6/hr=1"]
 
 
-def test_a_failed_transaction_leaves_the_index_as_it_was(store: Store) -> None:
+def test_a_failed_transaction_leaves_the_index_unchanged(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
 
     def broken(change: IndexChange) -> None:
@@ -139,7 +139,7 @@ def test_a_failed_transaction_leaves_the_index_as_it_was(store: Store) -> None:
     assert len(names(index)) == 5
 
 
-def test_an_index_opened_again_answers_the_same(store: Store) -> None:
+def test_a_reopened_index_gives_the_same_answers(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     again = PartitionIndex(store)
     again.check()
@@ -147,7 +147,7 @@ def test_an_index_opened_again_answers_the_same(store: Store) -> None:
     assert again.columns(TABLE) == index.columns(TABLE)
 
 
-def test_a_change_asks_for_a_table_that_is_followed(store: Store) -> None:
+def test_a_change_requires_an_indexed_table(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     with store.transaction() as txn:
         change = index.change(txn)
@@ -158,7 +158,7 @@ def test_a_change_asks_for_a_table_that_is_followed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("damage", ["posting", "stray-posting", "row", "number"])
-def test_a_check_sees_what_no_change_leaves_behind(damage: str) -> None:
+def test_a_check_detects_damage_that_no_change_can_cause(damage: str) -> None:
     store = MemoryStore()
     index = an_index(COLUMNS, ROWS, store)
     table = index.table(TABLE)
@@ -178,7 +178,7 @@ def test_a_check_sees_what_no_change_leaves_behind(damage: str) -> None:
 
 
 @pytest.mark.parametrize("value", [b"no json", b"{}", b'{"number":1,"columns":3,"default":""}'])
-def test_a_record_that_is_none_is_corrupt_state(value: bytes) -> None:
+def test_a_malformed_record_is_corrupt_state(value: bytes) -> None:
     store = MemoryStore()
     with store.transaction() as txn:
         txn.put(b"px/t/sales.events", value)
@@ -194,7 +194,9 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=60, deadline=None)
-def test_any_changes_leave_what_a_dictionary_holds(steps: list[tuple[str, tuple[str, str], bytes]]) -> None:
+def test_any_changes_leave_the_content_of_a_dictionary(
+    steps: list[tuple[str, tuple[str, str], bytes]],
+) -> None:
     store = MemoryStore()
     model: dict[tuple[str, ...], bytes] = {}
     index = an_index(COLUMNS, [], store)

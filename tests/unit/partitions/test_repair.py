@@ -1,4 +1,4 @@
-"""Repair: whatever was put into the store or taken from it by hand, afterwards the check holds and every row is still there."""
+"""Repair: after any manual damage to the store, the check succeeds and every row still exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]
 ROWS = [(ds, hr, "x") for ds in "abc" for hr in ("1", "2")]
 
 
-def test_an_index_that_is_right_is_left_alone() -> None:
+def test_a_consistent_index_is_not_changed() -> None:
     store = MemoryStore()
     an_index(COLUMNS, ROWS, store)
     before = dict(store.scan(b"", None))
@@ -25,7 +25,7 @@ def test_an_index_that_is_right_is_left_alone() -> None:
 
 @given(st.sets(st.sampled_from(ROWS)), st.sets(st.integers(0, 11)), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
-def test_after_any_damage_the_check_holds_and_no_row_is_gone(
+def test_after_repairing_any_damage_the_check_succeeds_and_no_row_is_lost(
     without_row: set[tuple[str, str, str]], without_posting: set[int], unowned: int
 ) -> None:
     store = MemoryStore()

@@ -1,4 +1,4 @@
-"""Every row of the seed's table of plans, with what is right where the seed or Hive's own attempt was not."""
+"""Every row of the seed's table of plans, with the correct result where the seed or Hive's own attempt was wrong."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("text", "columns", "ranges", "exact"), ROWS)
-def test_a_filter_becomes_these_ranges(
+def test_a_filter_becomes_the_ranges_of_the_seed(
     text: str, columns: int, ranges: list[tuple[str, str]], exact: bool
 ) -> None:
     prepared, found = planned(text, *["p1", "c1"][:columns])
@@ -72,19 +72,19 @@ def test_a_whole_key_is_a_get() -> None:
     assert not planned("p1 = 10", "p1", "c1")[0].access.whole_keys
 
 
-def test_a_condition_on_another_column_alone_reads_that_columns_postings() -> None:
+def test_a_condition_on_a_later_column_alone_reads_its_postings() -> None:
     prepared, ranges = planned("c1 = 5", "p1", "c1")
     assert prepared.access.column == 1
     assert ranges == [("0180000005", "0180000006")]
 
 
-def test_alternatives_of_which_one_is_a_whole_scan_are_one_whole_scan() -> None:
+def test_an_or_with_a_whole_scan_is_one_whole_scan() -> None:
     prepared, ranges = planned("p1 = 10 or c1 > 5", "p1", "c1")
     assert (ranges, prepared.access.column) == ([("", "")], None)
     assert prepared.check is not None
 
 
-def test_a_product_of_alternatives_is_boxes() -> None:
+def test_a_product_of_alternatives_becomes_boxes() -> None:
     prepared, ranges = planned("(p1 = 1 or c1 = 2) and (p1 = 3 or c1 = 4)", "p1", "c1")
     assert ranges == [
         ("01800000010180000004", "01800000010180000005"),
@@ -93,7 +93,7 @@ def test_a_product_of_alternatives_is_boxes() -> None:
     assert prepared.check is None
 
 
-def test_the_seeds_year_month_and_state() -> None:
+def test_the_example_of_the_seed_with_year_month_and_state() -> None:
     index = an_index([("year", "string"), ("month", "string"), ("state", "string")], [])
     access = index.prepare(
         TABLE, "year = '2014' and (month > '10' or month < '03') and state like 'C%'"

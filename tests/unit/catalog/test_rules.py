@@ -1,4 +1,4 @@
-"""From the configuration to rules and facts, and from rules to which tables have which timelines."""
+"""From the configuration to rules and facts, and from rules to the tables that have timelines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(tmp_path: Path) -> Read:
     return reader
 
 
-def test_rules_and_facts_are_what_the_file_says(read: Read) -> None:
+def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
     config, problems = read(
         """
         catalog:
@@ -98,7 +98,7 @@ def test_rules_and_facts_are_what_the_file_says(read: Read) -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_a_problem_at_its_place(read: Read, text: str, key: str, reason: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_key(read: Read, text: str, key: str, reason: str) -> None:
     _, problems = read(text)
     assert any(found.startswith(key) and reason in told for found, told in problems.items()), problems
 
@@ -117,7 +117,7 @@ def table(name: str = "mart.days", columns: str = "dt,country", **parameters: st
 LENS = {TIME_COLUMNS: "Dt,gone"}
 
 
-def test_the_first_rule_that_fits_counts_and_lens_own_properties_come_before_values() -> None:
+def test_the_first_matching_rule_applies_and_lens_properties_precede_values() -> None:
     rules = Rules((Rule(("mart.*",), ("country",)), Rule(("*.*",))))
     first = rules.settings(table(**LENS))
     assert first is not None
@@ -133,7 +133,7 @@ def test_the_first_rule_that_fits_counts_and_lens_own_properties_come_before_val
     assert found.time_columns == ("dt",)
 
 
-def test_tables_without_rule_partitions_or_permission_are_not_wanted() -> None:
+def test_tables_without_a_rule_or_partitions_or_that_are_excluded_are_not_accepted() -> None:
     rules = Rules((Rule(("mart.*",), ("dt",)),), exclude=("mart.tmp_*",))
     assert rules.accepts(table())
     assert rules.accepts(table("other.t", **LENS))
@@ -144,7 +144,7 @@ def test_tables_without_rule_partitions_or_permission_are_not_wanted() -> None:
     assert not Rules((), lens=False).accepts(table(**LENS))
 
 
-def test_a_partition_is_read_from_its_name_as_hive_writes_it() -> None:
+def test_a_partition_name_is_parsed_as_hive_writes_it() -> None:
     seen = parse_partition_name(("dt", "x"), "dt=2015-01-01 00%3A00/X=a%2Fb=%25é")
     assert seen.spec == {"dt": "2015-01-01 00:00", "x": "a/b=%é"}
     for name in ("dt=1", "x=1/dt=2", "dt", ""):
@@ -152,7 +152,7 @@ def test_a_partition_is_read_from_its_name_as_hive_writes_it() -> None:
             parse_partition_name(("dt", "x"), name)
 
 
-def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> None:
+def test_the_partition_index_is_off_without_its_section(read: Read) -> None:
     config, problems = read("catalog: {lake: {}}")
     assert (problems, config is not None) == ({}, True)
     assert config is not None
@@ -178,8 +178,6 @@ def test_the_partition_index_is_off_unless_its_section_is_there(read: Read) -> N
         ("{store: mongo}", "partitions.store"),
     ],
 )
-def test_settings_of_the_partition_index_that_cannot_be_are_told(
-    read: Read, partitions: str, key: str
-) -> None:
+def test_invalid_settings_of_the_partition_index_are_reported(read: Read, partitions: str, key: str) -> None:
     _, problems = read(f"catalog: {{lake: {{partitions: {partitions}}}}}")
     assert list(problems) == [f"catalog.lake.{key}"], problems

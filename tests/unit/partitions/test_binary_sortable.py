@@ -1,4 +1,4 @@
-"""Fields: golden bytes of Hive's serde, order, reading back, and texts that are no values."""
+"""Fields: recorded bytes of Hive's serde, their order, decoding, and texts that are not values of their type."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def test_a_field_has_the_bytes_of_hives_serde(declared: str, text: str, field: s
 
 
 @pytest.mark.parametrize(("declared", "text"), UNCONVERTIBLE)
-def test_a_text_that_is_no_value_keeps_its_text_behind_all_values(declared: str, text: str) -> None:
+def test_a_text_that_is_not_a_value_keeps_its_text_and_sorts_after_all_values(
+    declared: str, text: str
+) -> None:
     type_ = ColumnType.parse(declared)
     field = encode_text(type_, text)
     assert field[0] == 2
@@ -87,11 +89,11 @@ def test_a_text_that_is_no_value_keeps_its_text_behind_all_values(declared: str,
 
 
 @pytest.mark.parametrize("text", ["010", "10", "+10"])
-def test_texts_of_one_number_have_one_field(text: str) -> None:
+def test_texts_of_the_same_number_have_the_same_field(text: str) -> None:
     assert encode_text(ColumnType.parse("int"), text).hex() == "018000000a"
 
 
-def test_the_default_partition_is_null_in_typed_columns_and_a_text_in_others() -> None:
+def test_the_default_partition_is_null_in_typed_columns_and_text_in_others() -> None:
     assert encode_text(ColumnType.parse("int"), DEFAULT_PARTITION) == b"\x00"
     assert parse_value(ColumnType.parse("string"), DEFAULT_PARTITION) == DEFAULT_PARTITION
     assert encode_text(ColumnType.parse("int"), "none", "none") == b"\x00"
@@ -106,7 +108,7 @@ def test_the_default_partition_is_null_in_typed_columns_and_a_text_in_others() -
         (Order(descending=True), "fe", "ff7ffe"),
     ],
 )
-def test_direction_and_place_of_nulls_are_in_the_marker(order: Order, null: str, one: str) -> None:
+def test_direction_and_position_of_nulls_are_in_the_marker(order: Order, null: str, one: str) -> None:
     assert encode(TypeKind.SMALLINT, None, order).hex() == null
     assert encode(TypeKind.SMALLINT, 1, order).hex() == one
 
@@ -130,7 +132,7 @@ ORDERS = st.builds(Order, st.booleans(), st.booleans())
 
 @given(st.sampled_from(sorted(VALUES)), ORDERS, st.data())
 @settings(max_examples=400, deadline=None)
-def test_order_of_bytes_is_order_of_values_and_fields_read_back(
+def test_bytes_sort_like_values_and_fields_decode_to_their_values(
     declared: str, order: Order, data: st.DataObject
 ) -> None:
     type_ = ColumnType.parse(declared)
@@ -148,7 +150,7 @@ def test_order_of_bytes_is_order_of_values_and_fields_read_back(
 
 @given(st.sampled_from(sorted(VALUES)), st.binary(max_size=14))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_are_read_or_refused_with_a_name(declared: str, field: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused_as_corrupt(declared: str, field: bytes) -> None:
     type_ = ColumnType.parse(declared)
     for marked in (field, b"\x01" + field, b"\x02" + field):
         try:
@@ -160,7 +162,7 @@ def test_any_bytes_are_read_or_refused_with_a_name(declared: str, field: bytes) 
         )
 
 
-def test_a_decimal_of_more_digits_than_hive_has_is_refused_instead_of_filling_the_memory() -> None:
+def test_a_decimal_with_more_digits_than_hive_allows_is_refused_before_it_fills_the_memory() -> None:
     with pytest.raises(StateCorrupt):
         decode(ColumnType.parse("decimal(38,10)"), bytes.fromhex("0102c001203120310000"))
     with pytest.raises(StateCorrupt):
@@ -179,5 +181,5 @@ def test_a_decimal_of_more_digits_than_hive_has_is_refused_instead_of_filling_th
         ("integer", TypeKind.INT),
     ],
 )
-def test_types_are_read_as_the_metastore_writes_them(declared: str, kind: TypeKind) -> None:
+def test_types_are_parsed_as_the_metastore_writes_them(declared: str, kind: TypeKind) -> None:
     assert ColumnType.parse(declared).kind is kind

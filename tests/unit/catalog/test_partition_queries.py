@@ -1,4 +1,4 @@
-"""Questions from other threads while the catalog writes: every answer is of one moment."""
+"""Queries from other threads while the catalog writes: every answer reflects one event id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROWS = 40
 
 
-def test_answers_from_other_threads_are_never_half_of_a_change(
+def test_answers_from_other_threads_never_show_half_of_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loader, "PIECE", 7)
@@ -68,7 +68,7 @@ def test_answers_from_other_threads_are_never_half_of_a_change(
         follower.check()
 
 
-def test_names_that_are_missing_and_tables_that_are_not_there_are_what_the_metastore_says(
+def test_missing_names_and_unknown_tables_raise_the_errors_of_the_metastore(
     tmp_path: Path,
 ) -> None:
     follower = PartitionFollower(PartitionRules((f"{DB}.*",)))

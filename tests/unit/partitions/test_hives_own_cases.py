@@ -1,4 +1,4 @@
-"""The metastore's own test of partition filters: six partitions, and how many each filter finds."""
+"""Hive's own test of partition filters: six partitions, and how many of them each filter finds."""
 
 from __future__ import annotations
 
@@ -78,49 +78,51 @@ HIVE_4_ONLY = {
 REFUSED = ['p3>="p12"', 'c1>="p12"', "c1>= ", "p2 !< 'dd'", "'p1' like p1", "p3 like '3'"]
 
 
-def calls(generation: int) -> PartitionCalls:
-    """Fixture A: p2 is a varchar and p4 exists in generation 4 only."""
+def calls(hive_version: int) -> PartitionCalls:
+    """Fixture A: p2 is a varchar and p4 exists in Hive 4 only."""
     columns = [
         ("p1", "string"),
-        ("p2", "string" if generation == 2 else "varchar(20)"),
+        ("p2", "string" if hive_version == 2 else "varchar(20)"),
         ("p3", "int"),
         ("p4", "char(20)"),
     ]
-    rows = [row[: len(columns) - (generation == 2)] for row in ROWS]
+    rows = [row[: len(columns) - (hive_version == 2)] for row in ROWS]
     index = an_index(columns[: len(rows[0])], rows)
-    return PartitionCalls(index, HIVE_2 if generation == 2 else HIVE_4)
+    return PartitionCalls(index, HIVE_2 if hive_version == 2 else HIVE_4)
 
 
-@pytest.mark.parametrize("generation", [2, 4])
+@pytest.mark.parametrize("hive_version", [2, 4])
 @pytest.mark.parametrize(("text", "count"), BOTH.items())
-def test_both_generations_find_as_many_as_the_metastore(generation: int, text: str, count: int) -> None:
-    asked = calls(generation)
+def test_both_dialects_find_as_many_as_the_metastore(hive_version: int, text: str, count: int) -> None:
+    asked = calls(hive_version)
     assert asked.count_by_filter("sales", "events", text) == count
     assert len(asked.names_by_filter("SALES", "Events", text)) == count
 
 
 @pytest.mark.parametrize(("text", "count"), HIVE_4_ONLY.items())
-def test_generation_4_finds_as_many_as_the_metastore(text: str, count: int) -> None:
+def test_hive_4_filters_find_as_many_as_the_metastore(text: str, count: int) -> None:
     assert calls(4).count_by_filter("sales", "events", text) == count
 
 
-@pytest.mark.parametrize("generation", [2, 4])
+@pytest.mark.parametrize("hive_version", [2, 4])
 @pytest.mark.parametrize("text", REFUSED)
-def test_a_filter_that_the_metastore_refuses_is_refused_with_its_place(generation: int, text: str) -> None:
+def test_a_filter_that_the_metastore_refuses_is_refused_with_its_position(
+    hive_version: int, text: str
+) -> None:
     with pytest.raises(BadFilter) as refused:
-        calls(generation).by_filter("sales", "events", text)
+        calls(hive_version).by_filter("sales", "events", text)
     assert isinstance(refused.value.context["position"], int)
 
 
 @pytest.mark.parametrize("text", ["p1 like 'p1%'", "p1 like '.*'", "p1 like 'p.1'"])
-def test_generation_2_has_its_own_wildcards(text: str) -> None:
+def test_hive_2_has_its_own_wildcards(text: str) -> None:
     assert (
         calls(2).count_by_filter("sales", "events", text)
         == {"p1 like 'p1%'": 0, "p1 like '.*'": 6, "p1 like 'p.1'": 2}[text]
     )
 
 
-def test_answers_are_cut_off_in_the_order_of_names() -> None:
+def test_answers_are_limited_in_the_order_of_names() -> None:
     index = an_index([("p1", "int")], [("2",), ("10",), ("007",), ("-5",), ("100",)])
     asked = PartitionCalls(index)
     names = ["p1=-5", "p1=007", "p1=10", "p1=100", "p1=2"]
@@ -132,14 +134,14 @@ def test_answers_are_cut_off_in_the_order_of_names() -> None:
     assert asked.names_ps("sales", "events", ["7"]) == []
 
 
-def test_a_partition_comes_with_its_values_and_what_was_stored_for_it() -> None:
+def test_a_partition_is_returned_with_its_values_and_payload() -> None:
     (found,) = calls(4).by_filter("sales", "events", "p3 < 0")
     assert found.values == ROWS[-1]
     assert found.payload == b"p13|p25|-33|p45"
     assert found.name == "p1=p13/p2=p25/p3=-33/p4=p45"
 
 
-def test_a_partial_specification_leaves_columns_open() -> None:
+def test_a_partial_specification_does_not_limit_the_other_columns() -> None:
     asked = calls(4)
     assert len(asked.names_ps("sales", "events", [])) == 6
     assert len(asked.names_ps("sales", "events", ["p11"])) == 2
@@ -149,12 +151,12 @@ def test_a_partial_specification_leaves_columns_open() -> None:
         asked.names_ps("sales", "events", ["a", "b", "c", "d", "e"])
 
 
-def test_an_expression_is_answered_with_all_and_the_note_that_some_may_not_match() -> None:
+def test_an_unread_expression_returns_all_partitions_marked_as_inexact() -> None:
     answer = calls(4).by_expr("sales", "events", b"\x01\x01\x00java.util.ArrayList")
     assert (len(answer.partitions), answer.has_unknown) == (6, True)
 
 
-def test_a_missing_table_and_a_missing_name_are_two_errors() -> None:
+def test_an_unknown_table_and_a_missing_name_are_different_errors() -> None:
     for db, table in [("sales", "none"), ("", "events"), ("sales", "")]:
         with pytest.raises(NotFound):
             calls(4).by_filter(db, table, "")

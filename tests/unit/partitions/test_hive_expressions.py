@@ -1,4 +1,4 @@
-"""Hive's expression trees as filters: what can be said, what is left out, and that nothing is ever missed."""
+"""Hive's expression trees as filters: what is translated, what is left out, and that no partition is ever missed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def asked(expression: Expression | None) -> tuple[list[str], bool]:
         (call("OPAnd", call("OPGreaterThan", NR, ONE), call("OPNotEqual", S, constant("b"))), "1"),
     ],
 )
-def test_what_a_filter_can_say_is_answered_exactly(expression: Expression, rows: str) -> None:
+def test_expressions_that_a_filter_can_express_are_answered_exactly(
+    expression: Expression, rows: str
+) -> None:
     found, has_unknown = asked(expression)
     assert ("".join(sorted(found)), has_unknown) == (rows, False)
 
@@ -81,7 +83,7 @@ def test_what_a_filter_can_say_is_answered_exactly(expression: Expression, rows:
         (call("OPEqual", call("ToDate", S), constant("2020-01-01", "date")), "0123"),
     ],
 )
-def test_what_a_filter_cannot_say_makes_the_answer_larger_and_says_so(
+def test_other_expressions_return_more_partitions_and_are_marked_as_inexact(
     expression: Expression | None, rows: str
 ) -> None:
     found, has_unknown = asked(expression)

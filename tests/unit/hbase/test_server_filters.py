@@ -1,4 +1,4 @@
-"""Conditions in HBase's filter language: what is told, and what is left to the client. HBase itself is asked in integration."""
+"""Conditions in HBase's filter language: what is sent and what the client checks. HBase itself is used in the integration tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_quote_is_doubled() -> None:
     assert b"'binary:\x01'''" in write_filter(OTHER)
 
 
-def test_what_cannot_be_told_is_left_out_of_and_and_makes_or_untellable() -> None:
+def test_an_inexpressible_part_is_left_out_of_and_and_makes_or_inexpressible() -> None:
     assert write_filter(LONG) == KEYS_ONLY
     assert write_filter(AllOf((LEAF, LONG))) == write_filter(AllOf((LEAF,)))
     assert write_filter(AllOf((LONG, LONG))) == KEYS_ONLY
@@ -32,14 +32,14 @@ def test_what_cannot_be_told_is_left_out_of_and_and_makes_or_untellable() -> Non
     assert write_filter(AnyOf((LEAF, OTHER))).count(b" OR ") == 1
 
 
-def test_a_filter_of_more_bytes_than_is_sensible_is_not_sent() -> None:
+def test_a_filter_that_is_too_long_is_not_sent() -> None:
     wide = Leaf(1, (Interval(b"\x01" + b"x" * 20_000, b"\x02"),))
     assert write_filter(wide) == KEYS_ONLY
 
 
-def test_the_columns_of_a_condition_are_all_that_it_speaks_of() -> None:
+def test_the_compared_columns_are_those_of_all_parts() -> None:
     assert compared_columns(AnyOf((LEAF, AllOf((OTHER, LONG))))) == {1, 2, 3}
 
 
-def test_of_like_only_the_interval_is_told() -> None:
+def test_only_the_interval_of_like_is_sent() -> None:
     assert write_filter(Leaf(0, VALUES, LikePattern.__new__(LikePattern))) == write_filter(Leaf(0, VALUES))

@@ -1,4 +1,4 @@
-"""The filter language: what is read, what is refused and where, limits, LIKE, and the texts that clients really send."""
+"""The filter language: what is parsed, what is refused and where, limits, LIKE, and filters that clients really send."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def found(text: str, dialect: Dialect = HIVE_4) -> int:
         ("ds like 'it%'", 1),
     ],
 )
-def test_generation_4_reads(text: str, count: int | None) -> None:
+def test_hive_4_filters_are_parsed(text: str, count: int | None) -> None:
     if count is None:
         with pytest.raises(BadFilter, match="not a partitioning key for the table"):
             found(text)
@@ -85,7 +85,7 @@ SPARK = {
 
 
 @pytest.mark.parametrize(("text", "count"), SPARK.items())
-def test_what_spark_sends_to_hive_2_is_understood(text: str, count: int) -> None:
+def test_filters_that_spark_sends_to_hive_2_are_parsed(text: str, count: int) -> None:
     assert found(text, HIVE_2) == count
 
 
@@ -119,13 +119,13 @@ def test_what_spark_sends_to_hive_2_is_understood(text: str, count: int) -> None
         ("(ds like 'a%') is false", 1),
     ],
 )
-def test_what_does_not_belong_is_refused_where_it_stands(text: str, position: int) -> None:
+def test_a_syntax_error_is_refused_with_its_position(text: str, position: int) -> None:
     with pytest.raises(BadFilter) as refused:
         found(text)
     assert refused.value.context["position"] == position
 
 
-def test_errors_of_reading_begin_as_hives_do() -> None:
+def test_syntax_errors_begin_like_those_of_hive() -> None:
     with pytest.raises(BadFilter) as refused:
         parse_filter("hr = ", HIVE_4)
     assert refused.value.message.startswith("Error parsing partition filter")
@@ -142,12 +142,12 @@ def test_errors_of_reading_begin_as_hives_do() -> None:
         "d = DATE '2020-01-01'",
     ],
 )
-def test_generation_2_refuses_what_only_4_has(text: str) -> None:
+def test_hive_2_refuses_syntax_of_hive_4(text: str) -> None:
     with pytest.raises(BadFilter):
         found(text, HIVE_2)
 
 
-def test_words_that_only_4_reserves_are_columns_in_2() -> None:
+def test_keywords_of_hive_4_are_column_names_in_hive_2() -> None:
     index = an_index([("date", "string")], [("a",)])
     assert index.count(index.prepare(TABLE, "date = 'a'", HIVE_2)) == 1
     assert index.count(index.prepare(TABLE, "`date` = 'a'", HIVE_4)) == 1
@@ -156,11 +156,11 @@ def test_words_that_only_4_reserves_are_columns_in_2() -> None:
 
 
 @pytest.mark.parametrize("text", ["hr = 5 junk", "hr = 5 )", "hr = 5 ds = 'x'", "hr = 5 is null"])
-def test_trailing_input_is_ignored_where_that_is_asked_for(text: str) -> None:
+def test_trailing_input_is_ignored_where_configured(text: str) -> None:
     assert found(text, LENIENT) == 1
 
 
-def test_texts_keep_their_escapes_and_doubled_quotes_as_in_hive() -> None:
+def test_texts_keep_escapes_and_doubled_quotes_as_in_hive() -> None:
     def text(written: str, dialect: Dialect) -> object:
         tree = parse_filter(f"ds = {written}", dialect)
         assert isinstance(tree, Comparison)
@@ -204,12 +204,12 @@ def test_inverting_swaps_operators() -> None:
         f"(hr) in ({','.join(['1'] * (CONDITIONS_MAX + 1))})",
     ],
 )
-def test_limits_have_a_name(text: str) -> None:
+def test_filters_beyond_a_limit_are_refused(text: str) -> None:
     with pytest.raises(LimitExceeded):
         parse_filter(text, HIVE_4)
 
 
-def test_the_deepest_filter_is_read_bound_and_planned() -> None:
+def test_the_deepest_filter_is_parsed_bound_and_planned() -> None:
     text = "hr = 5"
     for depth in range(DEPTH_MAX - 1):
         text = f"({text} {'and' if depth % 2 else 'or'} ds > 'a{depth}')"
@@ -267,7 +267,7 @@ FRAGMENTS = st.lists(
 @settings(max_examples=600, deadline=None)
 @example("t = TIMESTAMP ''", HIVE_4)
 @example("d = date\n'2020-01-01'", HIVE_4)
-def test_any_text_is_answered_or_refused_with_a_name(text: str, dialect: Dialect) -> None:
+def test_any_text_is_answered_or_refused_with_a_typed_error(text: str, dialect: Dialect) -> None:
     try:
         assert found(text, dialect) in {0, 1, 2}
     except (BadFilter, LimitExceeded):
@@ -276,13 +276,13 @@ def test_any_text_is_answered_or_refused_with_a_name(text: str, dialect: Dialect
 
 @given(st.text("ab%_x", max_size=8), st.text("abx%_", max_size=8))
 @settings(max_examples=400, deadline=None)
-def test_sql_patterns_match_as_a_regular_expression_would(pattern: str, text: str) -> None:
+def test_sql_patterns_match_like_regular_expressions(pattern: str, text: str) -> None:
     assert parse_pattern(pattern, LikeDialect.SQL).matches(text) == like_sql(pattern, text)
 
 
 @given(st.lists(st.sampled_from([".*", ".", "a", "b"]), max_size=8).map("".join), st.text("ab\n", max_size=8))
 @settings(max_examples=400, deadline=None)
-def test_generation_2_patterns_match_as_a_regular_expression_would(pattern: str, text: str) -> None:
+def test_hive_2_patterns_match_like_regular_expressions(pattern: str, text: str) -> None:
     assert parse_pattern(pattern, LikeDialect.REGEX).matches(text) == (
         re.fullmatch(pattern, text, re.DOTALL) is not None
     )
@@ -298,12 +298,12 @@ def test_generation_2_patterns_match_as_a_regular_expression_would(pattern: str,
         ("%", "", False, True),
     ],
 )
-def test_what_a_range_can_say_of_a_pattern(
+def test_a_pattern_knows_its_prefix_and_whether_a_range_is_exact(
     pattern: str, prefix: str, equality: bool, is_prefix: bool
 ) -> None:
     read = parse_pattern(pattern, LikeDialect.SQL)
     assert (read.prefix, read.is_equality, read.is_prefix) == (prefix, equality, is_prefix)
 
 
-def test_a_pattern_cannot_make_matching_run_for_ever() -> None:
+def test_no_pattern_makes_matching_take_exponential_time() -> None:
     assert not parse_pattern("%a" * 2000, LikeDialect.SQL).matches("a" * 1999)

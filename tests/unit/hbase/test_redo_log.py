@@ -1,4 +1,4 @@
-"""A transaction as bytes."""
+"""The redo log: a transaction as bytes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ WRITES = st.builds(
 
 
 @given(WRITES)
-def test_what_is_written_is_read_again(writes: Writes) -> None:
+def test_writes_are_read_back_from_their_bytes(writes: Writes) -> None:
     assert Writes.from_bytes(writes.to_bytes()) == writes
 
 
 @given(WRITES, st.data())
-def test_what_is_cut_off_within_an_entry_is_corrupt_state_or_shorter(
-    writes: Writes, data: st.DataObject
-) -> None:
+def test_truncated_bytes_are_corrupt_state_or_fewer_writes(writes: Writes, data: st.DataObject) -> None:
     whole = writes.to_bytes()
     part = whole[: data.draw(st.integers(0, max(0, len(whole) - 1)))]
     try:
@@ -50,7 +48,9 @@ def test_any_bytes_are_read_or_corrupt_state(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("end", "version", "goes"), [(b"c", 5, True), (None, 5, True), (b"c", 6, False)])
-def test_a_cleared_range_takes_what_is_not_newer(end: bytes | None, version: int, goes: bool) -> None:
+def test_a_cleared_range_removes_entries_that_are_not_newer(
+    end: bytes | None, version: int, goes: bool
+) -> None:
     cleared = ClearedRange(b"b", end, 5)
     assert cleared.has(b"b", version) is goes
     assert not cleared.has(b"a", 1)

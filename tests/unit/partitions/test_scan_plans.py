@@ -1,4 +1,4 @@
-"""Plans as values: interval sets against sets of numbers, caps that widen, one filter as a thousand values, explanations."""
+"""Scan plans: interval sets against sets of numbers, limits that widen, filters with a thousand values, explanations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(intervals: Intervals) -> set[int]:
 
 @given(st.lists(SETS, min_size=1, max_size=5))
 @settings(max_examples=300, deadline=None)
-def test_sets_unite_and_meet_as_sets_of_numbers_do(sets: list[Intervals]) -> None:
+def test_interval_sets_unite_and_intersect_like_sets_of_numbers(sets: list[Intervals]) -> None:
     for made, expected in [
         (unite(sets), set.union(*map(numbers, sets))),
         (intersect_all(sets), set.intersection(*map(numbers, sets))),
@@ -70,7 +70,7 @@ def inside(plan: FilterPlan) -> set[tuple[int, int, int]]:
 
 @given(PLANS, PLANS)
 @settings(max_examples=40, deadline=None)
-def test_and_is_intersection_or_is_union_and_operands_stay(one: FilterPlan, other: FilterPlan) -> None:
+def test_and_intersects_or_unites_and_operands_do_not_change(one: FilterPlan, other: FilterPlan) -> None:
     before = hash(one), hash(other)
     assert inside(one.and_(other)) == inside(one) & inside(other)
     assert inside(one.or_(other)) == inside(one) | inside(other)
@@ -87,7 +87,7 @@ def test_everything_and_nowhere_are_neutral_and_absorbing() -> None:
     assert choose_path(NOWHERE, 2).ranges == ()
 
 
-def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
+def test_too_many_boxes_become_their_hull_and_the_answer_stays_correct() -> None:
     columns = [(f"c{at}", "int") for at in range(4)]
     rows = [(str(a), str(a % 7), str(a % 5), str(a % 3)) for a in range(60)]
     index = an_index(columns, rows)
@@ -110,7 +110,7 @@ def test_too_many_boxes_become_their_hull_and_the_answer_stays_right() -> None:
     assert index.count(prepared) == len(expected) > 0
 
 
-def test_a_filter_of_many_alternatives_is_planned_in_reasonable_time_and_answered_right() -> None:
+def test_a_filter_with_many_alternatives_is_planned_in_reasonable_time_and_answered_correctly() -> None:
     rows = [(str(a), str(b)) for a in range(3) for b in range(3)]
     index = an_index([("a", "int"), ("b", "int")], rows)
     text = " and ".join(f"(a != {number} or b > {number % 2})" for number in range(5000))
@@ -120,7 +120,7 @@ def test_a_filter_of_many_alternatives_is_planned_in_reasonable_time_and_answere
     assert len(found) == sum(all(int(a) != n or int(b) > n % 2 for n in range(3)) for a, b in rows)
 
 
-def test_many_boxes_share_the_ranges_among_them() -> None:
+def test_many_boxes_share_the_limit_of_ranges() -> None:
     rows = [(str(a), str(a % 5)) for a in range(3000)]
     index = an_index([("a", "int"), ("b", "int")], rows)
     listed = ",".join(str(number) for number in range(0, 4000, 2))
@@ -140,7 +140,7 @@ def test_a_list_of_a_thousand_structs_is_exact() -> None:
     assert index.count(prepared) == 1000
 
 
-def test_a_product_of_lists_stops_at_the_column_where_it_would_be_too_much() -> None:
+def test_a_product_of_lists_stops_at_the_column_that_would_exceed_the_limit() -> None:
     rows = [(str(a), str(b), str(c)) for a in range(12) for b in range(12) for c in range(4)]
     index = an_index([("a", "int"), ("b", "int"), ("c", "int")], rows)
     odd = ",".join(str(number) for number in range(1, 204, 2))
@@ -151,7 +151,7 @@ def test_a_product_of_lists_stops_at_the_column_where_it_would_be_too_much() -> 
     assert index.count(prepared) == 6 * 6 * 2
 
 
-def test_more_values_than_ranges_join_neighbours() -> None:
+def test_values_beyond_the_limit_of_ranges_are_merged_with_their_neighbours() -> None:
     index = an_index([("a", "int")], [(str(number),) for number in range(0, 22_000, 3)])
     wanted = ",".join(str(number) for number in range(0, 22_000, 2))
     prepared = index.prepare(TABLE, f"(a) in ({wanted})")
@@ -181,7 +181,9 @@ def test_a_repeated_filter_is_planned_once() -> None:
         ("hr > 5 and hr < 5", "nothing: the filter can never be true", ""),
     ],
 )
-def test_an_explanation_tells_the_way_and_what_is_left_to_check(text: str, way: str, residual: str) -> None:
+def test_an_explanation_names_the_access_path_and_the_residual_condition(
+    text: str, way: str, residual: str
+) -> None:
     index = an_index([("ds", "string"), ("hr", "int")], [("a", "5"), ("b", "6")])
     told = index.explain(TABLE, text)
     assert told.way == way
