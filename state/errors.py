@@ -50,7 +50,7 @@ from typing import ClassVar
 
 
 class TidelineError(Exception):
-    """Root of the tree.
+    """Root of the error tree.
 
     ``context`` holds the values that the message is about (``key``, ``value``, ``reason``, ``event_id``, ``table`` and others);
     logs carry them as fields. ``hint`` says what to do next; it defaults to the hint of the class.
@@ -87,7 +87,7 @@ class Transient(TidelineError):
 
 
 class MetastoreUnavailable(Transient):
-    """No metastore of the list could be reached, or the connection broke before the call was sent."""
+    """None of the configured metastores could be reached, or the connection broke before the call was sent."""
 
     code = "metastore-unavailable"
     default_hint = "Check that the metastore runs and that its address in the configuration is correct."
@@ -101,55 +101,55 @@ class KafkaUnavailable(Transient):
 
 
 class FilesUnavailable(Transient):
-    """A file system did not answer, or refused for a reason that may pass."""
+    """A file system did not answer, or refused for a reason that may be temporary."""
 
     code = "files-unavailable"
 
 
 class HBaseUnavailable(Transient):
-    """HBase's Thrift gateway could not be reached, or HBase behind it failed."""
+    """HBase or its Thrift gateway could not be reached, or failed to execute the request."""
 
     code = "hbase-unavailable"
     default_hint = "Check that HBase and its Thrift gateway run and that the address is correct."
 
 
 class KeyLogUnavailable(Transient):
-    """The key log's database could not be reached, or failed."""
+    """The database of the key log could not be reached, or failed to execute the request."""
 
     code = "keylog-unavailable"
     default_hint = "Check that the database runs, and check keylog.url, its user and its password."
 
 
 class DriverEnded(Transient):
-    """A flat table's Spark driver exited unexpectedly, or reported no progress for too long."""
+    """The Spark driver of a flat table ended unexpectedly, or reported no progress for too long."""
 
     code = "driver-ended"
     default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
 
 
 class MinerEnded(Transient):
-    """The process that reads users' queries exited unexpectedly."""
+    """The process that mines users' queries ended unexpectedly."""
 
     code = "miner-ended"
     default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
 
 
 class ServerFault(Transient):
-    """The metastore answered with an internal error and closed the connection; nothing was applied."""
+    """The metastore reported an internal error and closed the connection. Nothing was applied."""
 
     code = "server-fault"
     default_hint = "Look for the cause in the metastore's own log."
 
 
 class AmbiguousCall(Transient):
-    """The call was sent but not answered: it may or may not have been applied."""
+    """The call was sent, but no answer arrived. It may or may not have been applied."""
 
     code = "ambiguous-call"
     default_hint = "Repeat the call only if it is idempotent; otherwise read the current state first."
 
 
 class Refused(TidelineError):
-    """The other side understood the request and refused it."""
+    """The other system understood the request and refused it."""
 
     code = "refused"
 
@@ -161,7 +161,7 @@ class NotFound(Refused):
 
 
 class Uncoverable(NotFound):
-    """Partitions are missing in a time range that must be covered completely."""
+    """A time range must be covered completely, but partitions are missing."""
 
     code = "uncoverable"
     default_hint = "Wait for the missing partitions, allow finer update periods, or repeat the query without strict mode."
@@ -174,14 +174,14 @@ class AlreadyExists(Refused):
 
 
 class Conflict(Refused):
-    """Another writer changed the object since it was read; nothing was done."""
+    """The object was changed by another process after it was read. Nothing was written."""
 
     code = "conflict"
     default_hint = "Read it again and decide again."
 
 
 class InvalidRequest(Refused):
-    """The other side calls the request invalid."""
+    """The other system considers the request invalid."""
 
     code = "invalid-request"
 
@@ -193,7 +193,7 @@ class TxnNotOpen(Refused):
 
 
 class Unsupported(Refused):
-    """This version of the other side does not have the call or format."""
+    """This version of the other system does not support the call or format."""
 
     code = "unsupported"
 
@@ -212,7 +212,7 @@ class MalformedEvent(BadInput):
 
 
 class BadPartitionValue(BadInput):
-    """A text is not a partition value of the update period that it was read as."""
+    """A text is not a partition value of its update period."""
 
     code = "bad-partition-value"
     default_hint = (
@@ -221,40 +221,40 @@ class BadPartitionValue(BadInput):
 
 
 class BadFilter(BadInput):
-    """A partition filter cannot be parsed, or uses the table's columns in a way that is not allowed."""
+    """A partition filter cannot be parsed, or the table's columns do not allow it."""
 
     code = "bad-filter"
     default_hint = "See docs/PARTITIONS.md for the filter language. The position counts characters from 0."
 
 
 class PeriodMismatch(BadInput):
-    """Partitions of two update periods meet where only one is allowed."""
+    """Partitions of two update periods are combined where only one is allowed."""
 
     code = "period-mismatch"
     default_hint = "Convert the value to the period of this timeline, or use the timeline of its own period."
 
 
 class LimitExceeded(BadInput):
-    """An input is larger than its limit."""
+    """An input exceeds its limit."""
 
     code = "limit-exceeded"
     default_hint = "Raise the limit in the configuration if the input is legitimate."
 
 
 class UnsafePath(BadInput):
-    """A path leads out of the directory that it must stay in."""
+    """A path points outside the permitted directories."""
 
     code = "unsafe-path"
 
 
 class Inconsistent(TidelineError):
-    """What Tideline knows and what it sees disagree."""
+    """The recorded state and the observed state differ."""
 
     code = "inconsistent"
 
 
 class GapDetected(Inconsistent):
-    """Event ids are missing and cannot be read any more."""
+    """Event ids are missing and can no longer be read."""
 
     code = "gap"
     default_hint = (
@@ -264,7 +264,7 @@ class GapDetected(Inconsistent):
 
 
 class StateCorrupt(Inconsistent):
-    """The stored state breaks one of its invariants, or a newer version wrote it."""
+    """The stored state violates an invariant, or a newer version wrote it."""
 
     code = "state-corrupt"
 
@@ -277,21 +277,21 @@ class StateLocked(Inconsistent):
 
 
 class TimelineInconsistent(Inconsistent):
-    """Stored timeline properties are incomplete or contradict each other."""
+    """Stored timeline properties are incomplete or contradictory."""
 
     code = "timeline-inconsistent"
     default_hint = "Rebuild the timeline from the table's partitions: run 'tideline timeline rebuild'."
 
 
 class TableAltered(Inconsistent):
-    """A flat table's columns, comments or parameters differ from what Tideline wrote."""
+    """Columns, comments or parameters of a flat table were changed by another process."""
 
     code = "table-altered"
     default_hint = "Only Tideline may alter a flat table: undo the change, or start a new table next to it."
 
 
 class TopicReplaced(Inconsistent):
-    """A topic of raw events differs from the one read so far: it was created again under its name, or truncated."""
+    """The topic of raw events was recreated under the same name, or truncated."""
 
     code = "topic-replaced"
     default_hint = (
@@ -300,7 +300,7 @@ class TopicReplaced(Inconsistent):
 
 
 class TargetDiverged(Inconsistent):
-    """The target's answer can only be explained by a change from outside."""
+    """The target is in a state that only an external change can explain."""
 
     code = "target-diverged"
 
