@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
@@ -20,8 +20,11 @@ from streaming.mining.tokens import Token, TokenKind, name_value, tokenize
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streaming.mining.lineage import Schema
     from streaming.mining.model import CustomFunction
+
+
+Schema = dict[str, Any]
+"""Field names mapped to the schema below them, or to None for a field that is not a struct."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from state.columns.paths import KeyPath
 from state.errors import BadInput
@@ -20,10 +20,8 @@ from streaming.mining.model import MinedKeys, Unresolved
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from streaming.mining.json_functions import Schema
     from streaming.mining.model import Parser, RawTable
-
-Schema = dict[str, Any]
-"""Field names mapped to the schema below them, or to None for a field that is not a struct."""
 
 
 @dataclass(slots=True, eq=False)

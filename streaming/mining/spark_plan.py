@@ -28,8 +28,8 @@ from streaming.mining.model import MinedKeys, Parser, Unresolved
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from streaming.mining.json_functions import JsonFunction
-    from streaming.mining.lineage import Schema, Value
+    from streaming.mining.json_functions import JsonFunction, Schema
+    from streaming.mining.lineage import Value
     from streaming.mining.model import RawTable
     from streaming.mining.raw_tables import RawTables
 
