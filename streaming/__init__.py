@@ -1,1 +1,1 @@
-"""What runs on Spark: flat event tables and bulk copies. See ``DESIGN.md``."""
+"""Flat event tables on Spark, and beside them the key log and query mining, which need no Spark. See ``DESIGN.md``."""

@@ -1,1 +1,1 @@
-"""Where raw events come from: a Kafka topic or a directory."""
+"""Raw events from a Kafka topic or a directory, and the detection of a topic that was replaced."""

@@ -1,1 +1,1 @@
-"""Raw JSON rows split into typed columns."""
+"""Splits raw JSON rows into typed columns in one parse, and defines the columns of data files."""

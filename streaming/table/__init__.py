@@ -1,1 +1,1 @@
-"""The flat table in a metastore: read, altered, its hours added, switched and dropped. See DESIGN.md."""
+"""The flat table in a metastore: its columns, parameters and hourly partitions. See ``DESIGN.md``."""
