@@ -156,7 +156,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class FlatSettings:
-    """Everything that one flat table needs. Call ``check`` after building it."""
+    """Everything that one flat table needs. The code that builds it calls ``check``."""
 
     database: str
     table: str

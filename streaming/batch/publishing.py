@@ -6,7 +6,7 @@ Every step can be repeated, and is repeated after a crash:
 2. add the batch's counts to each hour, unless the hour's mark names this batch already;
 3. remove the staging directory.
 
-Partitions exist before files are moved, so no file lies in a directory that readers do not see. The table already has the file's
+Partitions exist before files are moved, so no file is moved to a directory that readers do not see. The table already has the file's
 columns, because they were added when the batch was planned. So no reader sees a file that is newer than the table.
 """
 

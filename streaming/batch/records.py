@@ -242,7 +242,7 @@ class HourCountsFile:
         self._retention_s = retention_s
 
     def load(self) -> HourCounts:
-        """Return the counts, empty at first. Raises StateCorrupt if the file is corrupt; removing the file resets the counts."""
+        """Return the counts, empty at first. Raises StateCorrupt if the file is corrupt; removing the file resets them."""
         text = self._storage.read(self._path)
         if text is None:
             return HourCounts()

@@ -59,10 +59,10 @@ class Proposal:
         return tuple(change for change in self.evolution.changes if change.kind is not ChangeKind.WAIT)
 
     def document(
-        self, state: TableState, book: HourCounts, partitions: Sequence[HourPartition]
+        self, state: TableState, counts: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
         """Return the snapshot of the table for users: columns, fill rates, and the reason for each key without a column."""
-        window = book.window()
+        window = counts.window()
         decisions = (self.demand.decisions or {}).values()
         return {
             "columns": [_describe_column(slot, window) for slot in state.layout.slots],
@@ -101,20 +101,20 @@ def find_keys_without_column(requested: RequestedKeys, state: TableState) -> lis
 def propose(
     state: TableState,
     requested: RequestedKeys,
-    book: HourCounts,
+    counts: HourCounts,
     held: RetainedValues,
     current_hour: int,
 ) -> Proposal:
     """Return the changes for a table whose partitions hold ``held`` values. Changes nothing."""
-    window = book.window()
-    fills = {key: each.total.fill_rate for key, each in window.items()} if book.hours else None
+    window = counts.window()
+    fills = {key: each.total.fill_rate for key, each in window.items()} if counts.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
     demand = compute_demand(requested.keys, requested.rules, fills, live)
     evolution = decide(state.layout, demand, window, held, current_hour, requested.rules, state.columns.names)
     return Proposal(demand, evolution)
 
 
-def current_hour(book: HourCounts, reached_s: int | None) -> int:
+def current_hour(counts: HourCounts, reached_s: int | None) -> int:
     """Return the hour that is being written: the watermark's hour, or before the first watermark the newest hour with a value.
 
     Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days after the events
@@ -122,8 +122,8 @@ def current_hour(book: HourCounts, reached_s: int | None) -> int:
     """
     if reached_s is not None:
         return reached_s - reached_s % HOUR_S
-    valued = [hour for hour, seen in book.hours.items() if any(each.values for each in seen.keys.values())]
-    return max(valued or book.hours, default=0)
+    valued = [hour for hour, seen in counts.hours.items() if any(each.values for each in seen.keys.values())]
+    return max(valued or counts.hours, default=0)
 
 
 def propose_proven(

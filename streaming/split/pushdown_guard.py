@@ -25,36 +25,39 @@ from state.errors import FilesUnavailable
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from pyspark.sql import SparkSession
+
     from streaming.table.storage import Storage
 
 
 _ATTRIBUTE: Final = "spark.sql.catalyst.type"
 _NOT_FILTERED: Final = "binary"
 _PREFIX: Final = "g-"
-"""Begins the names of marked files."""
+"""Prefix of the names of marked files."""
 
 
 class PushdownGuard:
     """Marks files through ORC's own library in the JVM of a Spark session."""
 
-    def __init__(self, spark: Any, storage: Storage) -> None:
-        self._jvm = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
-        self._conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
+    def __init__(self, spark: SparkSession, storage: Storage) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
+        self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
         self._storage = storage
 
     def mark_directory(self, directory: str, slots: Collection[int]) -> None:
-        """Replace every ORC file of ``directory`` with a marked copy. No reader may know the directory yet. FilesUnavailable."""
+        """Replace every ORC file of ``directory`` by a marked copy, before readers see the directory. Raises FilesUnavailable."""
         if not slots:
             return
         for entry in self._storage.list(directory):
             if entry.name.endswith(".orc"):
                 source = f"{directory}/{entry.name}"
-                kept_bytes, tail = self._marked_tail(source, slots)
+                kept_bytes, tail = self._build_tail(source, slots)
                 self._storage.copy_with_tail(source, f"{directory}/{_PREFIX}{entry.name}", kept_bytes, tail)
                 self._storage.remove(source)
 
-    def _marked_tail(self, path: str, slots: Collection[int]) -> tuple[int, bytes]:
-        """Return how many bytes of the file stay as they are, and the new end: footer, postscript, and the postscript's length."""
+    def _build_tail(self, path: str, slots: Collection[int]) -> tuple[int, bytes]:
+        """Return the length of the unchanged beginning, and the new end: footer, postscript, and the length of the postscript."""
         orc = self._jvm.org.apache.orc.OrcFile
         with _errors(path):
             reader = orc.createReader(
@@ -62,7 +65,7 @@ class PushdownGuard:
             )
             try:
                 old = reader.getFileTail()
-                footer = bytes(self._marked_footer(old.getFooter(), slots))
+                footer = bytes(self._build_footer(old.getFooter(), slots))
                 if str(reader.getCompressionKind()) != "NONE":
                     footer = stored_chunks(footer, int(reader.getCompressionSize()))
             finally:
@@ -72,7 +75,7 @@ class PushdownGuard:
             new = bytes(postscript.toBuilder().setFooterLength(len(footer)).build().toByteArray())
             return int(old.getFileLength() - old_bytes), footer + new + bytes([len(new)])
 
-    def _marked_footer(self, footer: Any, slots: Collection[int]) -> Any:
+    def _build_footer(self, footer: Any, slots: Collection[int]) -> Any:
         pair = getattr(self._jvm.org.apache.orc, "OrcProto$StringPair")
         mark = pair.newBuilder().setKey(_ATTRIBUTE).setValue(_NOT_FILTERED).build()
         builder = footer.toBuilder()
@@ -83,7 +86,7 @@ class PushdownGuard:
 
 
 def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
-    """Return ``content`` as chunks of a compressed ORC stream, each with the header that says that it is not compressed."""
+    """Return ``content`` as chunks of a compressed ORC stream, each with the header of an uncompressed chunk."""
     chunks = (content[at : at + chunk_bytes] for at in range(0, len(content), chunk_bytes))
     return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)
 
@@ -98,4 +101,4 @@ def _errors(path: str) -> Iterator[None]:
         reason = str(error.java_exception)[:500]
         raise FilesUnavailable("an ORC file cannot be read", path=path, reason=reason) from error
     except Py4JError as error:
-        raise FilesUnavailable("Spark's JVM did not answer", path=path, reason=str(error)[:500]) from error
+        raise FilesUnavailable("Spark's JVM does not answer", path=path, reason=str(error)[:500]) from error

@@ -122,7 +122,7 @@ class HiveCatalog:
         )
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete statistics column by column: altering a partition keeps them, and there is no call for all columns."""
+        """Delete statistics column by column: altering a partition keeps them, and no call deletes them all."""
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]
         found = self._metastore.partition_statistics(db, table, [name], columns)

@@ -2,7 +2,7 @@
 
 A key that was collapsed into its parent gets no more values. Its column is empty from then on, and its slot may later hold another
 key, so queries that name the old column would find less and less. The view has all columns of the table and additionally maps every
-old name to the place where the values are now::
+old name to the column where the values are now::
 
     SELECT ..., `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, ...
     FROM `db`.`events_flat`
@@ -179,7 +179,7 @@ def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
 
 
 def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
-    """Return the old names that follow from ``layout``: empty slots whose key lies within the key of a live slot."""
+    """Return the old names that follow from ``layout``: empty slots whose key is within the key of a live slot."""
     live = layout.by_key
     found = {}
     for slot in layout.slots:

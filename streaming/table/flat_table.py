@@ -2,7 +2,7 @@
 
 A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns, parameters) changes by
 compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has to read the table again. No Hive version has
-compare-and-set for partitions. A writer that changes partitions therefore holds the writer's lease (``lease``), a parameter of the table that
+compare-and-set for partitions. A process that changes partitions therefore holds the writer's lease (``lease``), a parameter of the table that
 is itself acquired by compare-and-set.
 """
 

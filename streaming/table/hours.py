@@ -100,9 +100,9 @@ class HourColumns:
         )
 
 
-def parse_version(place: Location) -> int | None:
+def parse_version(location: Location) -> int | None:
     """Return N for a directory ``v<N>``, None for any other."""
-    match = _VERSION.fullmatch(place.name)
+    match = _VERSION.fullmatch(location.name)
     return int(match[1]) if match else None
 
 

@@ -4,7 +4,7 @@ Compare-and-set protects the table, but no Hive version offers it for partitions
 writer records itself in a table parameter, which is set by compare-and-set; two writers cannot acquire it at once. A writer that died
 holds the lease until it expires.
 
-The lease depends on clocks: other writers compare its end with their own clocks. Therefore the holder stops using the lease
+The lease depends on clocks: a process that acquires it compares its end with its own clock. Therefore the holder stops using the lease
 ``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after its end; each clock may be off by that much. Every acquisition or
 renewal is a change of the table and raises its version. Renewing at half of the duration limits this to a few times per hour.
 """

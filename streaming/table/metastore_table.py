@@ -135,14 +135,14 @@ class MetastoreTable:
         state, stored = self._read_both()
         if found := self._read_partitions(state, [hour]):
             return found[0]
-        place = version_directory(state.columns.directory(state.location, hour), version)
-        self._storage.make(str(place))
+        target = version_directory(state.columns.directory(state.location, hour), version)
+        self._storage.make(str(target))
         self._catalog.add_partition(
             Partition(
                 dbName=self.database,
                 tableName=self.name,
                 values=list(state.columns.values(hour)),
-                sd=relocate(stored.sd, place),
+                sd=relocate(stored.sd, target),
                 parameters={LAYOUT_VERSION: str(state.version), **(parameters or {})},
             )
         )
@@ -213,30 +213,30 @@ class MetastoreTable:
             raise NotFound("the flat table has no partition of this hour", table=self.title, partition=name)
         return found[0]
 
-    def _check_location(self, state: TableState, hour: int, place: Location) -> None:
+    def _check_location(self, state: TableState, hour: int, location: Location) -> None:
         own = state.columns.directory(state.location, hour)
-        if place.parent != own or parse_version(place) is None:
+        if location.parent != own or parse_version(location) is None:
             raise InvalidRequest(
                 "an hour's location must be a version directory below the hour's own directory",
-                location=str(place),
+                location=str(location),
                 directory=str(own),
             )
-        entries = self._storage.list(str(place))
+        entries = self._storage.list(str(location))
         files = [entry for entry in entries if not entry.is_directory and not _is_hidden(entry.name)]
         deeper = [entry.name for entry in entries if entry.is_directory and not _is_hidden(entry.name)]
         if not files or deeper:
             raise InvalidRequest(
                 "an hour's directory must contain its files directly",
-                location=str(place),
+                location=str(location),
                 files=len(files),
                 directories=deeper[:8],
             )
 
 
 def _check_locations_differ(partitions: Sequence[HourPartition]) -> None:
-    places: dict[Location, HourPartition] = {}
+    known: dict[Location, HourPartition] = {}
     for each in partitions:
-        other = places.setdefault(each.location, each)
+        other = known.setdefault(each.location, each)
         if other is not each:
             raise Inconsistent(
                 "two partitions of a flat table share a location",

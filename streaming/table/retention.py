@@ -122,7 +122,7 @@ class Deletions:
 
     def __init__(self, root: Location, storage: Storage) -> None:
         self._root = root
-        self._place = root.join(".tideline/deletions")
+        self._directory = root.join(".tideline/deletions")
         self._storage = storage
 
     def note(self, location: Location, due_s: float, reason: str) -> None:
@@ -138,9 +138,9 @@ class Deletions:
 
     def notes(self) -> Sequence[DeletionNote]:
         """Return all notes in the order in which they are due."""
-        entries = self._storage.list(str(self._place))
+        entries = self._storage.list(str(self._directory))
         names = [entry.name for entry in entries if _FILE.fullmatch(entry.name)]
-        found = [note for name in names if (note := self._read(self._place.child(name))) is not None]
+        found = [note for name in names if (note := self._read(self._directory.child(name))) is not None]
         return sorted(found, key=lambda note: (note.due_s, note.location))
 
     def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
@@ -157,14 +157,14 @@ class Deletions:
                 done.kept.append(note.location)
         return done
 
-    def _is_unused(self, place: Location, used: Sequence[Location]) -> bool:
+    def _is_unused(self, location: Location, used: Sequence[Location]) -> bool:
         if (
-            parse_version(place) is None
-            or not self._root.contains(place.parent)
-            or place.parent == self._root
+            parse_version(location) is None
+            or not self._root.contains(location.parent)
+            or location.parent == self._root
         ):
             return False
-        return not any(place.contains(other) or other.contains(place) for other in used)
+        return not any(location.contains(other) or other.contains(location) for other in used)
 
     def _delete(self, note: DeletionNote) -> None:
         self._storage.remove(str(note.location))
@@ -175,12 +175,12 @@ class Deletions:
         self._storage.remove(str(self._file(note.location)))
 
     def _file(self, location: Location) -> Location:
-        return self._place.child(hashlib.sha256(str(location).encode()).hexdigest()[:32] + ".json")
+        return self._directory.child(hashlib.sha256(str(location).encode()).hexdigest()[:32] + ".json")
 
-    def _read(self, place: Location) -> DeletionNote | None:
+    def _read(self, path: Location) -> DeletionNote | None:
         """Return a note; None for a file that is not a note, which is left alone."""
         try:
-            found = json.loads(self._storage.read(str(place)) or "")
+            found = json.loads(self._storage.read(str(path)) or "")
             return DeletionNote(parse_location(found["location"]), float(found["due"]), str(found["reason"]))
         except (ValueError, KeyError, TypeError, UnsafePath):
             return None

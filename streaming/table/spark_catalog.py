@@ -46,7 +46,7 @@ class SparkCatalog:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         opened: Any = session
-        self._jvm = opened._jvm  # noqa: SLF001 - py4j's way into the JVM; there is no public one
+        self._jvm = opened._jvm  # noqa: SLF001 - py4j's way into the JVM; no public way exists
         configuration = opened._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
         hive = self._jvm.org.apache.hadoop.hive
         with _errors("connect"):

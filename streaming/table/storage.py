@@ -92,8 +92,8 @@ class HadoopStorage:
         """Return a small text."""
         try:
             with _errors(path, report_missing=True):
-                place, files = self._open(path)
-                stream = files.open(place)
+                resolved, files = self._open(path)
+                stream = files.open(resolved)
                 try:
                     return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
                 finally:
@@ -166,17 +166,17 @@ class HadoopStorage:
     def remove(self, path: str) -> None:
         """Delete recursively."""
         with _errors(path):
-            place, files = self._open(path)
-            files.delete(place, True)
+            resolved, files = self._open(path)
+            files.delete(resolved, True)
 
     def _open(self, path: str) -> tuple[Any, Any]:
-        place = self._jvm.org.apache.hadoop.fs.Path(path)
-        return place, place.getFileSystem(self._conf)
+        resolved = self._jvm.org.apache.hadoop.fs.Path(path)
+        return resolved, resolved.getFileSystem(self._conf)
 
     def _put(self, path: str, text: str, *, overwrite: bool) -> None:
         with _errors(path):
-            place, files = self._open(path)
-            stream = files.create(place, overwrite)
+            resolved, files = self._open(path)
+            stream = files.create(resolved, overwrite)
             try:
                 stream.write(bytearray(text.encode()))
                 stream.hflush()

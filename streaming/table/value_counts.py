@@ -16,7 +16,7 @@ exact where it matters and fits 1,500 slots into one parameter. The digest cover
 or the files differ from those that were counted (a file was added, a crash occurred between publishing and counting, the layout
 changed), the stored count is ignored and the footers are read.
 
-Neither count can replace the other. A sum does not show files that nobody counted. A count of files would require every batch to list
+Neither count can replace the other. A sum does not show files that were not counted. A count of files would require every batch to list
 the directory, and counts rounded to powers of two cannot be added up.
 """
 
@@ -103,11 +103,11 @@ def count_retained_values(
     totals: list[int] = []
     unknown: list[str] = []
     for partition in partitions:
-        place = str(partition.location)
-        files = list_data_files(storage, place)
+        directory = str(partition.location)
+        files = list_data_files(storage, directory)
         counts = parse_nonnull(partition.parameters, files)
         if counts is None:
-            unknown += [f"{place}/{file.name}" for file in files]
+            unknown += [f"{directory}/{file.name}" for file in files]
         else:
             _add(totals, counts)
     if unknown:

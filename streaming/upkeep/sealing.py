@@ -1,6 +1,6 @@
 """Sealing: an hour that expects no more rows is compacted and counts as complete.
 
-An hour is due when the watermark has passed its end by the permitted lateness. Later rows open it again; it is due again when the
+An hour is due when the watermark has passed its end by the permitted lateness. Later rows open it again; it is then due when the
 watermark has advanced by the lateness since. Only a few hours are sealed between two batches, the oldest first, so that a stream that
 catches up after a stop is not delayed by its backlog.
 """
