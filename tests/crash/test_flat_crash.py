@@ -68,7 +68,7 @@ def table(request: pytest.FixtureRequest, source: ClusterEndpoints, kafka: str) 
     return Killed(base, database, source.metastore, source.sql, feed=feed)
 
 
-def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_doubled(table: Killed) -> None:
+def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(table: Killed) -> None:
     for hour, step in enumerate(BATCH):
         # An integer that is wider every time, so that every batch alters the table first.
         table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
@@ -77,14 +77,14 @@ def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_doubled(table: Killed
 
 
 @pytest.mark.parametrize("table", ["busy topic"], indirect=True)
-def test_killed_while_records_keep_arriving_no_row_is_lost_or_doubled(table: Killed) -> None:
+def test_killed_while_records_keep_arriving_no_row_is_lost_or_duplicated(table: Killed) -> None:
     with table.arriving():
         for step in ARRIVING:
             table.dies(step, follow=True)
     table.ends_well()
 
 
-def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_doubled(table: Killed) -> None:
+def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_duplicated(table: Killed) -> None:
     table.land(range(2), lambda n: n)
     table.ends_well()
     for hour, step in enumerate(SEAL, start=2):
@@ -93,7 +93,7 @@ def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_doubled(table: Killed)
     table.ends_well()
 
 
-def test_killed_at_every_step_of_a_widening_values_stay_right(table: Killed) -> None:
+def test_killed_at_every_step_of_a_promotion_values_stay_correct(table: Killed) -> None:
     table.land(range(3), lambda n: n)
     table.ends_well()
     table.land(range(3, 4), lambda n: "007" if n == 7 else f"x{n}" if n % 2 else n)

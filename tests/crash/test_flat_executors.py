@@ -183,7 +183,7 @@ def listened(
     raise AssertionError("\n".join(heard[-40:]))
 
 
-def test_no_row_is_lost_or_doubled_though_an_executor_is_killed_and_the_driver_too(
+def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
     cluster: SparkCluster, spark_with_kafka: None, table: OnCluster
 ) -> None:
     table.master = cluster.master.url

@@ -52,7 +52,7 @@ def stream(tmp_path: Path, database: str, spark: Any) -> Stream:
     )
 
 
-def test_what_people_ask_for_becomes_columns_and_a_misspelling_is_told(
+def test_requested_keys_become_columns_and_a_misspelling_is_reported(
     stream: Stream, log: KeyLog, spark: Any, tmp_path: Path
 ) -> None:
     from handlers.files.schemes import open_file_systems

@@ -36,7 +36,7 @@ def stream(tmp_path: Path, spark: Any, database: str) -> Stream:
     return Stream.of_directory(tmp_path / "flat", database, rules("epoch", "uuid", "n"))
 
 
-def test_it_takes_what_lands_while_it_runs_and_ends_after_the_batch_at_hand(
+def test_the_driver_reads_new_files_while_it_runs_and_stops_after_the_current_batch(
     stream: Stream, spark: Any
 ) -> None:
     told: list[Any] = []
@@ -71,7 +71,7 @@ def wait_for_batches(told: list[Any], news: threading.Event, count: int) -> None
         news.clear()
 
 
-def test_sparks_two_readers_see_right_values_at_every_moment_of_a_widening(
+def test_sparks_two_readers_see_correct_values_at_every_moment_of_a_promotion(
     stream: Stream, spark: Any
 ) -> None:
     stream.settings = replace(stream.settings, sealing=Sealing(old_files_s=0, hours_per_pass=1))

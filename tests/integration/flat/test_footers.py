@@ -78,7 +78,9 @@ def test_a_column_that_was_widened_is_of_the_wider_kind() -> None:
     assert Footer(3, {"a": whole}).join(EMPTY) == Footer(3, {"a": whole})
 
 
-def test_what_is_no_flat_file_is_said_to_be_none(spark: Any, reader: FooterReader, tmp_path: Path) -> None:
+def test_files_that_are_not_flat_orc_files_are_refused(
+    spark: Any, reader: FooterReader, tmp_path: Path
+) -> None:
     (tmp_path / "text").write_text("hello, this is no file of ORC's")
     with pytest.raises(StateCorrupt, match="not an ORC file"):
         reader.read(str(tmp_path / "text"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
 
 
-def test_a_driver_killed_between_two_files_of_a_batch_carries_on_without_loss_or_double(
+def test_a_driver_killed_between_two_files_of_a_batch_resumes_without_loss_or_duplicates(
     source: ClusterEndpoints, database: str, metastore: Metastore
 ) -> None:
     table = Killed(Path(source.external) / database, database, source.metastore, source.sql)

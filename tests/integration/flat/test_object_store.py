@@ -19,13 +19,13 @@ from tests.builders.flat.driver_kills import Killed
 from tests.integration.flat.test_stream import (
     base,
     stream,
-    test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along,
+    test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_values,
     test_a_replayed_batch_changes_nothing,
     test_a_sealed_hour_is_one_file_and_holds_the_same,
-    test_a_slot_that_no_retained_file_fills_is_given_to_another_key,
+    test_a_slot_without_values_in_retained_files_is_given_to_another_key,
     test_files_become_a_table_that_hive_reads,
-    test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same,
-    test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch,
+    test_past_hours_are_backfilled_only_if_the_raw_table_holds_the_same_events,
+    test_without_renames_files_are_copied_according_to_the_staged_record,
 )
 
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 __all__ = [
     "base",
     "stream",
-    "test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along",
+    "test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_values",
     "test_a_replayed_batch_changes_nothing",
     "test_a_sealed_hour_is_one_file_and_holds_the_same",
-    "test_a_slot_that_no_retained_file_fills_is_given_to_another_key",
+    "test_a_slot_without_values_in_retained_files_is_given_to_another_key",
     "test_files_become_a_table_that_hive_reads",
-    "test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same",
-    "test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch",
+    "test_past_hours_are_backfilled_only_if_the_raw_table_holds_the_same_events",
+    "test_without_renames_files_are_copied_according_to_the_staged_record",
 ]
 
 
@@ -76,7 +76,7 @@ def elsewhere(store: TestStore) -> dict[str, Any]:
     return {"location": f"{bucket}/events_flat", "checkpoint": f"{bucket}/checkpoint"}
 
 
-def test_a_driver_killed_again_and_again_loses_and_doubles_nothing(
+def test_a_driver_killed_repeatedly_loses_and_duplicates_nothing(
     elsewhere: dict[str, Any],
     store: TestStore,
     source: ClusterEndpoints,

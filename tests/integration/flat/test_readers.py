@@ -184,7 +184,7 @@ def test_all_readers_see_the_same_through_every_change(
     )
 
 
-def test_a_view_gives_old_names_to_all_readers(
+def test_all_readers_see_old_names_through_a_view(
     table: Mutating,
     readers: Callable[[str], dict[str, Rows]],
     hive_flat: MetastoreTable,
@@ -236,7 +236,7 @@ def test_a_collapsed_key_keeps_its_values_under_its_old_name(
     assert readers(query) == alike([("21", "5"), ("22", "6")])
 
 
-def test_counts_are_believed_only_for_the_files_that_were_counted(
+def test_counts_are_used_only_for_the_files_that_were_counted(
     table: Mutating, hive_flat: MetastoreTable, spark: Any
 ) -> None:
     storage, asked = HadoopStorage(spark), []

@@ -282,7 +282,7 @@ def test_the_exceptions_are_these_and_no_others(session: Any) -> None:
     ],
     ids=lambda each: each.name if isinstance(each, ColumnType) else "",
 )
-def test_a_value_that_its_type_holds_is_never_rescued(
+def test_a_value_that_fits_its_type_is_never_rescued(
     session: Any, column_type: ColumnType, fitting: tuple[str, ...], misfits: tuple[str, ...]
 ) -> None:
     rows = told(session, [f'{{"a":{value}}}' for value in (*fitting, *misfits)], {A: column_type})
@@ -301,7 +301,7 @@ def test_anything_but_one_json_object_is_malformed_and_nothing_else_is(session: 
     assert not {"{}", '{"x":1}', '{"a":1}xyz', "{'a':1}"} & set(malformed)
 
 
-def test_quoted_numbers_fit_where_the_table_says_so_and_json_would_write_them_like_that(session: Any) -> None:
+def test_quoted_numbers_fit_if_the_rules_allow_it_and_json_writes_them_alike(session: Any) -> None:
     quoted = (
         "7",
         "-7",
@@ -383,7 +383,7 @@ def test_broken_rows_are_malformed_for_both_or_for_none(session: Any) -> None:
     assert 500 < sum(row.malformed for row in rows) < len(rows)
 
 
-def test_names_of_any_kind_are_columns_of_their_own(session: Any) -> None:
+def test_any_member_name_gets_its_own_column(session: Any) -> None:
     document = {name: f"v{number}" for number, name in enumerate(ODD_NAMES)}
     nested = {"o": {name: {"x.y": f"w{number}"} for number, name in enumerate(ODD_NAMES)}}
     keys = [
@@ -399,7 +399,7 @@ def test_names_of_any_kind_are_columns_of_their_own(session: Any) -> None:
     assert_equal([row], types)
 
 
-def test_a_key_and_its_ancestors_are_columns_beside_each_other(session: Any) -> None:
+def test_a_key_and_its_ancestors_can_both_be_columns(session: Any) -> None:
     types = {
         a_key("o"): ColumnType.STRING,
         a_key("o.p"): ColumnType.STRING,
@@ -421,7 +421,7 @@ def test_a_key_and_its_ancestors_are_columns_beside_each_other(session: Any) -> 
     assert [row.rescued for row in rows] == [False, True, True, False, False, False, False]
 
 
-def test_hostile_rows_cost_only_themselves(session: Any) -> None:
+def test_hostile_rows_affect_only_themselves(session: Any) -> None:
     deep = 100_000
     hostile = [
         json.dumps({f"k{number}": number for number in range(100_000)} | {"a": 1}),
@@ -445,7 +445,7 @@ def test_hostile_rows_cost_only_themselves(session: Any) -> None:
         assert not rows[-1].rescued
 
 
-def test_bytes_that_are_no_text_stay_in_their_row(session: Any) -> None:
+def test_invalid_utf_8_affects_only_its_row(session: Any) -> None:
     frame = session.createDataFrame(
         [(b'{"a":"\xff\xfe","b":1}',), (b'{"a":"x","b":2}',), (b"\xff",)], "raw binary"
     )
@@ -479,7 +479,7 @@ def test_hundreds_of_columns_are_equal_too(session: Any, count: int) -> None:
         assert rows[text]["_rescued"] is not None
 
 
-def test_slots_without_a_key_are_null_and_every_slot_is_there(session: Any) -> None:
+def test_slots_without_a_key_are_null_and_every_slot_is_present(session: Any) -> None:
     from dataclasses import replace
 
     from state.columns.slots import SlotState
@@ -493,7 +493,7 @@ def test_slots_without_a_key_are_null_and_every_slot_is_there(session: Any) -> N
     assert [tuple(row) for row in rows.collect()] == [(False, "1", None, 1, None, 2.0)]
 
 
-def test_the_row_is_parsed_once_and_its_text_only_where_it_is_in_doubt(session: Any) -> None:
+def test_a_row_is_parsed_once_and_again_as_text_only_if_it_is_doubtful(session: Any) -> None:
     frame = session.createDataFrame([("{}",)], "value string")
     types = {a_key(f"k{number}"): TYPES[number % len(TYPES)] for number in range(120)}
     rows = split(frame, layout_of(types), texts={"time": a_key("time")})

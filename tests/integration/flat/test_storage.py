@@ -39,7 +39,7 @@ def storage(way: str, place: str, spark: Any) -> HadoopStorage:
     return HadoopStorage(spark, renames=way == "renames")
 
 
-def test_a_record_is_read_as_it_was_written_last(storage: HadoopStorage, place: str) -> None:
+def test_a_record_has_the_content_written_last(storage: HadoopStorage, place: str) -> None:
     assert storage.read(f"{place}/a/r.json") is None
     assert storage.list(place) == ()
     for text in ("one", "zwei ü", ""):
@@ -57,7 +57,7 @@ def test_a_record_is_created_once(storage: HadoopStorage, place: str) -> None:
     assert storage.read(f"{place}/r.json") == "first"
 
 
-def test_a_move_may_be_repeated_and_begun_again_between_copy_and_removal(
+def test_a_move_can_be_repeated_even_between_copy_and_removal(
     way: str, storage: HadoopStorage, place: str, spark: Any
 ) -> None:
     old, new = f"{place}/.staging/b/part-0.orc", f"{place}/day=1/hh=2/v1/b-0.orc"
@@ -74,9 +74,7 @@ def test_a_move_may_be_repeated_and_begun_again_between_copy_and_removal(
         storage.move(old, new)
 
 
-def test_a_directory_is_removed_with_all_below_it_and_nothing_beside_it(
-    storage: HadoopStorage, place: str
-) -> None:
+def test_a_directory_is_removed_with_its_contents_only(storage: HadoopStorage, place: str) -> None:
     for name in ("v1/a", "v1/b/c", "v10/a"):
         storage.write(f"{place}/{name}", name)
     for _ in range(2):
@@ -86,7 +84,7 @@ def test_a_directory_is_removed_with_all_below_it_and_nothing_beside_it(
 
 
 @pytest.mark.parametrize("renames", [True, False])
-def test_a_record_on_a_disk_is_never_half_written_wherever_the_table_lies(
+def test_a_record_on_a_disk_is_written_atomically_wherever_the_table_is(
     spark: Any,
     tmp_path: Path,
     renames: bool,  # noqa: FBT001 - pytest's

@@ -105,7 +105,7 @@ def test_a_sealed_hour_is_one_file_and_holds_the_same(stream: Stream, spark: Any
     assert left == ["v3", "v2", "v1"], "hour 0 was opened again by a late row, and sealed again"
 
 
-def test_a_number_column_becomes_text_hour_by_hour_and_readers_see_right_values_all_along(
+def test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_values(
     stream: Stream, spark: Any, source_sql: Session, database: str
 ) -> None:
     stream.settings = replace(stream.settings, sealing=Sealing(old_files_s=0, hours_per_pass=1))
@@ -158,7 +158,7 @@ def test_a_replayed_batch_changes_nothing(stream: Stream, spark: Any) -> None:
     assert key("n") in parts.stream.table.read().layout.by_key
 
 
-def test_what_tasks_of_a_dead_driver_left_of_an_earlier_batch_is_removed(stream: Stream, spark: Any) -> None:
+def test_leftovers_of_tasks_of_a_dead_driver_are_removed(stream: Stream, spark: Any) -> None:
     stream.land("a", [event(0, n) for n in range(5)])
     stream.run(spark)
     staging = Path(stream.settings.location) / ".staging"
@@ -183,7 +183,7 @@ def test_a_batch_whose_files_the_driver_does_not_see_is_not_published(
     assert len(stream.rows(spark)) == 5
 
 
-def test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_same(
+def test_past_hours_are_backfilled_only_if_the_raw_table_holds_the_same_events(
     stream: Stream, spark: Any
 ) -> None:
     stream.settings = replace(stream.settings, rules=rules("epoch", "uuid"))
@@ -212,9 +212,7 @@ def test_past_hours_are_backfilled_from_the_raw_table_only_where_it_holds_the_sa
     assert len(rows) == 41
 
 
-def test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batch(
-    stream: Stream, spark: Any
-) -> None:
+def test_without_renames_files_are_copied_according_to_the_staged_record(stream: Stream, spark: Any) -> None:
     stream.settings = replace(stream.settings, publishing=Publishing.MANIFEST)
     stream.land("a", [event(0, n, n=n) for n in range(10)])
     stream.run(spark)
@@ -230,7 +228,7 @@ def test_where_nothing_can_be_renamed_files_are_copied_by_the_record_of_the_batc
     assert len(stream.rows(spark)) == 10
 
 
-def test_a_slot_that_no_retained_file_fills_is_given_to_another_key(
+def test_a_slot_without_values_in_retained_files_is_given_to_another_key(
     stream: Stream, spark: Any, source_sql: Session, database: str
 ) -> None:
     places = []

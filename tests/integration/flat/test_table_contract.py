@@ -88,7 +88,7 @@ def test_slots_are_appended_and_widened_in_place(state: TableState, flat: Metast
     assert flat.read().layout == layout
 
 
-def test_a_slot_takes_another_key_only_when_its_files_were_looked_at(
+def test_a_slot_takes_another_key_only_after_its_files_were_inspected(
     state: TableState, flat: MetastoreTable
 ) -> None:
     layout = rekeyed(next_version(state.layout), 4, "brand.new")
@@ -98,7 +98,7 @@ def test_a_slot_takes_another_key_only_when_its_files_were_looked_at(
     assert flat.read().layout == layout
 
 
-def test_a_number_becomes_text_only_when_its_files_were_rewritten(
+def test_a_number_becomes_text_only_after_its_files_were_rewritten(
     state: TableState, flat: MetastoreTable
 ) -> None:
     layout = retyped(next_version(state.layout), 3, ColumnType.STRING)
@@ -129,7 +129,7 @@ def test_a_copy_that_is_stale_at_the_metastore_itself_is_refused(
     assert flat.read().parameters["tideline.note"] == "won"
 
 
-def test_an_hour_is_added_once_with_the_columns_of_now(state: TableState, flat: MetastoreTable) -> None:
+def test_an_hour_is_added_once_with_the_current_columns(state: TableState, flat: MetastoreTable) -> None:
     first = flat.add_hour(HOUR)
     flat.alter(state, with_keys(next_version(state.layout), {"later": ColumnType.STRING}))
     assert flat.add_hour(HOUR, version=7).location == first.location
@@ -153,7 +153,7 @@ def test_an_hour_with_new_files_carries_no_statistics_that_they_would_belie(
     assert set(found).isdisjoint(STATISTICS)
 
 
-def test_a_switch_changes_place_parameters_and_columns_at_once(
+def test_a_switch_changes_location_parameters_and_columns_at_once(
     state: TableState, flat: MetastoreTable
 ) -> None:
     flat.add_hour(HOUR, parameters={"tideline.rows": "1", "tideline.batches": "3"})
@@ -178,7 +178,7 @@ def test_a_switch_to_a_directory_without_files_is_refused(
         flat.switch_hour(HOUR, a_directory(state, HOUR, 2, *files), {})
 
 
-def test_a_switch_to_files_that_lie_deeper_is_refused(state: TableState, flat: MetastoreTable) -> None:
+def test_a_switch_to_nested_files_is_refused(state: TableState, flat: MetastoreTable) -> None:
     flat.add_hour(HOUR)
     place = a_directory(state, HOUR, 2, "s-0.orc")
     Path(place.path, "part=1").mkdir()
@@ -204,7 +204,7 @@ def test_hours_are_dropped_without_their_files(state: TableState, flat: Metastor
     assert Path(place.path, "a.orc").exists()
 
 
-def test_texts_that_no_metastore_has_room_for_are_refused_here(
+def test_texts_too_long_for_a_metastore_are_refused_by_the_client(
     state: TableState, flat: MetastoreTable
 ) -> None:
     with pytest.raises(LimitExceeded):
@@ -215,9 +215,7 @@ def test_texts_that_no_metastore_has_room_for_are_refused_here(
         flat.alter(state, parameters={"EXTERNAL": "FALSE"})
 
 
-def test_a_lease_is_taken_by_one_and_by_another_after_it_expired(
-    state: TableState, flat: MetastoreTable
-) -> None:
+def test_a_lease_has_one_holder_until_it_expires(state: TableState, flat: MetastoreTable) -> None:
     now_s = [1_000.0]
     one = WriterLease(flat, "one", duration_s=200, clock=lambda: now_s[0])
     other = WriterLease(flat, "other", duration_s=200, clock=lambda: now_s[0])
@@ -236,7 +234,7 @@ def test_a_lease_is_taken_by_one_and_by_another_after_it_expired(
     one.hold()
 
 
-def test_parameters_of_others_stay_and_stale_copies_of_the_schema_go(
+def test_foreign_parameters_are_kept_and_stale_schema_copies_removed(
     state: TableState, flat: MetastoreTable
 ) -> None:
     catalog = flat._catalog
@@ -286,7 +284,7 @@ def _rival(flat: MetastoreTable) -> Iterator[MetastoreTable]:
     client.close()
 
 
-def test_a_switch_forgets_what_was_computed_about_the_columns_of_the_old_files(
+def test_a_switch_removes_column_statistics_of_the_old_files(
     metastore: Metastore, hive_flat: MetastoreTable, external: Location, database: str
 ) -> None:
     state = hive_flat.create(a_layout(COLUMNS), location=external.child("t"), columns=HourColumns())

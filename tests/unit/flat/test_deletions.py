@@ -30,7 +30,7 @@ def deletions(tmp_path: Path) -> Deletions:
     return Deletions(parse_location(str(tmp_path / "flat")), LocalStorage())
 
 
-def test_a_replaced_directory_goes_when_it_is_due(table: MetastoreTable, deletions: Deletions) -> None:
+def test_a_replaced_directory_is_deleted_when_it_is_due(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "b-0.orc")
     table.add_hour(HOUR)
     new = an_hour_with_files(table, HOUR, "s-0.orc", version=2)
@@ -43,14 +43,14 @@ def test_a_replaced_directory_goes_when_it_is_due(table: MetastoreTable, deletio
     assert Path(new.path, "s-0.orc").exists()
 
 
-def test_noting_again_changes_nothing(table: MetastoreTable, deletions: Deletions) -> None:
+def test_noting_a_directory_twice_changes_nothing(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "a.orc")
     deletions.note(old, 50, "sealed")
     deletions.note(old, 90, "again")
     assert [(note.due_s, note.reason) for note in deletions.notes()] == [(50, "sealed")]
 
 
-def test_a_directory_that_a_partition_points_to_stays(table: MetastoreTable, deletions: Deletions) -> None:
+def test_a_directory_that_a_partition_points_to_is_kept(table: MetastoreTable, deletions: Deletions) -> None:
     used = an_hour_with_files(table, HOUR, "a.orc")
     table.add_hour(HOUR)
     deletions.note(used, 0, "a mistake")
@@ -58,7 +58,7 @@ def test_a_directory_that_a_partition_points_to_stays(table: MetastoreTable, del
     assert Path(used.path, "a.orc").exists()
 
 
-def test_a_directory_above_a_partition_or_of_no_hour_stays(
+def test_a_directory_above_a_partition_or_outside_hours_is_kept(
     table: MetastoreTable, deletions: Deletions
 ) -> None:
     used = an_hour_with_files(table, HOUR, "a.orc")
@@ -72,16 +72,14 @@ def test_a_directory_above_a_partition_or_of_no_hour_stays(
 
 
 @pytest.mark.parametrize("text", ["/", "/elsewhere/v1", "{root}", "{root}x/v1"])
-def test_nothing_outside_the_table_is_noted(
+def test_directories_outside_the_table_are_refused(
     table: MetastoreTable, deletions: Deletions, tmp_path: Path, text: str
 ) -> None:
     with pytest.raises(UnsafePath):
         deletions.note(parse_location(text.format(root=tmp_path / "flat")), 0, "no")
 
 
-def test_a_note_that_cannot_be_read_stays_and_harms_nothing(
-    table: MetastoreTable, deletions: Deletions
-) -> None:
+def test_an_unreadable_note_is_kept_and_ignored(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "a.orc")
     deletions.note(old, 0, "sealed")
     place = Path(table.read().location.path, ".tideline/deletions")
@@ -91,7 +89,7 @@ def test_a_note_that_cannot_be_read_stays_and_harms_nothing(
     assert len(list(place.iterdir())) == 2
 
 
-def test_a_pass_that_was_cut_short_is_ended_by_the_next(table: MetastoreTable, deletions: Deletions) -> None:
+def test_an_interrupted_pass_is_completed_by_the_next(table: MetastoreTable, deletions: Deletions) -> None:
     old = an_hour_with_files(table, HOUR, "a.orc")
     deletions.note(old, 0, "sealed")
     LocalStorage().remove(str(old))

@@ -32,7 +32,7 @@ COLUMNS = st.sampled_from(
 
 
 @given(columns=COLUMNS, hour=HOURS)
-def test_an_hour_is_read_back_from_its_values_and_from_its_name(columns: HourColumns, hour: int) -> None:
+def test_an_hour_is_parsed_from_its_values_and_from_its_name(columns: HourColumns, hour: int) -> None:
     assert columns.hour(columns.values(hour)) == hour
     assert columns.parse_name(columns.partition_name(hour)) == hour
 
@@ -68,7 +68,7 @@ def test_names_of_other_columns_are_refused(name: str) -> None:
 
 
 @given(columns=COLUMNS)
-def test_the_columns_are_read_back_from_the_table(columns: HourColumns) -> None:
+def test_the_columns_are_restored_from_the_table(columns: HourColumns) -> None:
     keys = [(column.name, column.type) for column in columns.columns]
     assert HourColumns.from_table(keys, columns.patterns_text) == columns
 

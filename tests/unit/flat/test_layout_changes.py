@@ -46,13 +46,13 @@ def test_swapped_slots_of_one_type_are_refused() -> None:
         check_successor(layout, swapped, ())
 
 
-def test_a_text_slot_takes_no_number_even_where_it_is_empty() -> None:
+def test_an_empty_text_slot_cannot_become_numeric() -> None:
     with pytest.raises(InvalidRequest, match="metastore"):
         check_successor(LAYOUT, rekeyed(next_version(LAYOUT), 2, "c", ColumnType.BIGINT), ALL)
 
 
 @given(old=TYPES, new=TYPES)
-def test_without_proof_exactly_the_soft_changes_pass(old: ColumnType, new: ColumnType) -> None:
+def test_without_proof_only_numeric_widening_is_accepted(old: ColumnType, new: ColumnType) -> None:
     layout = a_layout({"a": old})
     after = retyped(next_version(layout), 1, new)
     if readers_accept(old, new):
@@ -68,7 +68,7 @@ def test_names_that_break_a_reader_are_refused(name: str) -> None:
         check_columns([(name, "")], ["hh"])
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_two_columns_with_the_same_name_are_refused() -> None:
     with pytest.raises(BadInput, match="the same name"):
         check_columns([("a/b", ""), ("a/b", "")], [])
 
@@ -85,6 +85,6 @@ def test_long_parameters_are_refused(parameters: dict[str, str | None]) -> None:
         check_parameters(parameters)
 
 
-def test_changes_keep_what_belongs_to_others_and_drop_what_is_stale() -> None:
+def test_foreign_parameters_are_kept_and_stale_ones_removed() -> None:
     old = {"a": "1", "tideline.x": "1", "numRows": "7", "spark.sql.sources.schema": "{}"}
     assert merge_parameters(old, {"tideline.x": None, "tideline.y": "2"}) == {"a": "1", "tideline.y": "2"}

@@ -83,7 +83,7 @@ def table(tmp_path: Path) -> MetastoreTable:
 
 
 @pytest.mark.parametrize("applies", [True, False])
-def test_an_answer_that_got_lost_is_looked_up(table: MetastoreTable, applies: bool) -> None:
+def test_after_a_lost_answer_the_table_is_read_again(table: MetastoreTable, applies: bool) -> None:
     catalog = LosesAnswers()
     catalog.create_table(table._catalog.get_table("db", "flat"))
     unsure = MetastoreTable(catalog, "db", "flat", table._storage)
@@ -97,7 +97,7 @@ def test_an_answer_that_got_lost_is_looked_up(table: MetastoreTable, applies: bo
             unsure.alter(state, after)
 
 
-def test_two_partitions_on_one_location_are_told(table: MetastoreTable) -> None:
+def test_two_partitions_with_one_location_are_reported(table: MetastoreTable) -> None:
     catalog = table._catalog
     table.add_hour(HOUR)
     table.add_hour(HOUR + HOUR_S)
@@ -109,7 +109,7 @@ def test_two_partitions_on_one_location_are_told(table: MetastoreTable) -> None:
         table.partitions()
 
 
-def test_a_partition_that_is_no_hour_is_told(table: MetastoreTable) -> None:
+def test_a_partition_that_does_not_name_an_hour_is_reported(table: MetastoreTable) -> None:
     table.add_hour(HOUR)
     catalog = table._catalog
     (stranger,) = catalog.get_partitions("db", "flat", catalog.partition_names("db", "flat"))
@@ -119,7 +119,7 @@ def test_a_partition_that_is_no_hour_is_told(table: MetastoreTable) -> None:
         table.hours()
 
 
-def test_a_table_that_was_altered_by_hand_is_told(table: MetastoreTable) -> None:
+def test_a_table_altered_by_hand_is_reported(table: MetastoreTable) -> None:
     catalog = table._catalog
     stored = catalog.get_table("db", "flat")
     assert stored.sd.cols is not None
@@ -129,17 +129,17 @@ def test_a_table_that_was_altered_by_hand_is_told(table: MetastoreTable) -> None
         table.read()
 
 
-def test_a_lease_that_cannot_be_read_protects_nobody(table: MetastoreTable) -> None:
+def test_an_unreadable_lease_does_not_exclude_others(table: MetastoreTable) -> None:
     table.alter(table.read(), parameters={WRITER: "{"})
     assert WriterLease(table, "me").hold().version == 3
 
 
-def test_a_lease_that_was_never_taken_is_not_held(table: MetastoreTable) -> None:
+def test_a_lease_that_was_never_acquired_is_not_held(table: MetastoreTable) -> None:
     with pytest.raises(StateLocked):
         WriterLease(table, "me").check(table.read())
 
 
-def test_a_lease_taken_by_another_at_this_very_moment_is_a_conflict(
+def test_a_lease_acquired_by_another_writer_at_the_same_moment_is_a_conflict(
     table: MetastoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = table.read()
@@ -150,7 +150,7 @@ def test_a_lease_taken_by_another_at_this_very_moment_is_a_conflict(
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "1", '{"holder": "x"}', '{"holder": "x", "until": "y"}'])
-def test_texts_that_are_no_lease_are_none(text: str | None) -> None:
+def test_invalid_lease_texts_count_as_no_lease(text: str | None) -> None:
     assert LeaseRecord.parse(text) is None
 
 
@@ -174,7 +174,7 @@ def test_a_path_that_hive_would_misread_is_refused(member: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hh", "PRICE"])
-def test_an_old_name_that_no_column_may_have_is_refused(table: MetastoreTable, name: str) -> None:
+def test_an_old_name_that_is_not_a_valid_column_name_is_refused(table: MetastoreTable, name: str) -> None:
     with pytest.raises(BadInput):
         build_query("db", "flat", table.read(), {name: OldName("foo/bar")})
 
@@ -199,7 +199,7 @@ def test_a_collapsed_key_is_shown_from_its_old_column_and_from_its_parent(table:
     assert "`hh`, get_json_object(`foo/bar`, '$.baz') AS `foo/bar/baz` FROM" in query
 
 
-def test_a_view_is_written_when_something_changed_and_only_then(table: MetastoreTable) -> None:
+def test_a_view_is_written_only_when_something_changed(table: MetastoreTable) -> None:
     view = compatibility_view(table, "compat")
     old = {"cost": OldName("price"), "gone": OldName("nowhere")}
     assert view.write(table.read(), old)
@@ -211,12 +211,12 @@ def test_a_view_is_written_when_something_changed_and_only_then(table: Metastore
     assert view.old_names() == {}
 
 
-def test_a_view_never_replaces_what_is_not_ours(table: MetastoreTable) -> None:
+def test_a_view_never_replaces_another_table(table: MetastoreTable) -> None:
     with pytest.raises(InvalidRequest, match="another table has"):
         compatibility_view(table, "flat").write(table.read(), {})
 
 
-def test_old_names_that_cannot_be_read_are_told(table: MetastoreTable) -> None:
+def test_invalid_old_names_are_reported(table: MetastoreTable) -> None:
     view = compatibility_view(table, "compat")
     view.write(table.read(), {"cost": OldName("price")})
     stored = table._catalog.get_table("db", "compat")
@@ -227,7 +227,7 @@ def test_old_names_that_cannot_be_read_are_told(table: MetastoreTable) -> None:
         view.old_names()
 
 
-def test_directories_are_there_before_the_metastore_hears_of_them(tmp_path: Path) -> None:
+def test_directories_exist_before_the_metastore_gets_them(tmp_path: Path) -> None:
     catalog = SeesDirectories()
     table = MetastoreTable(catalog, "db", "flat", LocalStorage())
     table.create(LAYOUT, location=parse_location(str(tmp_path / "new" / "flat")), columns=HourColumns())

@@ -38,7 +38,7 @@ def test_a_wrong_clock_drops_nothing() -> None:
         assert found.refused
 
 
-def test_one_wild_event_time_drops_nothing() -> None:
+def test_one_wrong_event_time_drops_nothing() -> None:
     wild = HOUR + 400 * 86_400
     assert find_expired([*TEN_DAYS, wild], [HOUR, wild], NOW, DAY).refused
 
@@ -72,7 +72,7 @@ def test_no_hour_within_the_window_is_ever_dropped(
         assert not found.refused
 
 
-def test_dropped_hours_lose_their_files_later(tmp_path: Path) -> None:
+def test_files_of_dropped_hours_are_deleted_later(tmp_path: Path) -> None:
     table = a_flat_table(tmp_path, a_layout({}))
     place = an_hour_with_files(table, HOUR, "a.orc")
     table.add_hour(HOUR)

@@ -14,12 +14,12 @@ COUNTS = st.lists(st.integers(0, 10**12), max_size=60)
 
 @given(COUNTS)
 @example([int("x", 36)])
-def test_counts_come_back(counts: list[int]) -> None:
+def test_counts_are_read_back_unchanged(counts: list[int]) -> None:
     back = parse_counts(format_counts(counts))
     assert list(back) + [0] * (len(counts) - len(back)) == counts
 
 
-def test_what_does_not_fit_says_only_which_slots_have_any() -> None:
+def test_counts_that_are_too_long_state_only_which_slots_have_values() -> None:
     counts = [10**12 if slot % 3 else 0 for slot in range(1_500)]
     text = format_counts(counts)
     assert len(text) <= VALUE_CHARS_MAX
@@ -34,6 +34,6 @@ def test_counts_add_up_slot_by_slot(one: list[int], other: list[int]) -> None:
     assert len(total) == max(len(one), len(other))
 
 
-def test_anything_else_is_refused() -> None:
+def test_invalid_texts_are_refused() -> None:
     with pytest.raises(BadInput):
         parse_counts("1,-,2")

@@ -27,7 +27,7 @@ def pod(**more: str) -> dict[str, str]:
     }
 
 
-def test_an_executor_serves_whom_its_pod_says() -> None:
+def test_the_command_of_an_executor_follows_from_its_pod() -> None:
     command = build_command(pod(), JARS)
     assert command[:5] == ["/java/bin/java", "-Xms4096m", "-Xmx4096m", "-cp", "/spark/jars/*"]
     arguments = command[command.index(PROGRAM) + 1 :]
@@ -42,7 +42,7 @@ def test_an_executor_serves_whom_its_pod_says() -> None:
     }
 
 
-def test_java_options_come_in_the_order_of_their_numbers_and_are_not_cut_at_blanks() -> None:
+def test_java_options_are_ordered_by_number_and_not_split_at_blanks() -> None:
     options = {f"SPARK_JAVA_OPT_{n}": f"-Dn={n} x" for n in range(11, -1, -1)}
     command = build_command(pod(**options, SPARK_JAVA_OPT_X="-Dno"), JARS)
     assert command[1:13] == [f"-Dn={n} x" for n in range(12)]
@@ -54,13 +54,13 @@ def test_configuration_and_the_users_classes_come_before_sparks() -> None:
     assert command[command.index("-cp") + 1] == "/opt/spark/conf:/mine/*:/spark/jars/*"
 
 
-def test_what_spark_did_not_set_is_named() -> None:
+def test_missing_variables_are_named() -> None:
     with pytest.raises(ConfigError) as caught:
         build_command(pod(SPARK_EXECUTOR_POD_IP="", SPARK_EXECUTOR_MEMORY=""), JARS)
     assert caught.value.context["missing"] == ["SPARK_EXECUTOR_POD_IP", "SPARK_EXECUTOR_MEMORY"]
 
 
-def test_an_image_without_spark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_without_spark_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyspark", None)
     with pytest.raises(ConfigError, match="PySpark"):
         replace_process()

@@ -56,7 +56,7 @@ def log(settings: FlatSettings) -> Iterator[KeyLog]:
         yield opened
 
 
-def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: KeyLog) -> None:
+def test_requested_keys_and_rules_reach_the_stream(settings: FlatSettings, log: KeyLog) -> None:
     key, other = KeyPath(("a",)), KeyPath(("b",))
     now_s = int(time.time())
     asked = [
@@ -72,11 +72,11 @@ def test_questions_and_decisions_reach_the_stream(settings: FlatSettings, log: K
     assert found.rules.pins == {key: ColumnType.BIGINT}
 
 
-def test_without_a_key_log_only_the_rules_ask(settings: FlatSettings) -> None:
+def test_without_a_key_log_only_the_rules_request_keys(settings: FlatSettings) -> None:
     assert open_key_demand(replace(settings, keylog_url="")).read().keys == ()
 
 
-def test_a_key_log_that_is_away_leaves_the_last_answer(
+def test_an_unavailable_key_log_keeps_the_last_answer_and_is_reported(
     settings: FlatSettings, log: KeyLog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -95,7 +95,7 @@ def test_a_key_log_that_is_away_leaves_the_last_answer(
     assert "snapshot of web.events_flat not stored" in caplog.text
 
 
-def test_what_the_stream_tells_is_there_for_people(settings: FlatSettings, log: KeyLog) -> None:
+def test_a_saved_snapshot_can_be_read(settings: FlatSettings, log: KeyLog) -> None:
     change = Change(ChangeKind.APPEND, "asked for by 2 users", KeyPath(("a",)), 1, ColumnType.INT)
     for _ in range(2):
         open_key_demand(settings).save_snapshot(2, {"rows": 7}, [change])

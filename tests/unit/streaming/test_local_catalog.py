@@ -13,14 +13,14 @@ from tests.builders.flat.streams import SETTINGS
 
 
 @pytest.mark.parametrize("location", ["/w/events/", "file:/w/events", "file:///w/events"])
-def test_everything_of_the_catalog_lies_in_the_tables_directory_hidden(location: str) -> None:
+def test_the_catalog_is_hidden_in_the_tables_directory(location: str) -> None:
     conf = build_conf(replace(SETTINGS, location=location))
     assert conf["spark.sql.warehouse.dir"] == "/w/events/.warehouse"
     assert "databaseName=/w/events/.metastore;" in conf["spark.hadoop.javax.jdo.option.ConnectionURL"]
     assert conf["spark.driver.extraJavaOptions"].endswith("=/w/events/.metastore.log")
 
 
-def test_a_table_with_a_metastore_or_a_catalog_of_ones_own_is_left_alone() -> None:
+def test_a_table_with_a_metastore_or_another_catalog_needs_no_settings() -> None:
     elsewhere = replace(SETTINGS, location="hdfs://nn/t", metastores=("thrift://m:9083",))
     chosen = replace(SETTINGS, spark=replace(SETTINGS.spark, conf={CATALOG: "in-memory"}))
     for settings in (elsewhere, chosen):
@@ -30,20 +30,20 @@ def test_a_table_with_a_metastore_or_a_catalog_of_ones_own_is_left_alone() -> No
 
 
 @pytest.mark.parametrize("act", [build_conf, make_directory])
-def test_a_table_without_a_metastore_lies_on_a_local_disk(act: object) -> None:
+def test_a_table_without_a_metastore_must_be_on_a_local_disk(act: object) -> None:
     assert callable(act)
     with pytest.raises(ConfigError, match="local disk"):
         act(replace(SETTINGS, location="s3a://bucket/t"))
 
 
-def test_the_directory_is_there_before_derby_logs_into_it(tmp_path: Path) -> None:
+def test_the_directory_exists_before_derby_writes_its_log(tmp_path: Path) -> None:
     settings = replace(SETTINGS, location=f"{tmp_path}/deep/events")
     make_directory(settings)
     make_directory(settings)
     assert (tmp_path / "deep" / "events").is_dir()
 
 
-def test_a_directory_that_cannot_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="directory cannot be created"):
         make_directory(replace(SETTINGS, location=f"{tmp_path}/file/events"))

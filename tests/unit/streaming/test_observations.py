@@ -38,7 +38,7 @@ RULES = FlatRules()
         (ColumnType.INT, None, False),
     ],
 )
-def test_a_misfit_is_what_its_column_does_not_take(
+def test_a_value_that_does_not_fit_its_column_is_a_misfit(
     column_type: ColumnType, value: object, is_misfit: bool
 ) -> None:
     layout = a_layout({"v": column_type, "other": ColumnType.STRING})
@@ -64,7 +64,7 @@ def test_malformed_rows_are_counted() -> None:
     assert observe_batch(layout, FileCounts(2, (1, 0), {}), Misfits(1, ("no json",)), RULES).malformed == 1
 
 
-def test_a_key_that_a_sample_does_not_hold_is_noted_as_not_seen() -> None:
+def test_a_key_missing_in_a_sample_is_recorded_as_not_seen() -> None:
     seen = observe_sample({HOUR: ['{"a":1}', '{"a":"x"}', "[]"]}, RULES, [key("a"), key("typo")])[HOUR]
     seen.check()
     assert seen.rows == 0

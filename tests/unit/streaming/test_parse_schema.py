@@ -28,7 +28,7 @@ def leaves(struct: dict[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[st
 
 
 @given(TYPED)
-def test_every_key_is_in_one_parse_and_none_lies_within_another_there(
+def test_every_key_is_in_one_parse_without_nested_keys(
     types: dict[KeyPath, ColumnType],
 ) -> None:
     dealt = plan_parses(types)
@@ -39,7 +39,7 @@ def test_every_key_is_in_one_parse_and_none_lies_within_another_there(
 
 
 @given(TYPED)
-def test_there_are_no_more_parses_than_the_longest_chain_of_ancestors(
+def test_there_are_at_most_as_many_parses_as_nesting_levels(
     types: dict[KeyPath, ColumnType],
 ) -> None:
     chains = [sum(key.is_within(other) for other in types) for key in types]
@@ -47,7 +47,9 @@ def test_there_are_no_more_parses_than_the_longest_chain_of_ancestors(
 
 
 @given(TYPED)
-def test_a_schema_has_exactly_the_keys_and_a_field_for_doubt(types: dict[KeyPath, ColumnType]) -> None:
+def test_a_schema_has_exactly_the_keys_and_a_field_for_doubtful_rows(
+    types: dict[KeyPath, ColumnType],
+) -> None:
     for parse in plan_parses(types):
         for schema in (parse.typed_schema(), parse.text_schema()):
             assert set(leaves(json.loads(schema))) == {key.members for key in parse.types} | {(parse.doubt,)}
@@ -63,15 +65,15 @@ def test_bytes_are_read_as_shorts_because_the_reader_wraps_them() -> None:
     }
 
 
-def test_the_field_for_doubt_gives_way_to_a_key_of_its_name() -> None:
+def test_the_field_for_doubtful_rows_avoids_the_names_of_keys() -> None:
     assert Parse({a_key("_doubt"): ColumnType.INT, a_key("_doubt_.x"): ColumnType.INT}).doubt == "_doubt__"
 
 
-def test_only_texts_are_never_in_doubt() -> None:
+def test_a_parse_of_texts_only_is_never_doubtful() -> None:
     assert not Parse({a_key("a"): ColumnType.STRING}).has_typed
     assert Parse({a_key("a"): ColumnType.STRING, a_key("b"): ColumnType.BOOLEAN}).has_typed
 
 
-def test_names_are_quoted_so_that_only_backticks_need_care() -> None:
+def test_only_backticks_are_escaped_in_quoted_names() -> None:
     assert quote("a`b.c") == "`a``b.c`"
     assert field_path("row", ("a.b", "`")) == "`row`.`a.b`.````"

@@ -56,7 +56,7 @@ def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, i
     return StagedBatch(batch, "", str(stage), tuple(moves), counts, {}, reached)
 
 
-def test_a_batch_is_published_once_however_often_it_is_carried_on_with(
+def test_a_batch_is_published_once_however_often_it_is_repeated(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
@@ -73,7 +73,7 @@ def test_a_batch_is_published_once_however_often_it_is_carried_on_with(
     assert not (tmp_path / "stage-0").exists()
 
 
-def test_a_batch_cut_off_between_moves_is_carried_on_with(
+def test_a_batch_interrupted_between_moves_is_resumed(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
@@ -82,7 +82,7 @@ def test_a_batch_cut_off_between_moves_is_carried_on_with(
     assert [each.parameters["tideline.rows"] for each in table.partitions()] == ["3", "4"]
 
 
-def test_an_hour_that_comes_back_does_not_find_the_files_of_its_former_life(
+def test_a_dropped_hour_that_returns_uses_a_new_directory(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
@@ -104,7 +104,7 @@ def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
     assert find_due(table.partitions(), end + 10_000, 60) == []
 
 
-def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_again(
+def test_hours_with_rescued_rows_sealed_before_a_promotion_are_rewritten(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
@@ -117,7 +117,7 @@ def test_rescued_rows_of_hours_sealed_before_a_column_became_text_are_looked_at_
     assert find_outgrown(table.partitions(), state) == []
 
 
-def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
+def test_hours_written_before_a_promotion_began_are_pending(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
@@ -130,7 +130,7 @@ def test_hours_with_files_of_the_old_type_are_those_before_the_widening_began(
     assert begin_promotion(table, state, Evolution(state.layout, (harden,))) == state
 
 
-def test_partitions_are_forgotten_when_somebody_else_changed_the_table(
+def test_the_partition_cache_is_dropped_when_another_writer_changed_the_table(
     publisher: Publisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))

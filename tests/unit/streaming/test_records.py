@@ -49,14 +49,14 @@ def records(tmp_path: Path) -> BatchRecords:
     return BatchRecords(LocalStorage(), str(tmp_path / "batches"))
 
 
-def test_a_plan_is_read_as_it_was_noted(records: BatchRecords) -> None:
+def test_a_plan_is_read_back_unchanged(records: BatchRecords) -> None:
     plan = BatchPlan(7, LAYOUT, MARK, HOUR, frozenset({1}), BOOK)
     assert records.plan(7) is None
     records.save_plan(plan)
     assert records.plan(7) == plan
 
 
-def test_a_decided_batch_is_read_as_it_was_noted_and_the_newest_is_found(records: BatchRecords) -> None:
+def test_a_staged_batch_is_read_back_unchanged_and_the_newest_is_found(records: BatchRecords) -> None:
     assert records.last() is None
     for batch in (3, 11):
         records.save_staged(a_batch(batch))
@@ -67,18 +67,18 @@ def test_a_decided_batch_is_read_as_it_was_noted_and_the_newest_is_found(records
     assert records.last() == done
 
 
-def test_records_of_long_ago_are_forgotten(records: BatchRecords) -> None:
+def test_records_of_old_batches_are_deleted(records: BatchRecords) -> None:
     records.save_staged(a_batch(0))
     records.finish(a_batch(KEPT))
     assert records.staged(0) is None
 
 
-def test_a_damaged_record_is_told(records: BatchRecords, tmp_path: Path) -> None:
+def test_a_corrupt_record_is_reported(records: BatchRecords, tmp_path: Path) -> None:
     LocalStorage().write(str(tmp_path / "batches" / f"{5:012d}.plan.json"), '{"batch":5}')
     with pytest.raises(StateCorrupt):
         records.plan(5)
 
 
-def test_files_of_another_type_are_others_and_of_another_version_are_not() -> None:
+def test_columns_differ_by_type_but_not_by_version() -> None:
     assert have_same_columns(LAYOUT, next_version(LAYOUT))
     assert not have_same_columns(LAYOUT, retyped(LAYOUT, 1, ColumnType.BIGINT))

@@ -57,7 +57,7 @@ def kinds(found: Proposal) -> list[tuple[ChangeKind, int | None]]:
     return [(change.kind, change.index) for change in found.evolution.changes]
 
 
-def test_a_slot_whose_counts_were_wrong_is_left_and_the_other_changes_are_made() -> None:
+def test_a_slot_with_wrong_counts_is_not_reused_and_the_other_changes_are_made() -> None:
     files = LookedAt(3)
     found = propose_proven(decided(3), [], files)
     assert kinds(found) == [(ChangeKind.APPEND, 9), (ChangeKind.WAIT, None)]
@@ -71,22 +71,20 @@ def test_the_next_slot_is_proven_as_well() -> None:
     assert files.asked == [{3}, {4}, {5}]
 
 
-def test_files_are_not_looked_at_where_no_slot_is_used_again() -> None:
+def test_files_are_not_inspected_without_a_slot_to_reuse() -> None:
     files = LookedAt(3)
     assert kinds(propose_proven(decided(), [], files)) == [(ChangeKind.APPEND, 9), (ChangeKind.WAIT, None)]
     assert files.asked == []
 
 
-def test_who_uses_a_slot_that_is_known_to_hold_a_value_is_a_defect() -> None:
+def test_reusing_a_slot_that_holds_a_value_is_a_defect() -> None:
     stubborn = Proposal(Demand(), Evolution(Layout.new(), (Change(ChangeKind.REUSE, "", NEW, 3),)))
     with pytest.raises(AssertionError, match="must not be reused"):
         propose_proven(lambda _: stubborn, [], LookedAt(3))
 
 
 @given(st.lists(st.integers(1, 8), unique=True), st.sets(st.integers(1, 8)))
-def test_the_first_slot_that_is_empty_in_truth_is_used_as_if_counts_were_right(
-    free: list[int], filled: set[int]
-) -> None:
+def test_the_first_slot_that_is_really_empty_is_reused(free: list[int], filled: set[int]) -> None:
     found = propose_proven(decided(*free, appends=False), [], LookedAt(*filled))
     right = next((index for index in free if index not in filled), None)
     assert kinds(found) == [(ChangeKind.WAIT if right is None else ChangeKind.REUSE, right)]
@@ -96,11 +94,11 @@ def rows_with(values: int) -> Observations:
     return Observations(10, 0, {NEW: KeyCounts(10, values)})
 
 
-def test_the_hour_that_is_written_is_the_watermarks() -> None:
+def test_the_current_hour_is_the_watermarks_hour() -> None:
     assert current_hour(HourCounts({3_600 * 9: rows_with(1)}), 3_600 * 7 + 59) == 3_600 * 7
 
 
-def test_before_there_is_a_watermark_rows_without_values_do_not_say_which_hour_is_written() -> None:
+def test_before_the_first_watermark_rows_without_values_do_not_determine_the_current_hour() -> None:
     events, broken = 3_600 * 5, 3_600 * 40
     assert current_hour(HourCounts({events: rows_with(3), broken: rows_with(0)}), None) == events
     assert current_hour(HourCounts({broken: rows_with(0)}), None) == broken

@@ -30,7 +30,7 @@ def a_java(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21.0.1", "21"])
-def test_the_java_that_the_user_names_is_taken(
+def test_java_home_of_the_user_is_used(
     a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     home = a_java(version)
@@ -39,7 +39,7 @@ def test_the_java_that_the_user_names_is_taken(
     assert os.environ["JAVA_HOME"] == str(home)
 
 
-def test_a_java_that_does_not_fit_gives_way_to_one_on_the_path(
+def test_an_unsupported_java_is_replaced_by_one_on_the_path(
     a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = a_java("17.0.1")
@@ -49,7 +49,7 @@ def test_a_java_that_does_not_fit_gives_way_to_one_on_the_path(
     assert os.environ["JAVA_HOME"] == str(right)
 
 
-def test_without_a_fitting_java_it_says_what_to_install(
+def test_without_a_supported_java_the_error_says_what_to_install(
     a_java: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = a_java("11.0.2")
@@ -61,13 +61,13 @@ def test_without_a_fitting_java_it_says_what_to_install(
     assert "JAVA_HOME" in caught.value.hint
 
 
-def test_without_pyspark_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyspark", None)
     with pytest.raises(ConfigError, match=r"tideline\[flat\]"):
         session.start(SparkSettings())
 
 
-def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> None:
+def test_the_kafka_source_has_sparks_version_unless_jars_are_given() -> None:
     assert session._choose_jars(SparkSettings(), kafka=False) == {}
     named = SparkSettings(jars=("/a.jar", "/b.jar"))
     assert session._choose_jars(named, kafka=True) == {"spark.jars": "/a.jar,/b.jar"}
@@ -84,7 +84,7 @@ def test_the_kafka_source_is_of_sparks_own_version_unless_jars_are_named() -> No
         ("", ""),
     ],
 )
-def test_what_the_user_has_spark_fetch_comes_beside_the_kafka_source(named: str, fetched: str) -> None:
+def test_packages_of_the_user_are_added_to_the_kafka_source(named: str, fetched: str) -> None:
     conf = {session.PACKAGES: named.format(source=session.KAFKA_SOURCE)}
     own = {session.PACKAGES: f"{session.KAFKA_SOURCE}:4"}
     both = own | conf | session._merge_packages(own, conf)
@@ -92,7 +92,7 @@ def test_what_the_user_has_spark_fetch_comes_beside_the_kafka_source(named: str,
     assert session._merge_packages({}, conf) == session._merge_packages(own, {}) == {}
 
 
-def test_a_kafka_source_among_sparks_own_jars_is_given_to_executors_elsewhere(
+def test_a_kafka_source_among_sparks_own_jars_is_sent_to_remote_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pyspark = pytest.importorskip("pyspark")

@@ -10,7 +10,7 @@ from streaming.settings import EventTime, PartitionColumn, Publishing
 from tests.builders.flat.streams import SETTINGS
 
 
-def test_the_defaults_hold() -> None:
+def test_the_defaults_are_valid() -> None:
     SETTINGS.check()
     assert SETTINGS.name == "flat.events"
     assert SETTINGS.dead_letter_directory == "/warehouse/flat/events/.dead-letters"
@@ -26,7 +26,7 @@ def test_the_defaults_hold() -> None:
         ("abfss://box@account/t", Publishing.MANIFEST),
     ],
 )
-def test_files_are_renamed_only_where_that_is_atomic(location: str, publishing: Publishing) -> None:
+def test_files_are_renamed_only_if_renames_are_atomic(location: str, publishing: Publishing) -> None:
     assert replace(SETTINGS, location=location).publishes_by is publishing
     assert (
         replace(SETTINGS, location=location, publishing=Publishing.MANIFEST).publishes_by
@@ -48,6 +48,6 @@ def test_files_are_renamed_only_where_that_is_atomic(location: str, publishing: 
         {"event_time": EventTime(KeyPath(("epoch",)), lateness_s=900, grace_s=0)},
     ],
 )
-def test_settings_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         replace(SETTINGS, **wrong).check()  # type: ignore[arg-type] # one wrong value at a time

@@ -44,7 +44,7 @@ def test_a_topic_that_grows_is_the_same_topic(guard: TopicGuard, broker: OneTopi
     assert guard.check({0: 100, 1: 50}) == broker.topic
 
 
-def test_a_topic_created_anew_stops_the_stream_even_with_more_records(
+def test_a_replaced_topic_stops_the_stream_even_with_more_records(
     guard: TopicGuard, broker: OneTopic
 ) -> None:
     guard.check({})
@@ -54,7 +54,7 @@ def test_a_topic_created_anew_stops_the_stream_even_with_more_records(
 
 
 @pytest.mark.parametrize("ends", [{0: 99, 1: 50}, {0: 100}])
-def test_a_topic_shorter_than_what_was_read_stops_the_stream(
+def test_a_topic_that_ends_before_the_read_offsets_stops_the_stream(
     guard: TopicGuard, broker: OneTopic, ends: dict[int, int]
 ) -> None:
     guard.check({})
@@ -63,28 +63,19 @@ def test_a_topic_shorter_than_what_was_read_stops_the_stream(
         guard.check({0: 100, 1: 50})
 
 
-def test_a_broker_that_does_not_know_an_added_partition_yet_is_asked_again(
-    broker: OneTopic, tmp_path: Path
-) -> None:
-    guard = TopicGuard(broker, "events", LocalStorage(), str(tmp_path / "topic.json"))
-    guard.check({})
-    broker.stale = [Topic("events", "id-1", {0: 100})]
-    assert guard.check({0: 100, 1: 50}) == broker.topic
-
-
-def test_a_damaged_record_of_the_topic_is_told(guard: TopicGuard, tmp_path: Path) -> None:
+def test_a_corrupt_record_of_the_topic_is_reported(guard: TopicGuard, tmp_path: Path) -> None:
     (tmp_path / "topic.json").write_text("{}")
     with pytest.raises(StateCorrupt):
         guard.check({})
 
 
-def test_offsets_are_read_from_sparks_line() -> None:
+def test_offsets_are_parsed_from_sparks_line() -> None:
     assert parse_offsets('{"events":{"1":50,"0":100}}', "events") == {0: 100, 1: 50}
     assert parse_offsets('{"logOffset":3}', "events") == {}
     assert parse_offsets("no json", "events") == {}
 
 
-def test_the_clients_settings_are_passed_on_and_a_batch_may_wait() -> None:
+def test_client_settings_are_passed_on_and_a_batch_may_wait() -> None:
     source = KafkaSource(
         "b:9092", "events", records_to_wait_for=10, wait_s=5, options={"security.protocol": "SSL"}
     )

@@ -20,20 +20,20 @@ def test_the_slowest_partition_decides() -> None:
     assert reached.reached_s == 50
 
 
-def test_a_partition_without_events_holds_it_until_it_counts_as_idle() -> None:
+def test_a_partition_without_events_holds_the_watermark_until_it_is_idle() -> None:
     first = Watermark().advance({0: 100, 1: None}, 1_000, 600)
     assert first.reached_s is None
     assert first.advance({0: 200, 1: None}, 1_599, 600).reached_s is None
     assert first.advance({0: 200, 1: None}, 1_601, 600).reached_s == 200
 
 
-def test_when_all_are_idle_the_farthest_decides() -> None:
+def test_when_all_partitions_are_idle_the_fastest_decides() -> None:
     reached = Watermark().advance({0: 100, 1: 50}, 1_000, 600)
     assert reached.advance({0: None, 1: None}, 9_000, 600).reached_s == 100
 
 
 @given(BATCHES)
-def test_it_never_goes_back_and_never_beyond_the_events(
+def test_the_watermark_never_goes_back_and_never_passes_the_events(
     batches: list[tuple[dict[int, int | None], int]],
 ) -> None:
     mark, now_s, seen = Watermark(), 0, []

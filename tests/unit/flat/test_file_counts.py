@@ -40,7 +40,7 @@ def test_the_order_in_which_files_are_listed_does_not_matter() -> None:
     assert parse_nonnull(format_nonnull(1, [5], FILES), FILES[::-1]) == (4,)
 
 
-def test_counts_of_other_files_or_of_another_layout_are_not_believed() -> None:
+def test_counts_of_other_files_or_of_another_layout_are_ignored() -> None:
     parameters = format_nonnull(3, [1, 0], FILES)
     grown = [FILES[0], Entry("b-2.orc", is_directory=False, size_bytes=21)]
     assert parse_nonnull(parameters, FILES[:1]) is None
@@ -48,12 +48,12 @@ def test_counts_of_other_files_or_of_another_layout_are_not_believed() -> None:
     assert parse_nonnull({**parameters, LAYOUT_VERSION: "4"}, FILES) is None
 
 
-def test_texts_that_are_no_counts_are_not_believed() -> None:
+def test_invalid_counts_are_ignored() -> None:
     for text in ("", "x", "1.2.3", "1.0123456789abcdef.!", "\u0661.0123456789abcdef.0"):
         assert parse_nonnull({LAYOUT_VERSION: "1", NONNULL: text}, FILES) is None
 
 
-def test_footers_are_read_only_where_the_count_is_not_believed(tmp_path: Path) -> None:
+def test_footers_are_read_only_without_a_valid_count(tmp_path: Path) -> None:
     table = a_flat_table(tmp_path, a_layout({}))
     storage, asked = LocalStorage(), []
 
