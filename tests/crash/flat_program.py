@@ -1,4 +1,4 @@
-"""A flat table's driver in a process of its own, to be killed: settings by argument, one run over what is there, or until then."""
+"""A flat table's driver in a process to be killed: settings as an argument, one run until the source is exhausted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.builders.flat.streams import Stream, rules
 
 
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""A Java that lives for seconds has no time for its better compiler: without it a run costs half."""
+"""Disables the optimizing compiler, which does not pay off in a JVM that runs for seconds: runs take half the time."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The driver of a flat table is killed at every step of a batch, a seal, a widening and a slot's reuse.
+"""The driver of a flat table is killed at every step of a batch, a seal, a promotion and the reuse of a slot.
 
 Each run brings new events, dies at one step, and the next run carries on from there, with more events, to the next step. After every
 death a naive reader and Hive's own look at the table: no row twice, none of a finished batch missing, every value in its column or

@@ -1,4 +1,4 @@
-"""A flat table whose executors are processes of their own: in a Spark cluster of one machine, run by the product's own command.
+"""A flat table with executors in separate processes: a Spark cluster on one machine, run by the product's own command.
 
 Nothing of this works in the driver itself any more: tasks read the topic, split and write in other JVMs, which have neither Python
 nor Spark's Kafka source of their own. One of them is killed in the middle of a batch, then the driver; at the end everything that
@@ -41,7 +41,7 @@ __all__ = ["database", "kafka", "source", "stack", "topic"]
 
 pytestmark = pytest.mark.crash
 DEADLINE_S = 600.0
-"""A test that fails waits that long, no other: a busy machine is no failure."""
+"""How long a failing test waits; generous, because a busy machine must not fail a test."""
 ROWS = 5_000
 PAD = "x" * 1_000
 JAVA = SHORT_LIVED["spark.driver.extraJavaOptions"]
@@ -49,14 +49,14 @@ JAVA = SHORT_LIVED["spark.driver.extraJavaOptions"]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    """More cores than the table is to take."""
+    """More cores than the table may use."""
     with SparkCluster(tmp_path / "cluster", cores=3) as running:
         yield running
 
 
 @pytest.fixture
 def spark_with_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PySpark as the image has it, with the Kafka source among its jars; executors have one without."""
+    """A PySpark as in the image, with the Kafka source among its jars; executors have one without."""
     own, image = Path(pyspark.__path__[0]), tmp_path / "packages" / "pyspark"
     (image / "jars").mkdir(parents=True)
     for entry in own.iterdir():
@@ -87,13 +87,13 @@ def table(  # noqa: PLR0917
 
 @dataclass
 class OnCluster(Killed):
-    """A table whose driver has executors elsewhere."""
+    """A table whose driver has remote executors."""
 
     commands: Path = Path()
     master: str = ""
 
     def run(self, failpoint: str = "", *, follow: bool = False) -> int:
-        """Run the product's command over what is there."""
+        """Run the product's command until the source is exhausted."""
         assert not failpoint
         assert not follow
         return self.ordered("run", "--once")
@@ -106,7 +106,7 @@ class OnCluster(Killed):
         return done.returncode
 
     def command(self, word: str, *options: str) -> list[str]:
-        """Return a command, its configuration written as the table stands now."""
+        """Return a command after writing its configuration for the current table."""
         path = self.commands / "tideline.yaml"
         path.write_text(yaml.safe_dump(self.configuration()))
         return [sys.executable, "-m", "daemon", "split", word, "events", *options, "-c", str(path)]
@@ -150,15 +150,15 @@ class OnCluster(Killed):
         }
 
     def is_writing(self) -> bool:
-        """Whether a task of a batch has begun a file."""
+        """Whether a task of a batch has begun to write a file."""
         return any((self.base / "table").glob(".staging/*/_temporary/0/_temporary/attempt_*/to=*/part-*.orc"))
 
     def staged(self) -> list[str]:
-        """Return what lies in the staging directory."""
+        """Return the content of the staging directory."""
         return sorted(path.name for path in (self.base / "table" / ".staging").iterdir())
 
     def tasks_lost(self) -> list[str]:
-        """Return why tasks failed in all runs, by what Spark's own log of events says."""
+        """Return why tasks failed in all runs, according to Spark's event log."""
         ends = [
             json.loads(line)["Task End Reason"]["Reason"]
             for log in (self.commands / "spark-events").iterdir()
@@ -173,7 +173,7 @@ def listened(
     until: Callable[[Mapping[str, Any]], bool] | None,
     now: Callable[[], bool] | None = None,
 ) -> None:
-    """Listen to the driver until it tells something, or ``now`` holds."""
+    """Read the driver's events until one arrives, or ``now`` returns true."""
     deadline, heard = time.monotonic() + DEADLINE_S, []
     while time.monotonic() < deadline and driver.exit_code is None:
         events, output = driver.listen(0.02)

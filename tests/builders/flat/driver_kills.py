@@ -1,4 +1,4 @@
-"""A flat table whose driver is killed again and again, and what two readers see of it after every death."""
+"""A flat table whose driver is killed repeatedly, and what two readers see after each kill."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR_S = 3_600
 KEYS = ("epoch", "uuid", "n", "action")
 TABLE = "events_flat"
 ARRIVING_S = 0.2
-"""How often events come while a driver runs."""
+"""How often events arrive while a driver runs."""
 
 
 def plain(n: int) -> int:
@@ -47,7 +47,7 @@ def mixed(n: int) -> int | str:
 
 @dataclass
 class Killed:
-    """A table whose driver is killed again and again; without ``feed`` it is fed from a directory beside it.
+    """A table whose driver is killed repeatedly; without ``feed`` its source is a directory beside it.
 
     ``elsewhere`` are settings of a table that is not below ``base``, ``conf`` those that Spark needs for it.
     """
@@ -62,9 +62,9 @@ class Killed:
     elsewhere: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """All that was sent for the table, by what ``identity`` calls it; what is no JSON has no keys."""
+    """All events sent for the table, by their ``identity``; a text that is not JSON has no keys."""
     lost: set[str] = field(default_factory=set)
-    """Events without a time, which are for the dead letters."""
+    """Events without a time, which become dead letters."""
     expired: set[str] = field(default_factory=set)
     """Events of hours that the table has dropped."""
     landed: int = 0
@@ -72,13 +72,13 @@ class Killed:
 
     @property
     def source(self) -> Feed:
-        """Where its events come from."""
+        """The source of its events."""
         if self.feed is None:
             self.feed = DirectoryFeed(self.base / "landing")
         return self.feed
 
     def land(self, hours: range, value: Callable[[int], Any], *, count: int = 20, **more: Any) -> None:
-        """Send ``count`` events of each of these hours, and with them a text that is no JSON and an event without a time."""
+        """Send ``count`` events of each of these hours, a text that is not JSON and an event without a time."""
         first = int(time.time()) // HOUR_S * HOUR_S - 20 * HOUR_S
         for hour in hours:
             name = f"{self.landed}-{hour}"
@@ -101,7 +101,7 @@ class Killed:
 
     @contextmanager
     def arriving(self) -> Iterator[None]:
-        """Have events come all the while: of a new hour now and then, and before long with texts where numbers were."""
+        """Send events continuously: sometimes of a new hour, and later with texts instead of numbers."""
         stopping = threading.Event()
 
         def send() -> None:
@@ -118,7 +118,7 @@ class Killed:
             sender.join()
 
     def run(self, failpoint: str = "", *, follow: bool = False) -> int:
-        """Run the driver over what is there, or until it dies; return its exit code."""
+        """Run the driver until the source is exhausted or it is killed; return its exit code."""
         given = {
             "base": str(self.base),
             "database": self.database,
@@ -139,12 +139,12 @@ class Killed:
         return done.returncode
 
     def dies(self, failpoint: str, *, follow: bool = False) -> None:
-        """Run and die there; then look at the table."""
+        """Run until the kill at this failpoint, then check the table."""
         assert self.run(failpoint, follow=follow) == -signal.SIGKILL, f"{failpoint} was not reached"
         self.check()
 
     def check(self) -> set[str]:
-        """Look at the table as it stands, with and without an engine, and at the dead letters; return what is in either."""
+        """Check the table, with and without an engine, and the dead letters; return the identities in both."""
         rows = self.rows()
         found = check_rows(rows, self.events, self.keys)
         letters = self.letters()
@@ -163,12 +163,12 @@ class Killed:
         return everything
 
     def rows(self) -> list[Row]:
-        """Return the table as it stands."""
+        """Return the current state of the table."""
         with closing(Metastore(self.metastore_uri)) as metastore:
             return read_table(metastore, self.database, TABLE)
 
     def letters(self) -> list[str]:
-        """Return the dead letters that are nowhere else; those that are no JSON are in the table too, once each."""
+        """Return the dead letters that are not in the table; texts that are not JSON are in both, once each."""
         location = self.elsewhere.get("location") or f"{self.base}/table"
         by_reason = read_letters(f"{location}/.dead-letters")
         malformed = by_reason.pop("malformed", [])
@@ -180,14 +180,14 @@ class Killed:
         return letters
 
     def expires(self) -> None:
-        """Forget the events of hours that the table has dropped."""
+        """Remove the events of hours that the table dropped."""
         gone = set(self.events) - {identity(row) for row in self.rows()}
         self.finished -= gone
         self.expired |= gone
         self.events = {name: event for name, event in self.events.items() if name not in gone}
 
     def ends_well(self) -> None:
-        """Run to the end: everything that the source holds is in the table or in the dead letters, once."""
+        """Run to the end and check that every event is in the table or in the dead letters once."""
         assert self.run() == 0
         self.finished = self.check()
         assert self.finished == set(self.events) | self.lost

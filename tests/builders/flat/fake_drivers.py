@@ -1,4 +1,4 @@
-"""Drivers of flat tables that are no Spark: programs that tell what a test wants, and the events that they tell."""
+"""Fake drivers of flat tables without Spark: programs that write the events of a test, and those events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tell(event): os.write(fd, (json.dumps(event) + "\\n").encode())
 
 
 def program(directory: Path, body: str) -> list[str]:
-    """Write a driver that does ``body``, in which ``tell(event)`` writes an event to ``fd``; return its command."""
+    """Write a driver that runs ``body``, in which ``tell(event)`` writes an event to ``fd``; return its command."""
     path = directory / "driver.py"
     path.write_text(_FRAME + textwrap.dedent(body))
     return [sys.executable, "-S", str(path)]
@@ -57,5 +57,5 @@ def progress(batch: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def literal(event: dict[str, Any]) -> str:
-    """Return an event as Python of a driver's body."""
+    """Return an event as Python source for the body of a driver."""
     return f"json.loads({json.dumps(event)!r})"

@@ -1,4 +1,4 @@
-"""Where a flat table's events come from in tests: a directory of files, or a topic of a broker; both remember what they were sent."""
+"""Sources of a flat table's events in tests: a directory of files or a topic; both remember what was sent."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Feed(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What ``tests.crash.flat_program`` is told of it; a directory is what it reads when told nothing."""
+        """The arguments of ``tests.crash.flat_program`` for this source; without any it reads a directory."""
 
     def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
-        """Send these rows, all of them acknowledged at the end."""
+        """Send these rows and wait until all are acknowledged."""
 
     def sent(self) -> list[str]:
-        """Return the text of everything that it holds."""
+        """Return the texts of all rows sent."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class DirectoryFeed:
 
 @dataclass
 class TopicFeed:
-    """A topic of some partitions over which rows are spread; a batch is at most ``records``."""
+    """A topic with several partitions; a batch has at most ``records`` records."""
 
     bootstrap: str
     topic: str
@@ -109,5 +109,5 @@ class TopicFeed:
 
 
 def text(row: Mapping[str, Any] | str) -> str:
-    """Return a row as it is sent."""
+    """Return the text of a row."""
     return row if isinstance(row, str) else json.dumps(row)

@@ -1,4 +1,4 @@
-"""Rows of JSON for the splitter, and what they give there and through ``get_json_object``."""
+"""Rows of JSON, and their values from the splitter and from ``get_json_object``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def layout_of(types: Mapping[KeyPath, ColumnType]) -> Layout:
 
 @dataclass(frozen=True)
 class Told:
-    """One row: by key the text of the column, and the text that ``get_json_object`` gives."""
+    """One row: the text of the column and the text from ``get_json_object``, by key."""
 
     text: str | None
     malformed: bool
@@ -44,7 +44,7 @@ class Told:
     def differences(
         self, types: Mapping[KeyPath, ColumnType]
     ) -> list[tuple[KeyPath, str | None, str | None]]:
-        """The keys of which the row is not as promised, with both texts."""
+        """The keys whose value violates the rule, with both texts."""
         return [
             (key, self.flat[key], self.raw[key])
             for key, column_type in types.items()
@@ -69,7 +69,7 @@ def told(
     types: Mapping[KeyPath, ColumnType],
     numeric_strings: Collection[KeyPath] = (),
 ) -> list[Told]:
-    """Split the rows, and ask ``get_json_object`` for every key that it has a path for (the others' texts are the flat ones)."""
+    """Split the rows, and call ``get_json_object`` for every key with a path that it supports (others keep the split text)."""
     frame = spark.createDataFrame(list(enumerate(texts)), "id int, value string").repartition(2)
     rows = split(frame, layout_of(types), keep=["id", "value"], numeric_strings=numeric_strings)
     flat = [f"CAST(c{index} AS STRING) AS c{index}" for index in range(1, len(types) + 1)]
@@ -97,7 +97,7 @@ def _raw(key: KeyPath, column: str) -> str:
 
 
 def webhooks(archive: Path) -> Iterator[str]:
-    """The payloads of the corpus of GitHub events, as JSON lines."""
+    """The payloads of the GitHub events, as JSON lines."""
     with tarfile.open(archive) as files:
         for member in files.getmembers():
             if not member.name.endswith("index.json"):
@@ -110,7 +110,7 @@ def webhooks(archive: Path) -> Iterator[str]:
 
 
 def mutated(texts: Sequence[str], count: int, seed: int) -> Iterator[str]:
-    """Valid rows with a character lost, doubled, replaced or cut off behind."""
+    """Valid rows with a character removed, doubled or replaced, or truncated."""
     chance = random.Random(seed)  # noqa: S311 (seeded data, no secret)
     for _ in range(count):
         text = chance.choice(texts)

@@ -36,7 +36,7 @@ def with_keys(layout: Layout, columns: Mapping[str, ColumnType]) -> Layout:
 
 
 def next_version(layout: Layout) -> Layout:
-    """The same slots, one version on."""
+    """The same slots with the next version."""
     return replace(layout, version=layout.version + 1)
 
 

@@ -1,4 +1,4 @@
-"""Storage on the local file system without a JVM, as simple as can be."""
+"""A simple storage on the local file system without a JVM."""
 
 from __future__ import annotations
 

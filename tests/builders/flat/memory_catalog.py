@@ -1,4 +1,4 @@
-"""A metastore of one process: the calls of ``streaming.table.metastore_table.Catalog`` on dictionaries, and flat tables on it."""
+"""A metastore in memory: the calls of ``streaming.table.catalog.Catalog`` on dictionaries, and flat tables on it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MemoryCatalog:
     def replace_table(self, table: Table, *, key: str, expected: str) -> None:
         stored = self.get_table(table.dbName, table.tableName)
         if (stored.parameters or {}).get(key) != expected:
-            raise Conflict("somebody else changed the table", expected=expected)
+            raise Conflict("another writer changed the table", expected=expected)
         self._tables[table.dbName, table.tableName] = table.copy()
 
     def partition_names(self, db: str, table: str) -> list[str]:
@@ -61,7 +61,7 @@ class MemoryCatalog:
         there[self._name(partition)] = partition.copy()
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """There are none."""
+        """Do nothing: there are no statistics."""
 
     def drop_partitions(self, db: str, table: str, names: Sequence[str]) -> None:
         for name in names:
@@ -77,7 +77,7 @@ class MemoryCatalog:
 
 
 def a_flat_table(directory: Path, layout: Layout, columns: HourColumns | None = None) -> MetastoreTable:
-    """A flat table ``db.flat`` below ``directory``, created."""
+    """Create the flat table ``db.flat`` below ``directory``."""
     table = MetastoreTable(MemoryCatalog(), "db", "flat", LocalStorage())
     table.create(layout, location=parse_location(str(directory / "flat")), columns=columns or HourColumns())
     return table

@@ -1,4 +1,4 @@
-"""A naive reader of a flat table: every file of every partition, columns by position as Hive takes them, without any engine."""
+"""A naive reader of a flat table without an engine: all files of all partitions, with columns by position as in Hive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def read_table(metastore: Metastore, database: str, name: str) -> list[Row]:
-    """Return all rows, with the names that the table's columns have now."""
+    """Return all rows with the current column names."""
     columns = [column.name for column in metastore.get_table(database, name).sd.cols or []]
     names = metastore.partition_names(database, name)
     rows: list[Row] = []
@@ -31,7 +31,7 @@ def read_table(metastore: Metastore, database: str, name: str) -> list[Row]:
 
 
 def read_letters(root: str) -> dict[str, list[str]]:
-    """Return what the dead letters below ``root`` hold, by their reason, as ``identity`` calls them."""
+    """Return the identities of the dead letters below ``root``, by reason."""
     found: dict[str, list[str]] = defaultdict(list)
     for file, table in orc_files(root):
         found[file.partition("/")[0]] += [identity({"_rescued": text.as_py()}) for text in table.column(0)]
@@ -39,7 +39,7 @@ def read_letters(root: str) -> dict[str, list[str]]:
 
 
 def identity(row: Row) -> str:
-    """Return a row's ``uuid``, or its whole text where that is no JSON."""
+    """Return a row's ``uuid``, or its whole text if it is not JSON."""
     if uuid := row.get("uuid"):
         return str(uuid)
     try:
@@ -49,7 +49,7 @@ def identity(row: Row) -> str:
 
 
 def check_rows(rows: Iterable[Row], events: Mapping[str, Mapping[str, Any]], keys: Iterable[str]) -> set[str]:
-    """Assert that no row is there twice and every value is in its column or in ``_rescued``; return what ``identity`` calls them.
+    """Assert that no row is duplicated and every value is in its column or in ``_rescued``; return the identities.
 
     ``events`` are all that were ever sent, by the same names.
     """
@@ -65,7 +65,7 @@ def check_rows(rows: Iterable[Row], events: Mapping[str, Mapping[str, Any]], key
 
 
 def check_value(row: Row, event: Mapping[str, Any], key: str) -> None:
-    """Assert that the event's value of ``key`` is the column's text, or rescued, or nowhere asked for."""
+    """Assert that the event's value of ``key`` is the column's text, or rescued, or not requested."""
     if key not in row:
         return
     expected, value = event.get(key), row[key]

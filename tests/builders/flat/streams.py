@@ -1,4 +1,4 @@
-"""A flat table's stream for tests: a landing directory or a topic, settings for it, and what a naive reader expects."""
+"""A flat table's stream for tests: a landing directory or a topic, its settings, and a naive reader."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 def key(text: str) -> KeyPath:
-    """``a.b`` as a key."""
+    """Return the key ``a.b``."""
     return KeyPath.of_dotted(text)
 
 
 def rules(*keys: str, **changes: Any) -> FlatRules:
-    """Rules under which these keys are always asked for."""
+    """Rules with these keys on the whitelist."""
     return FlatRules(whitelist=frozenset(map(key, keys)), **changes)
 
 
 @dataclass(slots=True)
 class Stream:
-    """A table fed from files, its landing directory, and everything that its driver told."""
+    """A table with a landing directory as its source, and all events of its driver."""
 
     settings: FlatSettings
     landing: Path
@@ -46,7 +46,7 @@ class Stream:
     def of_directory(
         cls, base: Path, database: str, asked: FlatRules, metastore: str = "", **changes: Any
     ) -> Stream:
-        """Settings for a table below ``base``, but for ``changes``; a batch is one file."""
+        """Settings for a table below ``base`` with ``changes``; a batch is one file."""
         landing = base / "landing"
         landing.mkdir(parents=True, exist_ok=True)
         settings = FlatSettings(
@@ -64,31 +64,31 @@ class Stream:
         return cls(replace(settings, **changes), landing)
 
     def land(self, name: str, rows: Iterable[Mapping[str, Any] | str]) -> None:
-        """Put a file of JSON lines into the landing directory, whole at once."""
+        """Move a file of JSON lines into the landing directory."""
         lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
         hidden = self.landing / f".{name}"
         hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogatepass")
         hidden.rename(self.landing / f"{name}.json")
 
     def parts(self, spark: Any) -> Assembly:
-        """The stream's parts in a running session."""
+        """Assemble the stream in a running session."""
         for setting in ("spark.sql.caseSensitive", "spark.sql.variable.substitute"):
             spark.conf.set(setting, "true" if setting.endswith("Sensitive") else "false")
         return assemble(self.settings, spark)
 
     def run(self, spark: Any) -> Sequence[Mapping[str, Any]]:
-        """Bring all that has landed into the table; return what the driver told of its batches."""
+        """Bring all files of the landing directory into the table; return the progress events of the batches."""
         told: list[Mapping[str, Any]] = []
         Driver(self.parts(spark), told.append).run(once=True)
         self.events += told
         return [event for event in told if event["event"] == "progress"]
 
     def upkeep(self, spark: Any) -> UpkeepResult:
-        """Do all that is due to the table."""
+        """Do all maintenance that is due."""
         return self.parts(spark).maintenance.run(everything=True)
 
     def rows(self, spark: Any) -> list[dict[str, Any]]:
-        """Every row in the table's partitions, read by Spark's own reader through their locations; values as text."""
+        """All rows of the table's partitions, read by Spark's reader from their locations, with values as text."""
         parts = self.parts(spark)
         table = parts.stream.table
         layout = table.read().layout
@@ -104,14 +104,14 @@ class Stream:
         return found
 
     def letters(self) -> dict[str, int]:
-        """Rows in the dead letters, by reason."""
+        """Number of dead letters by reason."""
         found: Counter[str] = Counter()
         for name, rows in orc_files(self.settings.dead_letter_directory):
             found[name.split("/")[0]] += rows.num_rows
         return dict(found)
 
     def versions(self, spark: Any) -> list[str]:
-        """Names of the hours' directories that are there, read or not, in the order of the hours."""
+        """Names of all existing version directories, in the order of the hours."""
         storage, places = self.parts(spark).storage, [self.settings.location]
         for _ in self.settings.partition_columns:
             places = [

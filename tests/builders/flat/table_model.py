@@ -42,13 +42,13 @@ class FileColumn:
 
 @dataclass
 class FlatWorld:
-    """The table, its hours, and what was observed."""
+    """The table, its hours and the observations."""
 
     rules: FlatRules
     layout: Layout = field(default_factory=Layout.new)
     now_hour: int = T0
     files: dict[int, list[list[FileColumn]]] = field(default_factory=dict)
-    """By hour; every file's columns in slot order."""
+    """Files by hour, with columns in slot order."""
     book: HourCounts = field(default_factory=HourCounts)
     rescued: int = 0
 
@@ -71,7 +71,7 @@ class FlatWorld:
         self.book = self.book.with_batch(self.book.batch + 1, observed)
 
     def pass_hours(self, hours: int) -> None:
-        """Let time pass: partitions beyond the retention are dropped."""
+        """Advance the time and drop partitions beyond the retention."""
         self.now_hour += hours * HOUR_S
         oldest = self.oldest_hour
         self.files = {hour: files for hour, files in self.files.items() if hour >= oldest}
@@ -83,7 +83,7 @@ class FlatWorld:
 
     @property
     def retained(self) -> RetainedValues:
-        """The counts, as footers give them."""
+        """The counts in the footers."""
         return RetainedValues.of(
             {
                 index: sum(len(file[index].values) for file in files if index < len(file))
@@ -98,7 +98,7 @@ class FlatWorld:
         )
 
     def rewrite(self, index: int) -> None:
-        """Write every file anew with that slot as text, then flip its type."""
+        """Rewrite every file with that slot as text, then change its type."""
         for files in self.files.values():
             for file in files:
                 if index < len(file):
@@ -107,7 +107,7 @@ class FlatWorld:
         self.layout = promote_to_string(self.layout, index)
 
     def check_readers(self) -> None:
-        """Assert that no reader sees a value under another key, loses one, or meets a type it cannot filter."""
+        """Assert that no reader sees a value under another key, misses a value, or reads a type that it cannot filter."""
         for files in self.files.values():
             for file in files:
                 for index, column in enumerate(file):
@@ -116,14 +116,14 @@ class FlatWorld:
 
 
 def check_by_position(slot: Slot, column: FileColumn) -> None:
-    """Hive: the file's n-th column is the table's."""
+    """Hive: the n-th column of the file is the n-th column of the table."""
     if column.values:
         assert slot.key == column.key, (slot, column)
         check_lossless(slot, column)
 
 
 def check_by_name(layout: Layout, column: FileColumn) -> None:
-    """Spark: the file's column of the table's name; filters fail where numbers became text, values or not."""
+    """Spark: columns match by name; filters fail if a number became text, with or without values."""
     for slot in layout.slots:
         if slot.name == column.name:
             assert readers_accept(column.type, slot.type), (slot, column)
@@ -141,7 +141,7 @@ def check_lossless(slot: Slot, column: FileColumn) -> None:
 
 
 def fits(value: Value, column_type: ColumnType) -> bool:
-    """Whether a column takes a value, as the splitter decides it."""
+    """Whether a value fits a column, by the splitter's rule."""
     if column_type is ColumnType.STRING:
         return True
     if isinstance(value, bool):
@@ -155,7 +155,7 @@ def fits(value: Value, column_type: ColumnType) -> bool:
 
 
 def evidence_of(values: Iterable[Value]) -> Evidence:
-    """What a sniffer finds in values."""
+    """The evidence in values."""
     evidence = NOTHING
     for value in values:
         if isinstance(value, bool):

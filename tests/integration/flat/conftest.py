@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves the sockets of its results to the garbage collector, which Python warns about."""
+    """Ignore warnings about sockets, which PySpark leaves to the garbage collector."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def sockets_left() -> Iterator[None]:
-    """Collect PySpark's sockets here, so that no other test is told of them."""
+    """Collect PySpark's sockets here, so that no other test gets their warnings."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -50,7 +50,7 @@ def sockets_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session with its own metastore in memory, and where ``TIDELINE_TEST_S3`` names an object store, with that."""
+    """A session with its own metastore in memory, and with the object store that ``TIDELINE_TEST_S3`` names."""
     store = TestStore.named()
     jars = [*locate_jars(read_lock("spark-kafka")), *(hadoop_jars() if store else ())]
     conf = {"spark.jars": ",".join(map(str, jars)), **(store.spark if store else {})}
@@ -60,13 +60,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def elsewhere() -> dict[str, Any]:
-    """Settings of streams whose table is not on this disk: none, unless a module has it otherwise."""
+    """Settings of streams whose table is not on a local disk; none unless a module overrides this."""
     return {}
 
 
 @pytest.fixture
 def metastore(source: ClusterEndpoints, database: str) -> Iterator[Metastore]:
-    """A client of the source, with ``database`` made."""
+    """A client of the source; creates ``database``."""
     from handlers.structs.objects import Database
 
     client = Metastore(source.metastore)
@@ -77,7 +77,7 @@ def metastore(source: ClusterEndpoints, database: str) -> Iterator[Metastore]:
 
 @pytest.fixture
 def external(source: ClusterEndpoints, database: str) -> Location:
-    """A directory of this test's that the source's engine may read."""
+    """A directory of this test that the source's engine may read."""
     return parse_location(str(Path(source.external) / database))
 
 

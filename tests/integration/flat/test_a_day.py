@@ -1,7 +1,7 @@
-"""A day of simulated hours: keys appear, vanish, change their type, are misspelled; some events are hostile.
+"""A day of simulated hours: keys appear, vanish, change their type and are misspelled; some events are hostile.
 
-What ``get_json_object`` gives on the raw rows is the truth: at the end every value of every asked key is in its column, or its
-row's text is in ``_rescued``, and no event is missing or there twice.
+``get_json_object`` on the raw rows is the reference: at the end every value of every requested key is in its column, or its row's
+text is in ``_rescued``, and no event is missing or duplicated.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def an_event(hour: int, n: int, chance: random.Random) -> dict[str, Any]:
 
 
 def hostile(hour: int) -> list[str]:
-    """Raw lines, one kind of trouble an hour."""
+    """Raw lines, with one kind of problem per hour."""
     top = f'"epoch":{START + hour * HOUR_S},"uuid":"h{hour}"'
     flood = ",".join(f'"flood {n}":{n}' for n in range(500))
     megabyte, depth_bomb = "x" * 1_000_000, "[" * 1_500 + "]" * 1_500
@@ -149,7 +149,7 @@ def test_after_a_day_every_value_is_in_its_column_or_rescued(stream: Stream, spa
 
 
 def compare(stream: Stream, spark: Any, raw: list[str]) -> None:
-    """Hold the table against ``get_json_object`` on the raw lines."""
+    """Compare the table with ``get_json_object`` on the raw lines."""
     from pyspark.sql import functions
 
     layout = stream.parts(spark).stream.table.read().layout
@@ -175,7 +175,7 @@ def compare(stream: Stream, spark: Any, raw: list[str]) -> None:
             if value is None and wanted is not None:
                 assert row["_rescued"] == expected[uuid]["value"], (uuid, name, wanted)
             elif value != wanted:
-                # A DOUBLE does not tell 2 from 2.0, nor does the text that it becomes when its column is widened.
+                # A DOUBLE does not distinguish 2 from 2.0; neither does the text that it becomes by promotion.
                 assert column_type is ColumnType.DOUBLE or name in {"mixed", "price"}, (
                     uuid,
                     name,

@@ -1,4 +1,4 @@
-"""A day of simulated hours, as in ``test_a_day``, with the table in an object store and the checkpoint on this disk."""
+"""A day of simulated hours, as in ``test_a_day``, with the table in an object store and the checkpoint on a local disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver as it runs for days: waiting for files, keeping the table, stopping when asked to; on Spark's own catalog."""
+"""A long-running driver: it waits for files, maintains the table and stops on request; on Spark's own catalog."""
 
 from __future__ import annotations
 

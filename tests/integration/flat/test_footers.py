@@ -1,4 +1,4 @@
-"""What ORC footers tell, over files that Spark wrote."""
+"""ORC footers of files that Spark wrote."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_column_that_was_widened_is_of_the_wider_kind() -> None:
 def test_files_that_are_not_flat_orc_files_are_refused(
     spark: Any, reader: FooterReader, tmp_path: Path
 ) -> None:
-    (tmp_path / "text").write_text("hello, this is no file of ORC's")
+    (tmp_path / "text").write_text("hello, this is not an ORC file")
     with pytest.raises(StateCorrupt, match="not an ORC file"):
         reader.read(str(tmp_path / "text"))
     with pytest.raises(FilesUnavailable):

@@ -1,4 +1,4 @@
-"""One kill at the most delicate place, in every test run; the full matrix is in tests/crash."""
+"""One kill at the most critical step in every test run; the full matrix is in tests/crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flat table in an object store, on a Hive 4 metastore that speaks S3 as well: what holds on a disk holds there.
+"""A flat table in an object store, on a Hive 4 metastore with S3 support: the guarantees are the same as on a disk.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against. The tests are those of
 ``test_stream``, and a driver that is killed where it matters most; table, staging, dead letters and checkpoint are in a bucket of
@@ -55,7 +55,7 @@ STEPS = ("flat.written", "flat.moved:1", "flat.counted:1", "flat.switch", "flat.
 
 @pytest.fixture(scope="module")
 def source(store: TestStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterEndpoints]:
-    """A cluster of our own: metastore and engine find the store's client among their jars."""
+    """A cluster whose metastore and engine have the object store's client among their jars."""
     directory = tmp_path_factory.mktemp("hive")
     cluster = HiveCluster(directory, ClusterSettings(jars=tuple(hadoop_jars()), extra=store.hadoop))
     owner_watch = OwnerWatch(directory)

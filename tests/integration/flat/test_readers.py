@@ -1,4 +1,4 @@
-"""Three readers over one table that changes: Spark's own ORC reader, Spark with Hive's serde, and Hive 4's engine.
+"""Three readers of one changing table: Spark's own ORC reader, Spark with Hive's SerDe, and Hive 4's engine.
 
 The table lies once on disk and stands in two metastores. It is appended to, widened, given a new key in an old slot, and
 has a number rewritten to text; after every step all readers have to give the same values and the same answers to filters.
@@ -45,7 +45,7 @@ OPTIONS = ("spark.sql.hive.convertMetastoreOrc", "spark.sql.orc.filterPushdown")
 
 
 class Mutating:
-    """One directory, two metastores: every change is made in both."""
+    """One directory and two metastores; every change is made in both."""
 
     def __init__(self, spark: Any, tables: Sequence[MetastoreTable], location: Location) -> None:
         self._spark = spark
@@ -101,7 +101,7 @@ def table(spark: Any, hive_flat: MetastoreTable, spark_flat: MetastoreTable, ext
 
 @pytest.fixture
 def readers(spark: Any, source_sql: Session, database: str) -> Callable[[str], dict[str, Rows]]:
-    """Asks all readers; ``{t}`` in the query is the database."""
+    """Runs a query with all readers; ``{t}`` in the query is the database."""
     source_sql.run("set hive.fetch.task.conversion=none")
 
     def ask(query: str) -> dict[str, Rows]:
@@ -129,7 +129,7 @@ def _texts(rows: Sequence[Any]) -> Rows:
 
 
 def alike(rows: Rows) -> dict[str, Rows]:
-    """The same answer from each."""
+    """The same result from each reader."""
     return {reader: sorted(rows) for reader in ("hive", "spark", "serde")}
 
 
@@ -256,7 +256,7 @@ def test_counts_are_used_only_for_the_files_that_were_counted(
 
 
 def _footers(spark: Any) -> Callable[[Sequence[str]], list[int]]:
-    """Values per slot, by reading the files whole."""
+    """Values per slot, counted by reading all rows."""
 
     def count(files: Sequence[str]) -> list[int]:
         totals: list[int] = []

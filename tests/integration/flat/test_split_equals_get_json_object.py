@@ -1,4 +1,4 @@
-"""The columns of a flat table hold what ``get_json_object`` gives on the raw row, but for the exceptions that are listed here."""
+"""The columns of a flat table hold what ``get_json_object`` returns for the raw row, except for the cases listed here."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ ODD_NAMES = [
 
 @pytest.fixture(scope="module")
 def session(spark: Any) -> Any:
-    """A session of its own, with the settings that splitting needs."""
+    """A separate session with the settings that splitting needs."""
     made = spark.newSession()
     for setting, value in REQUIRED_CONF.items():
         made.conf.set(setting, value)
@@ -242,7 +242,7 @@ def assert_equal(rows: Sequence[Told], types: Mapping[KeyPath, ColumnType]) -> N
 
 
 def types_seen(texts: Sequence[str], keys: Sequence[KeyPath] | None = None) -> dict[KeyPath, ColumnType]:
-    """The type of every key that the texts hold, commonest first, as a table's rules would have it."""
+    """The type of every key in the texts by a table's rules, most frequent keys first."""
     rules = FlatRules(depth_max=32)
     seen = sniff(texts, rules, keys).keys
     ordered = sorted(seen, key=lambda key: (-seen[key].nonnull, key))

@@ -1,4 +1,4 @@
-"""What the stream asks of storage, on this disk and in the object store that ``TIDELINE_TEST_S3`` names."""
+"""Storage on a local disk and in the object store that ``TIDELINE_TEST_S3`` names."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["renames", "manifest", "object store"])
 def way(request: pytest.FixtureRequest) -> str:
-    """How files are published: on a disk in both ways."""
+    """How files are published; on a disk, both ways are tested."""
     return str(request.param)
 
 
 @pytest.fixture
 def place(way: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A directory of the test's own that is not there yet."""
+    """A directory of the test that does not exist yet."""
     if way != "object store":
         return f"{tmp_path}/t"
     store: TestStore = request.getfixturevalue("store")

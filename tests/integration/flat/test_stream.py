@@ -1,4 +1,4 @@
-"""From raw JSON to a flat table, through batches, sealing and widening, on a live Hive 4 metastore."""
+"""From raw JSON to a flat table, through batches, sealing and promotion, on a live Hive 4 metastore."""
 
 from __future__ import annotations
 
@@ -164,10 +164,10 @@ def test_leftovers_of_tasks_of_a_dead_driver_are_removed(stream: Stream, spark: 
     staging = Path(stream.settings.location) / ".staging"
     left = staging / f"{stream.parts(spark).stream.query}-0-feedbeef" / "_temporary" / "0"
     left.mkdir(parents=True)
-    (staging / "somebody-elses").mkdir()
+    (staging / "another-stream").mkdir()
     stream.land("b", [event(0, n) for n in range(5, 10)])
     stream.run(spark)
-    assert [path.name for path in staging.iterdir()] == ["somebody-elses"]
+    assert [path.name for path in staging.iterdir()] == ["another-stream"]
     assert len(stream.rows(spark)) == 10
 
 

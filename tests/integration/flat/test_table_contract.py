@@ -1,4 +1,4 @@
-"""What a flat table promises, held against a Hive 4 metastore and against the one inside Spark."""
+"""The contract of a flat table, on a Hive 4 metastore and on the metastore inside Spark."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def flat(request: pytest.FixtureRequest) -> MetastoreTable:
 
 @pytest.fixture
 def state(flat: MetastoreTable, external: Location) -> TableState:
-    """The table with four keys, created."""
+    """The created table, with four keys."""
     return flat.create(a_layout(COLUMNS), location=external.child("events_flat"), columns=HourColumns())
 
 
 def a_directory(state: TableState, hour: int, version: int, *files: str) -> Location:
-    """A version of an hour with files of a byte each."""
+    """A version directory of an hour with files of one byte."""
     place = state.columns.directory(state.location, hour).child(f"v{version}")
     Path(place.path).mkdir(parents=True, exist_ok=True)
     for name in files:
@@ -191,7 +191,7 @@ def test_an_hour_is_never_pointed_to_the_directory_of_another(
 ) -> None:
     flat.add_hour(HOUR)
     flat.add_hour(HOUR + HOUR_S)
-    with pytest.raises(InvalidRequest, match="its own directory"):
+    with pytest.raises(InvalidRequest, match="own directory"):
         flat.switch_hour(HOUR, a_directory(state, HOUR + HOUR_S, 1, "a.orc"), {})
 
 
@@ -274,7 +274,7 @@ def test_of_many_writers_exactly_one_wins_each_version(state: TableState, flat: 
 
 @contextmanager
 def _rival(flat: MetastoreTable) -> Iterator[MetastoreTable]:
-    """The same table for another thread: over a connection of its own, where there are connections."""
+    """The same table for another thread, over its own connection if there are connections."""
     catalog = flat._catalog
     if not isinstance(catalog, HiveCatalog):
         yield flat

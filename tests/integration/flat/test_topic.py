@@ -1,4 +1,4 @@
-"""A topic of a real broker into a flat table, in batches of a bounded size; and another topic under its name."""
+"""From a topic of a real broker to a flat table, in batches of limited size; then another topic of the same name."""
 
 from __future__ import annotations
 

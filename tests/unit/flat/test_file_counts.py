@@ -1,4 +1,4 @@
-"""Values per slot, counted and believed."""
+"""Counts of files: values per slot, stored with a digest of the files that were counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layouts may follow which, and which names and texts a table may carry."""
+"""Which layout may replace which, and which names and texts a table may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flat table where a metastore misbehaves, the writer's lease, and the compatibility view, without a metastore."""
+"""The flat table with a misbehaving metastore, the writer's lease and the compatibility view, without a real metastore."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LAYOUT = a_layout({"foo.bar": ColumnType.STRING, "price": ColumnType.INT})
 
 
 class LosesAnswers(MemoryCatalog):
-    """Its next alteration gets no answer; ``applies`` says whether it was done."""
+    """Its next alteration gets no answer; ``applies`` states whether it was applied."""
 
     applies = True
     loses = False
@@ -59,7 +59,7 @@ class LosesAnswers(MemoryCatalog):
 
 
 class SeesDirectories(MemoryCatalog):
-    """Notes of each new location whether it is a directory already."""
+    """Records for each new location whether its directory exists already."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ JARS = Path("/spark/jars")
 
 
 def pod(**more: str) -> dict[str, str]:
-    """Return what Spark sets in an executor's pod, and the image's Java."""
+    """Return the variables that Spark sets in an executor's pod, and the image's Java."""
     return {
         "JAVA_HOME": "/java",
         "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.0.0.7:7078",

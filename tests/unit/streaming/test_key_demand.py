@@ -1,4 +1,4 @@
-"""The stream's view of the key log: the last answer counts while there is no newer one."""
+"""The stream's access to the key log: the last answer applies until there is a newer one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's own metastore in the table's directory: what Spark is told, and the directory."""
+"""Spark's own metastore in the table's directory: Spark's settings and the directory."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def publisher(table: CachedTable) -> Publisher:
 
 
 def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, int]) -> StagedBatch:
-    """A decided batch with a file of so many rows for each hour."""
+    """A staged batch with a file of this many rows for each hour."""
     stage = tmp_path / f"stage-{batch}"
     moves = []
     for n, hour in enumerate(hours):

@@ -1,4 +1,4 @@
-"""Between a decision and the table: slots that are used again are proven to be empty, and nothing else waits for that."""
+"""From a proposal to the table: a reused slot is proven to be empty, and other changes do not wait for the proof."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEW, OTHER = KeyPath(("new",)), KeyPath(("other",))
 
 
 class LookedAt:
-    """Files that hold values in some slots; remembers what was asked."""
+    """Files that hold values in some slots; remembers which slots were inspected."""
 
     def __init__(self, *slots: int) -> None:
         self._slots = frozenset(slots)
@@ -39,7 +39,7 @@ class LookedAt:
 
 
 def decided(*free: int, appends: bool = True) -> Callable[[RetainedValues], Proposal]:
-    """Return who gives NEW the first of ``free`` slots that is not known to hold a value, and appends OTHER."""
+    """Return a function that gives NEW the first of ``free`` slots not known to hold a value, and appends OTHER."""
 
     def decide(held: RetainedValues) -> Proposal:
         slot = next((index for index in free if held.is_empty(index)), None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def a_java(tmp_path: Path) -> Callable[[str], Path]:
-    """Make the home of a Java that says it is of some version."""
+    """Create the home of a Java that reports a version."""
 
     def made(version: str) -> Path:
         program = tmp_path / version / "bin" / "java"

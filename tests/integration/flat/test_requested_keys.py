@@ -1,4 +1,4 @@
-"""From people's queries to columns: mined keys go through the key log into a flat table, and people are told why."""
+"""From users' queries to columns: mined keys go through the key log into a flat table, with a reason for each decision."""
 
 from __future__ import annotations
 
