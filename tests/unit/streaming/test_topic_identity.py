@@ -63,6 +63,15 @@ def test_a_topic_that_ends_before_the_read_offsets_stops_the_stream(
         guard.check({0: 100, 1: 50})
 
 
+def test_a_broker_that_does_not_know_an_added_partition_yet_is_asked_again(
+    broker: OneTopic, tmp_path: Path
+) -> None:
+    guard = TopicGuard(broker, "events", LocalStorage(), str(tmp_path / "topic.json"))
+    guard.check({})
+    broker.stale = [Topic("events", "id-1", {0: 100})]
+    assert guard.check({0: 100, 1: 50}) == broker.topic
+
+
 def test_a_corrupt_record_of_the_topic_is_reported(guard: TopicGuard, tmp_path: Path) -> None:
     (tmp_path / "topic.json").write_text("{}")
     with pytest.raises(StateCorrupt):
