@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.files.schemes import open_file_systems
-from tests.builders.components.availability import program_or_skipped
+from tests.builders.components.availability import require_program
 from tests.builders.replication.warehouse import DELTA, Warehouse
 
 
@@ -41,7 +41,7 @@ except FilesUnavailable:
 
 @pytest.fixture(autouse=True)
 def strace() -> None:
-    program_or_skipped("strace")
+    require_program("strace")
 
 
 def run(warehouse: Warehouse, source: SourceFile, *options: str) -> int:

@@ -18,7 +18,7 @@ import pytest
 from state.errors import FilesUnavailable, StateCorrupt
 from state.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
-from tests.builders.components.availability import program_or_skipped
+from tests.builders.components.availability import require_program
 from tests.crash.apply_and_move import apply, expected, main
 
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def strace() -> None:
-    program_or_skipped("strace")
+    require_program("strace")
 
 
 def run_killed(path: Path, syscalls: str, when: int, fault: str = "signal=SIGKILL") -> int:

@@ -22,7 +22,7 @@ from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import StackError
 from dev.stack.hive.sql_session import Session
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 from tests.builders.components.object_store import TestStore
 
 
@@ -48,7 +48,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     """Where Kafka and the two clusters are, all of them serving, SQL engines included."""
     where = os.environ.get("TIDELINE_STACK", "")
     with ExitStack() as cleanup:
-        with or_skipped("stack"):
+        with start_or_skip("stack"):
             endpoints = _endpoints(where, tmp_path_factory.mktemp("stack"), cleanup, request.config)
         yield endpoints
         if request.session.testsfailed:

@@ -1,4 +1,4 @@
-"""A catalog projection on a real metastore, fed straight from the notification log, without Kafka in between."""
+"""A catalog projection on a real metastore that reads the notification log directly, without Kafka."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Content = dict[tuple[str, str, str], list[tuple[str, str]]]
 
 @dataclass
 class FollowedCatalog:
-    """A projection with what it works on."""
+    """A projection with its source, store and followers."""
 
     source: Metastore
     store: Store
@@ -43,7 +43,7 @@ class FollowedCatalog:
     partitions: PartitionFollower
 
     def events(self, after: int) -> list[Event]:
-        """Read the log from ``after`` on, as the consumer would hand it in."""
+        """Read the log after ``after``, in the form that the consumer delivers."""
         found: list[Event] = []
         for notification in self.source.next_events(after, -1):
             records = encode("test", notification, None, record_bytes_max=512 * 1024)
@@ -51,7 +51,7 @@ class FollowedCatalog:
         return found
 
     def follow(self) -> Position:
-        """Apply everything that the log holds, and load everything that waits."""
+        """Apply all events of the log, and load all waiting tables."""
         position = self.projection.open()
         self.projection.load_all()
         events = self.events(position.event_id)
@@ -64,20 +64,20 @@ class FollowedCatalog:
 
     @property
     def timelines(self) -> Timelines:
-        """What is known now."""
+        """The current timelines."""
         return self.follower.timelines
 
     def content(self) -> Content:
-        """Everything that the timelines hold."""
+        """Return the content of the timelines."""
         return content(self.timelines)
 
     def close(self) -> None:
-        """Close the projection, and with it the connection."""
+        """Close the projection and its connection."""
         self.projection.close()
 
 
 def content(timelines: Timelines) -> Content:
-    """What timelines hold, empty ones left out."""
+    """Return the content of timelines, without empty ones."""
     return {
         (table, timeline.column, timeline.period.lens_name): [
             (timeline.period.format(first), timeline.period.format(end - 1))
@@ -117,7 +117,7 @@ def followed_catalog(
 
 @contextmanager
 def catalogs_of(uri: str) -> Iterator[Callable[..., FollowedCatalog]]:
-    """Make catalogs as ``followed_catalog`` does, of one metastore, and close them all at the end."""
+    """Provide a function that builds catalogs of one metastore as ``followed_catalog`` does; close all of them afterwards."""
     with ExitStack() as opened:
 
         def make(rules: Rules, **more: Any) -> FollowedCatalog:
@@ -127,12 +127,12 @@ def catalogs_of(uri: str) -> Iterator[Callable[..., FollowedCatalog]]:
 
 
 def rules_for(database: str, **rule: object) -> Rules:
-    """Rules that follow every table of one database."""
+    """Return rules that follow every table of one database."""
     return Rules((Rule((f"{database}.*",), **rule),), lens=False)  # type: ignore[arg-type]  # names are the fields
 
 
 def catalog_settings(stack: Endpoints, topic: str, catalog: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a daemon that keeps ``catalog`` of the stack's source, which it calls ``lake``."""
+    """Return the settings of a daemon with ``catalog`` of the stack's source, under the name ``lake``."""
     return {
         "sources": {"lake": {"metastore": [stack.source.metastore], "topic": topic}},
         "catalog": {"lake": {"lens": False, **catalog}},
@@ -141,13 +141,13 @@ def catalog_settings(stack: Endpoints, topic: str, catalog: dict[str, Any]) -> d
 
 
 def rebuilt(uri: str, rules: Rules) -> Content:
-    """What a catalog that starts now would know."""
+    """Return the content of a catalog that starts now."""
     with _loaded(uri, rules) as fresh:
         return fresh.content()
 
 
 def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
-    """Everything that the partition index holds: table to names to the whole partition, as text."""
+    """Return the content of the partition index: the partitions as text, by table and name."""
     follower = catalog.partitions
     found = {
         table: follower.index.partitions(follower.index.prepare(table, "")) for table in follower.indexed
@@ -159,7 +159,7 @@ def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
 
 
 def reindexed(uri: str, rules: PartitionRules) -> dict[str, dict[str, str]]:
-    """What an index that starts now would hold."""
+    """Return the content of an index that starts now."""
     with _loaded(uri, Rules(lens=False), rules) as fresh:
         return indexed_content(fresh)
 

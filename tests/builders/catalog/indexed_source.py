@@ -1,4 +1,4 @@
-"""A catalog over a source in memory, with timelines and a partition index, and what the index should then hold."""
+"""A catalog of a source in memory, with timelines and a partition index, and the expected content of the index."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ KINDS = (
     Kind.CASCADE,
     Kind.DROP_DATABASE,
 )
-"""Every change that an index is to follow, adding above all."""
+"""Every change that an index must follow; most of them add partitions."""
 Held = dict[str, dict[tuple[str, ...], "Partition"]]
 
 
 class Indexed:
-    """A projection of a model source with timelines and an index, in stores that outlive it."""
+    """A projection of a source in memory with timelines and an index, whose stores outlive it."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Indexed:
         self.reopen()
 
     def reopen(self) -> None:
-        """As after a restart."""
+        """Start again, as after a restart."""
         source: Any = self.source
         self.timelines = TimelineFollower(TIMELINES)
         self.follower = PartitionFollower(self.rules, self.own)
@@ -69,7 +69,7 @@ class Indexed:
         self.projection.open()
 
     def apply(self, upto: int | None = None) -> None:
-        """Apply what comes next, and load a piece of something."""
+        """Apply the next events, and load a part of a table."""
         events = self.source.events[self.projection.position.event_id : upto]
         if events:
             self.projection.apply(events)
@@ -77,13 +77,13 @@ class Indexed:
             self.projection.settle()
 
     def lose_the_position(self) -> None:
-        """Apply what comes next, and lose the catalog's own store between the commits: only what is apart is kept."""
+        """Apply the next events, and lose the catalog's own store between the commits; only the separate index store is kept."""
         with self.position_lost():
             self.apply()
 
     @contextmanager
     def position_lost(self) -> Iterator[None]:
-        """Take the catalog's own store back to what it is now, as a crash between the two commits leaves it."""
+        """Restore the catalog's own store to its current content, as a crash between the two commits leaves it."""
         before = list(self.store.scan(b"", None))
         yield
         with self.store.transaction() as txn:
@@ -100,7 +100,7 @@ class Indexed:
         self.follower.check()
 
     def held(self) -> Held:
-        """Everything that the index answers."""
+        """Return everything that the index returns."""
         follower = self.follower
         found: Held = {}
         for name in follower.indexed:
@@ -110,7 +110,7 @@ class Indexed:
 
 
 def expected(source: MemorySource) -> Held:
-    """The naive answer."""
+    """Return the naive result."""
     found: Held = {}
     for name, partitions in source.partitions.items():
         for values, partition in partitions.items():

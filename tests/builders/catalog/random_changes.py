@@ -1,4 +1,4 @@
-"""Random histories of a source in memory: single changes, each of which does nothing where it is not possible."""
+"""Random histories of a source in memory: single changes, each of which does nothing if it is not possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAYS = tuple(f"2015-01-{day:02}" for day in range(1, 7))
 
 
 class Kind(Enum):
-    """What a change does; a table that is not there is made instead."""
+    """The kind of a change; if its table does not exist, the table is created instead."""
 
     ADD = auto()
     DROP = auto()
@@ -44,7 +44,7 @@ class Change:
     other: int
 
     def happen(self, source: MemorySource) -> None:
-        """Do it, or nothing where it is not possible."""
+        """Apply the change, or do nothing if it is not possible."""
         if self.table not in source.tables:
             source.create(self.table)
             return
@@ -85,19 +85,19 @@ class Change:
 
 
 def changes(kinds: Sequence[Kind], days: Sequence[str] = DAYS) -> st.SearchStrategy[Change]:
-    """Any change; a kind is as likely as it is often in ``kinds``."""
+    """Return a strategy for changes; the probability of a kind is its frequency in ``kinds``."""
     return st.builds(
         Change, st.sampled_from(kinds), st.sampled_from(NAMES), st.sampled_from(days), st.integers(0, 2)
     )
 
 
 def drawn_change(drawn: random.Random, kinds: Sequence[Kind]) -> Change:
-    """The same without hypothesis, for tests on a real server, which is too slow for many examples."""
+    """Yield changes without hypothesis, for tests on a real server, which is too slow for many examples."""
     return Change(drawn.choice(kinds), drawn.choice(NAMES), drawn.choice(DAYS), drawn.randrange(3))
 
 
 def happen_meanwhile(source: MemorySource, during: Sequence[Change]) -> None:
-    """Let one of ``during`` happen whenever a table is listed, as long as there are any."""
+    """Apply one of ``during`` each time a table is listed, until none is left."""
     waiting = list(during)
 
     def one() -> None:

@@ -49,5 +49,5 @@ def runs(period: UpdatePeriod, texts: str | Iterable[str]) -> Runs:
 
 
 def sets_of(storage_: Storage) -> dict[UpdatePeriod, set[int]]:
-    """The same storage as plain sets."""
+    """Return the same storage as plain sets."""
     return {period: set(held) for period, held in storage_.runs.items()}

@@ -1,4 +1,4 @@
-"""What a test does about a real component that cannot start on this machine."""
+"""Fails or skips tests whose real component cannot start on this machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def or_skipped(component: str) -> Iterator[None]:
-    """Start ``component`` in here: where it cannot, the run fails in CI, and elsewhere its tests are skipped."""
+def start_or_skip(component: str) -> Iterator[None]:
+    """Start ``component`` inside the block: if it cannot start, the run fails in CI, and elsewhere its tests are skipped."""
     try:
         yield
     except StackError as error:
@@ -27,8 +27,8 @@ def or_skipped(component: str) -> Iterator[None]:
         pytest.skip(f"no {component}: {error}")
 
 
-def program_or_skipped(name: str) -> None:
-    """The same for a program that tests run others under."""
+def require_program(name: str) -> None:
+    """Do the same for a program that must be installed."""
     if shutil.which(name) is None:
         if os.environ.get("CI"):
             pytest.fail(f"{name} is missing: crash tests cannot run")

@@ -1,4 +1,4 @@
-"""Databases of a server's own, one per test."""
+"""One new database of a server for each test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def new_database(server: DatabaseServer) -> str:
-    """Make an empty database and return its address with the password."""
+    """Create an empty database and return its address with the password."""
     name = f"t{uuid.uuid4().hex[:12]}"
     engine = create_engine(parse_address(server.url, PASSWORD), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

@@ -1,6 +1,6 @@
-"""The object store that ``TIDELINE_TEST_S3`` names, as each of those who use it in tests wants to be told of it.
+"""The object store that ``TIDELINE_TEST_S3`` names, with the settings of each of its clients.
 
-``make s3`` starts one; any other that speaks S3 does as well: ``http://access:secret@host:port``.
+``make s3`` starts one; any other with the S3 interface works as well: ``http://access:secret@host:port``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TestStore:
 
     @classmethod
     def named(cls) -> Self | None:
-        """The store that the environment names; None where it names none."""
+        """Return the store that the environment names; None if it names none."""
         endpoint = os.environ.get(VARIABLE)
         if not endpoint:
             return None
@@ -47,7 +47,7 @@ class TestStore:
 
     @property
     def arrow(self) -> dict[str, object]:
-        """Options of ``pyarrow.fs.S3FileSystem``, as ``files.options.s3a`` of the configuration has them."""
+        """Options of ``pyarrow.fs.S3FileSystem``, as in ``files.options.s3a`` of the configuration."""
         return {
             "access_key": self.access_key,
             "secret_key": self.secret_key,
@@ -58,7 +58,7 @@ class TestStore:
 
     @property
     def hadoop(self) -> dict[str, str]:
-        """Hadoop's settings; to Spark they go with ``spark.hadoop.`` in front."""
+        """Hadoop's settings; Spark takes them with the prefix ``spark.hadoop.``."""
         return {
             "fs.s3a.endpoint": f"{self.scheme}://{self.address}",
             "fs.s3a.endpoint.region": "us-east-1",
@@ -70,11 +70,11 @@ class TestStore:
 
     @property
     def spark(self) -> dict[str, str]:
-        """The same as ``spark.conf`` of a flat table has it."""
+        """The same settings, as in ``spark.conf`` of a flat table."""
         return {f"spark.hadoop.{name}": value for name, value in self.hadoop.items()}
 
     def new_bucket(self) -> str:
-        """Make a bucket and return its ``s3a://`` address."""
+        """Create a bucket and return its ``s3a://`` address."""
         import pyarrow.fs
 
         name = f"tideline-{uuid.uuid4().hex[:12]}"
@@ -83,7 +83,7 @@ class TestStore:
 
 
 def orc_files(place: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path below ``place`` (on this disk, or in the store) and the rows, a ``pyarrow.Table``, of every ORC file there."""
+    """Yield the path below ``place`` (on disk or in the store) and the rows, a ``pyarrow.Table``, of every ORC file."""
     import pyarrow.fs
     from pyarrow import orc
 
@@ -100,7 +100,7 @@ def orc_files(place: str) -> Iterator[tuple[str, Any]]:
 
 
 def hadoop_jars() -> list[Path]:
-    """Return the jars with which Hadoop's clients speak S3, fetched where they are missing."""
+    """Return the jars of Hadoop's S3 client; fetch missing ones."""
     jars = read_lock("hadoop-s3")
     if find_missing(jars):
         fetch(jars, find_repository())

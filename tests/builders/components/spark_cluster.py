@@ -1,4 +1,4 @@
-"""A Spark cluster of one machine: a master and a worker of Spark's own, from PySpark's jars, whose executors are processes of their own."""
+"""A Spark cluster on one machine: Spark's own master and worker, from PySpark's jars, with executors as separate processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 
 
 class _Daemon(Component):
-    """One of Spark's daemons; Spark's own settings say where it logs."""
+    """One of Spark's daemons; Spark's own settings define where it logs."""
 
     program = ""
 
@@ -36,7 +36,7 @@ class _Daemon(Component):
         return [str(HOME / "bin" / "spark-class"), self.program, *self.arguments()]
 
     def arguments(self) -> list[str]:
-        """What the program is told."""
+        """The arguments of the program."""
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class Master(_Daemon):
 
     @property
     def url(self) -> str:
-        """What a driver calls it."""
+        """The address for drivers."""
         return f"spark://{HOST}:{self.port}"
 
     def arguments(self) -> list[str]:
@@ -71,7 +71,7 @@ class Master(_Daemon):
 
 
 class Worker(_Daemon):
-    """Spark's standalone worker, which starts executors and starts them again."""
+    """Spark's standalone worker, which starts executors and restarts them."""
 
     program = "org.apache.spark.deploy.worker.Worker"
 
@@ -94,19 +94,19 @@ class Worker(_Daemon):
             raise TimeoutError("the master does not know it yet")
 
     def executors(self) -> dict[int, int]:
-        """Return the process of each executor that lives, by the executor's number."""
+        """Return the process of each running executor, by the number of the executor."""
         return {number: pid for pid in _children(self.pid) if (number := _executor(pid)) is not None}
 
 
 class SparkCluster:
-    """A master and one worker, in a ``with`` block; at its end nothing of them is left."""
+    """A master and one worker for the duration of a ``with`` block."""
 
     def __init__(self, directory: Path, *, cores: int = 2, memory: str = "3g") -> None:
         self.master = Master(directory / "master")
         self.worker = Worker(directory / "worker", self.master.url, cores, memory)
 
     def kill_an_executor(self) -> int:
-        """End one that lives as a crash would; return its number."""
+        """Kill a running executor, as a crash would, and return its number."""
         number, pid = min(self.worker.executors().items())
         os.kill(pid, signal.SIGKILL)
         return number
@@ -132,7 +132,7 @@ def _children(parent: int | None) -> list[int]:
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, ppid = entry.read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # it has ended just now
+        except OSError:  # it has just ended
             continue
         if int(ppid) == parent and state != "Z":
             found.append(int(entry.parent.name))
@@ -140,7 +140,7 @@ def _children(parent: int | None) -> list[int]:
 
 
 def _executor(pid: int) -> int | None:
-    """The number of the executor that a process is."""
+    """Return the number of the executor that the process runs."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
     except OSError:

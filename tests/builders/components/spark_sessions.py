@@ -1,4 +1,4 @@
-"""Spark sessions for tests: small, and with Hive's metastore inside the JVM, in memory."""
+"""Small Spark sessions for tests, with Hive's metastore in the memory of the JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_with_metastore(directory: Path, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session with its own catalog below ``directory``; stopped at the end."""
+    """Provide a session with its own catalog below ``directory``, and stop it afterwards."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("tideline-tests")
@@ -43,8 +43,8 @@ def spark_with_metastore(directory: Path, conf: Mapping[str, str] | None = None)
 
 
 def copy_file(session: Any, source: str, target: str) -> None:
-    """Copy a file, wherever the session can read and write."""
+    """Copy a file between any locations that the session can access."""
     hadoop = session._jvm.org.apache.hadoop.fs  # noqa: SLF001 - PySpark has no other way to its JVM
     conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
     old, new = hadoop.Path(source), hadoop.Path(target)
-    assert hadoop.FileUtil.copy(old.getFileSystem(conf), old, new.getFileSystem(conf), new, False, conf)  # noqa: FBT003 - Java's: keep the source
+    assert hadoop.FileUtil.copy(old.getFileSystem(conf), old, new.getFileSystem(conf), new, False, conf)  # noqa: FBT003 - a parameter in Java: keep the source

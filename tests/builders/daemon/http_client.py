@@ -1,4 +1,4 @@
-"""HTTP servers of a daemon, in this process or another, and what they answer."""
+"""HTTP servers of a daemon, in this process or another, and clients of them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 TIMEOUT_S = 10.0
 START_S = 300.0
-"""A daemon asks its source for every database before it answers, and a source that many tests share has hundreds."""
+"""A daemon reads all databases of its source before it responds, and a source that many tests share has hundreds."""
 
 
 @contextmanager
 def served(app: Starlette, state_dir: Path | None = None) -> Iterator[HttpServer]:
-    """Serve ``app`` at a free port, which is told in ``state_dir``."""
+    """Serve ``app`` on a free port, which ``state_dir`` records."""
     with closing(HttpServer(app, HOST, 0)) as server:
         server.start(state_dir)
         yield server
@@ -36,7 +36,7 @@ def served(app: Starlette, state_dir: Path | None = None) -> Iterator[HttpServer
 
 @dataclass(frozen=True)
 class Answer:
-    """``headers`` by their names in small letters."""
+    """``headers`` are by their names in lower case."""
 
     status: int
     text: str
@@ -44,7 +44,7 @@ class Answer:
 
 
 def asked(port: int, path: str, method: str = "GET") -> Answer:
-    """Ask without any of the product's own client."""
+    """Send a request without the product's own client."""
     with closing(http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)) as connection:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -53,20 +53,20 @@ def asked(port: int, path: str, method: str = "GET") -> Answer:
 
 
 def told_port(state_dir: Path) -> int:
-    """The port of the daemon whose state is in ``state_dir``."""
+    """Return the port of the daemon whose state is in ``state_dir``."""
     port: int = json.loads((state_dir / "http.json").read_text())["port"]
     return port
 
 
 @dataclass(frozen=True)
 class Api:
-    """The answers of the daemon whose state is in ``state_dir``, below one path."""
+    """The responses of the daemon whose state is in ``state_dir``, below one path."""
 
     state_dir: Path
     room: str
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
-        """Ask; a refusal is an answer too."""
+        """Send a request; an error status is a response too."""
         question = f"/api/v1/{self.room}/{path}?{urlencode(parameters)}"
         found: dict[str, Any] = json.loads(asked(told_port(self.state_dir), question).text)
         return found
@@ -74,7 +74,7 @@ class Api:
     def until(
         self, path: str, condition: Callable[[dict[str, Any]], object], **parameters: str
     ) -> dict[str, Any]:
-        """Ask until ``condition`` holds for the answer, also while the daemon is only starting."""
+        """Send requests until ``condition`` holds for the response, even while the daemon is starting."""
         return first_that(
             condition,
             lambda: self.get(path, **parameters),

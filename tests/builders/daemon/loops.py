@@ -1,4 +1,4 @@
-"""Statuses, loops and waiting, for tests of the daemon."""
+"""Loops, statuses and waiting, for tests of the daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEADLINE_S = 120.0
-"""How long a test waits for what has to come. A test that fails waits that long, no other: a busy machine is no failure."""
+"""How long a test waits for an expected state. Only a failing test waits this long; a busy machine must not cause a failure."""
 
 
 def eventually(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
@@ -37,7 +37,7 @@ def first_that(
     *not_yet: type[Exception],
     deadline_s: float = DEADLINE_S,
 ) -> T:
-    """Ask until ``condition`` holds for the answer; ``not_yet`` are errors that pass. Fail after ``deadline_s``."""
+    """Poll until ``condition`` holds for the result; errors of type ``not_yet`` are retried. Fail after ``deadline_s``."""
     end = time.monotonic() + deadline_s
     last, problem = None, None
     while time.monotonic() < end:
@@ -52,23 +52,23 @@ def first_that(
 
 
 class Counts:
-    """Loop measures that only remember."""
+    """Loop measures that only record."""
 
     def __init__(self) -> None:
         self.failed: list[tuple[str, str]] = []
         self.restarted: list[str] = []
 
     def loop_failed(self, loop: str, code: str) -> None:
-        """Remember the failure."""
+        """Record the failure."""
         self.failed.append((loop, code))
 
     def loop_restarted(self, loop: str) -> None:
-        """Remember the restart."""
+        """Record the restart."""
         self.restarted.append(loop)
 
 
 class Scripted:
-    """A loop that does one thing per run: raises an error, or (None) turns until told to stop."""
+    """A loop that follows a script, one entry per run: it raises the error, or (None) runs until it is stopped."""
 
     def __init__(self, *script: Exception | None, progress: bool = False) -> None:
         self._script = list(script)
@@ -77,7 +77,7 @@ class Scripted:
         self.running = threading.Event()
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Do the next thing of the script; its last one again and again."""
+        """Run the next entry of the script; repeat the last one."""
         step = self._script[min(self.runs, len(self._script) - 1)]
         self.runs += 1
         if self._progress:
@@ -90,14 +90,14 @@ class Scripted:
 
 
 def supervise(*jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3) -> tuple[Supervisor, Counts]:
-    """Return a supervisor whose pauses are too short to notice, and what it counts."""
+    """Return a supervisor with very short pauses, and its measures."""
     counts = Counts()
     backoff = Backoff(min_s=0.001, max_s=0.002, attempts_max=attempts_max)
     return Supervisor(jobs, backoff=backoff, heartbeat_max_s=heartbeat_max_s, measures=counts), counts
 
 
 def daemon_status(**changes: object) -> DaemonStatus:
-    """Return a status with something of everything."""
+    """Return a status with an example of every part."""
     values: dict[str, object] = {
         "version": "1.2.3",
         "host": "box",

@@ -1,4 +1,4 @@
-"""``tideline`` as a process beside the real components: its configuration, its commands, its status."""
+"""``tideline`` as a process with the real components: its configuration, its commands and its status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def status_when(
 
 @dataclass
 class RunningDaemon:
-    """One daemon with one source and one policy; in a ``with`` block it runs."""
+    """A daemon with one source and one policy; it runs during a ``with`` block."""
 
     directory: Path
     database: str
@@ -55,7 +55,7 @@ class RunningDaemon:
         return self.directory / "state"
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end."""
+        """Run a command to its end."""
         return tideline(self.config, *arguments)
 
     def bootstrap(self) -> None:
@@ -69,7 +69,7 @@ class RunningDaemon:
             )
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """End it; return its exit code."""
+        """Stop it and return its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return self.process.wait(END_TIMEOUT_S)

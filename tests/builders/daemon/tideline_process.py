@@ -1,4 +1,4 @@
-"""``tideline`` as a process: its configuration, its commands, and its end."""
+"""``tideline`` as a process: its configuration, its commands and its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMAND_TIMEOUT_S = 60.0
 
 
 def write_config(directory: Path, values: Mapping[str, object]) -> Path:
-    """Write ``values`` with what a test's daemon needs: a state directory and a port of its own, and short pauses."""
+    """Write ``values`` with what a daemon in a test needs: its own state directory and port, and short pauses."""
     path = directory / "tideline.yaml"
     own = {
         "state": {"dir": str(directory / "state")},
@@ -36,19 +36,19 @@ def write_config(directory: Path, values: Mapping[str, object]) -> Path:
 
 
 def kafka_settings(bootstrap: str, topic: str) -> dict[str, str]:
-    """The ``kafka`` section of a daemon whose topic nobody else uses."""
+    """Return the ``kafka`` section of a daemon whose topic is not shared."""
     return {"bootstrap": bootstrap, "dead_letter_topic": f"{topic}.dead"}
 
 
 def tideline(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
+    """Run a command to its end."""
     command = [*COMMAND, *arguments, "-c", str(config)]
     return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
 
 
 @contextmanager
 def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run ``command``; at the end it is killed, if it still runs."""
+    """Run ``command`` during the block; kill it afterwards if it still runs."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
@@ -65,7 +65,7 @@ def daemon(config: Path, command: str = "run") -> Iterator[subprocess.Popen[str]
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """End a daemon as an operator does, and return what it wrote."""
+    """Stop a daemon as an operator does, and return its output."""
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, output

@@ -49,7 +49,7 @@ def mixed(n: int) -> int | str:
 class Killed:
     """A table whose driver is killed repeatedly; without ``feed`` its source is a directory beside it.
 
-    ``elsewhere`` are settings of a table that is not below ``base``, ``conf`` those that Spark needs for it.
+    ``elsewhere`` has the settings of a table outside ``base``, ``conf`` the settings that Spark needs for it.
     """
 
     base: Path
@@ -92,7 +92,7 @@ class Killed:
                 }
                 for n in range(count)
             ]
-            # One row of the hour before, so that a batch has two hours to publish to.
+            # One row of the previous hour, so that a batch publishes to two hours.
             rows[0]["epoch"] -= HOUR_S
             self.events |= {row["uuid"]: row for row in rows} | {f"junk {name}": {}}
             self.lost |= {f"lost {name}"}

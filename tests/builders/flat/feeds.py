@@ -35,7 +35,7 @@ class Feed(Protocol):
 
 @dataclass
 class DirectoryFeed:
-    """A landing directory; a batch is a file."""
+    """A landing directory; each file is a batch."""
 
     landing: Path
     files: int = 0

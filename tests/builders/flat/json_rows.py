@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def layout_of(types: Mapping[KeyPath, ColumnType]) -> Layout:
-    """A layout with one slot per key, in order."""
+    """Return a layout with one slot per key, in order."""
     layout = Layout.new()
     for index, (key, column_type) in enumerate(types.items(), 1):
         layout = layout.with_slot(Slot(index, f"c{index}", key, column_type))

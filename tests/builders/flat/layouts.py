@@ -23,12 +23,12 @@ HOUR = 1_461_013_200
 
 
 def a_layout(columns: Mapping[str, ColumnType], *, version: int = 1) -> Layout:
-    """A layout with a live slot for every dotted key, in order."""
+    """Return a layout with a live slot for every dotted key, in order."""
     return with_keys(replace(Layout.new(), version=version), columns)
 
 
 def with_keys(layout: Layout, columns: Mapping[str, ColumnType]) -> Layout:
-    """The layout with more slots appended, at the same version."""
+    """Return the layout with more slots appended, at the same version."""
     for text, kind in columns.items():
         key = KeyPath.of_dotted(text)
         layout = layout.with_slot(Slot(len(layout.slots), choose_column_name(key, layout.names), key, kind))
@@ -41,12 +41,12 @@ def next_version(layout: Layout) -> Layout:
 
 
 def retyped(layout: Layout, index: int, kind: ColumnType) -> Layout:
-    """The layout with one slot's type changed."""
+    """Return the layout with the type of one slot changed."""
     return layout.with_slot(replace(layout.slots[index], type=kind))
 
 
 def rekeyed(layout: Layout, index: int, text: str, kind: ColumnType | None = None) -> Layout:
-    """The layout with one slot given to another key."""
+    """Return the layout with one slot assigned to another key."""
     old, key = layout.slots[index], KeyPath.of_dotted(text)
     return layout.with_slot(
         Slot(
@@ -61,5 +61,5 @@ def rekeyed(layout: Layout, index: int, text: str, kind: ColumnType | None = Non
 
 
 def compatibility_view(table: MetastoreTable, name: str) -> CompatibilityView:
-    """The view ``name`` beside the table."""
+    """Return the view ``name`` of the table."""
     return CompatibilityView(table._catalog, table.database, table.name, name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LocalStorage:
-    """``streaming.table.storage.Storage``; paths are absolute or ``file:`` URIs."""
+    """Implements ``streaming.table.storage.Storage``; paths are absolute or ``file:`` URIs."""
 
     def list(self, directory: str) -> Sequence[Entry]:
         place = _path(directory)

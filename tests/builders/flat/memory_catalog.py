@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MemoryCatalog:
-    """Answers as a metastore does; objects are copied in and out."""
+    """Responds as a metastore does; objects are copied in and out."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[str, str], Table] = {}
@@ -84,7 +84,7 @@ def a_flat_table(directory: Path, layout: Layout, columns: HourColumns | None = 
 
 
 def an_hour_with_files(table: MetastoreTable, hour: int, *names: str, version: int = 1) -> Location:
-    """The directory of a version of an hour, with files of one byte."""
+    """Create the directory of a version of an hour, with files of one byte."""
     from pathlib import Path
 
     state = table.read()

@@ -1,7 +1,7 @@
-"""A flat table as its readers see it: hours with files of columns, read by position (Hive) and by name (Spark).
+"""A model of a flat table as its readers see it: hours with files of columns, read by position (Hive) and by name (Spark).
 
-It writes rows as the splitter does, keeps what every file holds, and asks after each step whether any reader would see a value
-under another key, or a type that it cannot read.
+It writes rows as the splitter does and records the content of every file. After each step it checks that no reader would see a
+value under another key, or a type that it cannot read.
 """
 
 from __future__ import annotations

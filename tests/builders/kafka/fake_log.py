@@ -1,4 +1,4 @@
-"""Notification logs made of lists, and loops' lifelines, for tests of the relay and the consumer."""
+"""Notification logs in memory, and the heartbeat of a loop, for tests of the relay and the consumer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ddl(event_id: int, *, kind: str = "CREATE_DATABASE", padding: int = 0) -> NotificationEvent:
-    """A small event that decodes."""
+    """Return a small valid event."""
     message = {"db": f"db{event_id}", "timestamp": 1_700_000_000, "padding": "x" * padding}
     return event(event_id, kind, message, db=f"db{event_id}")
 
@@ -53,7 +53,7 @@ def write(table: str, write_id: int = 1, *, files: Iterable[str] = ("hdfs://s/w/
 
 
 class ListedLog:
-    """A notification log that holds what a test puts in; shared by all its connections, as a real one is."""
+    """A notification log with the events that a test adds; all its connections share it, as with a real one."""
 
     def __init__(self, events: Iterable[NotificationEvent] = ()) -> None:
         self.events = {event.eventId: event for event in events}
@@ -70,7 +70,7 @@ class ListedLog:
         self.events.update({event.eventId: event for event in events})
 
     def clean(self, up_to: int) -> None:
-        """What the metastore's cleaner does: forget old events, keep the sequence."""
+        """Remove old events as the metastore's cleaner does; the sequence continues."""
         self.current = self.current_event_id()
         self.events = {event_id: event for event_id, event in self.events.items() if event_id > up_to}
 
@@ -106,7 +106,7 @@ class ListedLog:
 
 
 class Line:
-    """A heartbeat that counts what it is told, and stops the loop when a condition holds."""
+    """A heartbeat that counts its calls, and stops the loop when a condition holds."""
 
     def __init__(self, until: Callable[[], bool] | None = None) -> None:
         self.stopping = threading.Event()

@@ -1,4 +1,4 @@
-"""Topics made of lists: what Kafka would hold, with holes in the offsets, and the parts of a reader that talk to it."""
+"""Topics in memory, with gaps in their offsets, and the parts of a reader that access Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def outbox(log: ListedLog, **settings: object) -> Outbox:
 
 
 def records_of(log: ListedLog, first: int = 1, last: int | None = None) -> list[Record]:
-    """The records that a relay writes for the events of ``log``."""
+    """Return the records that a relay writes for the events of ``log``."""
     return list(outbox(log).records(first, last or log.current_event_id()))
 
 
@@ -73,7 +73,7 @@ class ListedTopic:
 
 
 class ListedSeeker:
-    """Stands for ``daemon.consumer.seeking.Seeker``."""
+    """Replaces ``daemon.consumer.seeking.Seeker``."""
 
     def __init__(self, topic: ListedTopic, *, offsets_are_ids: bool = False) -> None:
         self.topic = topic
@@ -96,7 +96,7 @@ class ListedSeeker:
 
 
 class ListedFetcher:
-    """Stands for ``daemon.consumer.fetching.Fetcher``."""
+    """Replaces ``daemon.consumer.fetching.Fetcher``."""
 
     def __init__(self, topic: ListedTopic, offset: int) -> None:
         self.topic = topic
@@ -104,7 +104,7 @@ class ListedFetcher:
         self.committed: list[int] = []
         self.closed = False
 
-    def take(self, limit: int, timeout_s: float) -> Taken:  # noqa: ARG002 - the port has it; a list never waits
+    def take(self, limit: int, timeout_s: float) -> Taken:  # noqa: ARG002 - required by the port; a list never waits
         assert not self.closed
         if not self.topic.low <= self.offset <= self.topic.high:
             return Taken(lost="Local: No offset to automatically reset to")
@@ -127,7 +127,7 @@ class ListedFetcher:
 
 
 class ListedLetters:
-    """Stands for ``daemon.kafka.dead_letters.DeadLetters``."""
+    """Replaces ``daemon.kafka.dead_letters.DeadLetters``."""
 
     def __init__(self) -> None:
         self.put_in: list[tuple[Fetched, BadInput, int | None]] = []

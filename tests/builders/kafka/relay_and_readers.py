@@ -1,4 +1,4 @@
-"""A relay and readers over a real broker: what the tests of both are made of."""
+"""A relay and readers on a real broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEADLINE_S = 120.0
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Ask until it holds; a real server decides when."""
+    """Poll until the condition holds; the time depends on a real server."""
     deadline = time.monotonic() + DEADLINE_S
     pause = threading.Event()
     while not condition():
@@ -42,7 +42,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 class Stream:
-    """One source's topic on a broker, with the log that is relayed into it."""
+    """The topic of one source on a broker, with the log that is relayed into it."""
 
     def __init__(self, bootstrap: str, name: str, *, timeout_s: float = 10.0, **topic: Any) -> None:
         self.broker = BrokerSettings(bootstrap, timeout_s=timeout_s)
@@ -60,7 +60,7 @@ class Stream:
         return Relay(self.broker, self.topic, self.log.connect, self.store, RelaySettings(**given))
 
     def relay_all(self, **settings: Any) -> Relay:
-        """Run a relay until it has everything."""
+        """Run a relay until it has relayed the whole log."""
         relay = self.relay(**settings)
         last = self.log.current_event_id()
         relay.run(
@@ -95,7 +95,7 @@ class Stream:
         return TopicReader(self.broker, self.topic, ConsumerSettings(**given), self.dead_letters(), filler)
 
     def produce(self, values: Iterable[bytes | None]) -> None:
-        """Write records as anybody could."""
+        """Write records as any producer could."""
         producer = Producer(
             {"bootstrap.servers": self.broker.bootstrap, "queue.buffering.max.messages": 1_000_000}
         )
@@ -105,7 +105,7 @@ class Stream:
         producer.close()
 
     def markers(self, count: int) -> None:
-        """Leave ``count`` transaction markers: offsets without records."""
+        """Write ``count`` transaction markers, which are offsets without records."""
         producer = Producer(
             {"bootstrap.servers": self.broker.bootstrap, "transactional.id": f"{self.name}-markers"}
         )
@@ -118,21 +118,21 @@ class Stream:
         producer.close()
 
     def truncate(self, offset: int) -> None:
-        """Do what retention does."""
+        """Delete records as retention does."""
         place = TopicPartition(self.name, PARTITION, offset)
         for answer in self._admin.delete_records([place]).values():
             answer.result(DEADLINE_S)
 
     def recreate(self) -> None:
         self.delete()
-        wait_until(self._created, "the topic can be made anew")
+        wait_until(self._created, "the topic can be created again")
 
     def delete(self) -> None:
         for answer in self._admin.delete_topics([self.name], operation_timeout=DEADLINE_S).values():
             answer.result(DEADLINE_S)
 
     def contents(self) -> list[Located]:
-        """Every record of the topic that is an event."""
+        """Return all records of the topic that are events."""
         found: list[Located] = []
         with Probe(self.broker, self.name) as probe:
             marks = probe.watermarks()
@@ -147,7 +147,7 @@ class Stream:
 
 
 def drain(reader: TopicReader, after: Position) -> list[Event]:
-    """Read from behind ``after`` to the end of the topic, and close the reader."""
+    """Read the topic after ``after`` to its end, and close the reader."""
     reader.seek(after)
     try:
         return drain_on(reader)
@@ -156,7 +156,7 @@ def drain(reader: TopicReader, after: Position) -> list[Event]:
 
 
 def drain_on(reader: TopicReader, until: int | None = None) -> list[Event]:
-    """Go on reading to the end of the topic, or to an event."""
+    """Continue reading to the end of the topic, or to an event."""
     events: list[Event] = []
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
@@ -168,7 +168,7 @@ def drain_on(reader: TopicReader, until: int | None = None) -> list[Event]:
 
 
 class Collecting:
-    """A projection that remembers what it was given."""
+    """A projection that records the events it receives."""
 
     name = "p"
     source = "src"

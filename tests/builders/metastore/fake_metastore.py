@@ -1,7 +1,7 @@
 """A metastore that misbehaves on request: real sockets and Thrift's own protocol, scripted answers.
 
-For the paths that a real metastore takes only when it dies. A call is answered by the first reaction in its script, or as
-every metastore does; scripts are used up.
+It serves paths that a real metastore takes only when it dies. The first reaction in the script of a call determines the
+response; without one the call is answered as usual. Each reaction is used once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Reaction = Callable[["Conversation"], None]
 
 
 class Conversation:
-    """One received request, with the ways to answer it."""
+    """A received request, with the ways to answer it."""
 
     def __init__(self, server: FakeMetastore, handle: socket.socket, protocol: Any, call: str) -> None:
         self.server = server

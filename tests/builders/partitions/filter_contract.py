@@ -72,10 +72,10 @@ class BothSidesContract:
     ALSO_EQUAL: ClassVar[tuple[str, ...]]
     ALSO_REFUSED: ClassVar[tuple[str, ...]]
     REFUSED_HERE_ONLY: ClassVar[tuple[str, ...]]
-    """What the metastore reads half of."""
+    """Filters of which the metastore reads only the first half."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Hand each test the filters that it names."""
+        """Parametrise each test with the filters that it names."""
         filters = {
             "equal": EQUAL + self.ALSO_EQUAL,
             "refused": REFUSED + self.ALSO_REFUSED,

@@ -38,7 +38,7 @@ def constant(value: object, type_: str = "string") -> Constant:
 
 
 class HiveWriter:
-    """A Java process with the classes of one Hive."""
+    """A Java process with the classes of one Hive version."""
 
     def __init__(self, *, is_hive4: bool) -> None:
         self._is_hive4 = is_hive4
@@ -79,7 +79,7 @@ class HiveWriter:
                 pipe.close()
 
     def bytes_of(self, expression: Expression) -> bytes:
-        """What a client of this Hive sends for an expression."""
+        """Return what a client of this Hive version sends for an expression."""
         node = self._node(expression)
         tool = self._gateway.jvm.org.apache.hadoop.hive.ql.exec.SerializationUtilities
         if self._is_hive4:
@@ -90,7 +90,7 @@ class HiveWriter:
         plan = self._gateway.jvm.org.apache.hadoop.hive.ql.plan
         match expression:
             case ColumnReference(name, type_):
-                return plan.ExprNodeColumnDesc(self._type(type_), name, "t", True)  # noqa: FBT003 - Java's own order
+                return plan.ExprNodeColumnDesc(self._type(type_), name, "t", True)  # noqa: FBT003 - positional in Java
             case Constant(text, type_):
                 return plan.ExprNodeConstantDesc(self._type(type_), self._value(text, type_))
             case Call(function, arguments):
@@ -104,7 +104,7 @@ class HiveWriter:
         if not name.startswith(GENERIC):
             return self._gateway.jvm.org.apache.hadoop.hive.ql.udf.generic.GenericUDFBridge(
                 "like", True, name
-            )  # noqa: FBT003 - Java's own order
+            )  # noqa: FBT003 - positional in Java
         found = getattr(java_lang, "Class").forName(name)  # noqa: B009 - mypy reads .Class as a type
         return found.getDeclaredConstructor(self._gateway.new_array(java_lang.Class, 0)).newInstance(
             self._gateway.new_array(java_lang.Object, 0)

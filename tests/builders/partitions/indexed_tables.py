@@ -41,7 +41,7 @@ def an_index(
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter as text, and what it means for the values of one partition."""
+    """A filter as text, and its result for the values of one partition."""
 
     text: str
     holds: Callable[[Sequence[str]], bool]
@@ -49,7 +49,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class NaiveColumn:
-    """A column as plain Python sees it: texts to be found in it, constants to compare with, and how both become values."""
+    """A column in plain Python: its texts, the constants to compare with, and the conversion of both to values."""
 
     name: str
     declared: str
@@ -216,7 +216,7 @@ def _plain(column: NaiveColumn, constant: Any) -> Any:
 
 
 def compared(columns: Sequence[NaiveColumn], at: int, operator: str, constant: Any, flip: bool) -> Condition:
-    """One comparison, perhaps written the other way round."""
+    """Return a strategy for one comparison, possibly with its operands swapped."""
     column, wanted = columns[at], _plain(columns[at], constant)
     sides = [column.name.upper() if flip else column.name, operator, column.written(constant)]
     if flip:
@@ -276,7 +276,7 @@ def joined(word: str, parts: Sequence[Condition]) -> Condition:
 
 
 def conditions(columns: Sequence[NaiveColumn]) -> st.SearchStrategy[Condition]:
-    """Any filter over these columns, to a depth of a few levels."""
+    """Return a strategy for filters over these columns, a few levels deep."""
     numbers = st.integers(0, len(columns) - 1)
 
     def leaf(at: int) -> st.SearchStrategy[Condition]:
@@ -311,7 +311,7 @@ def conditions(columns: Sequence[NaiveColumn]) -> st.SearchStrategy[Condition]:
 
 
 def rows_of(columns: Sequence[NaiveColumn], max_size: int = 40) -> st.SearchStrategy[list[tuple[str, ...]]]:
-    """Any partitions of a table with these columns."""
+    """Return a strategy for partitions of a table with these columns."""
     return st.lists(
         st.tuples(*(st.sampled_from(column.texts) for column in columns)), unique=True, max_size=max_size
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]
-# No 007 and no value with a wildcard beside a look-alike: what Hive makes of those has tests of its own.
+# Without 007 and without a wildcard next to a similar value: other tests cover how Hive treats those.
 TEXTS = [
     ["0", "7", "-1", "255", "256", "511", "2147483647", DEFAULT],
     ["a", "b", "ab", "A", "it's", "50%", "日", DEFAULT],
@@ -35,13 +35,13 @@ TEXTS = [
 
 
 def sixty_rows() -> list[tuple[str, ...]]:
-    """Partitions drawn from ``TEXTS``, the same in every run."""
+    """Return partitions drawn from ``TEXTS``, equal in every run."""
     draw = random.Random(9452)  # noqa: S311 - a test's rows, no secret
     return draw.sample(list(itertools.product(*TEXTS)), 60)
 
 
 class BothSides:
-    """What both answer, as the values of partitions."""
+    """Return the results of both, as the values of partitions."""
 
     def __init__(self, thrift: Any, db: str, rows: Sequence[tuple[str, ...]], dialect: Dialect) -> None:
         self._thrift = thrift
@@ -63,14 +63,14 @@ class BothSides:
 
 @contextmanager
 def both_sides(uri: str, rows: Sequence[tuple[str, ...]], dialect: Dialect = HIVE_4) -> Iterator[BothSides]:
-    """Fill a table of a metastore, and an index that speaks its dialect."""
+    """Fill a table of a metastore, and an index with its dialect."""
     with filled_table(uri, rows) as (thrift, db):
         yield BothSides(thrift, db, rows, dialect)
 
 
 @contextmanager
 def filled_table(uri: str, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[Any, str]]:
-    """Fill a table ``p`` of a database of its own; gives a client of Hive's own interface, and the database."""
+    """Fill a table ``p`` of a new database; return a client of Hive's own interface and the database."""
     db = f"partitions_{uuid.uuid4().hex[:12]}"
     host, port = uri.removeprefix("thrift://").split(":")
     transport = TBufferedTransport(TSocket(host, int(port)))

@@ -1,7 +1,6 @@
 """A replication projection on real metastores that reads the notification log directly, without Kafka.
 
-The records take the same way as in the daemon (encoded by the relay's code, decoded by the consumer's), so what is left out is
-only the topic, which has tests of its own.
+The records are encoded and decoded by the same code as in the daemon. Only the topic is left out, which has tests of its own.
 """
 
 from __future__ import annotations
@@ -88,8 +87,8 @@ def build_replica(
 ) -> Replica:
     """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
 
-    ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which has to lie before the
-    source's database was made; False, where the store says.
+    ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which must precede the creation of the
+    source's database; False, at the position in the store.
     """
     source, target = Metastore([source_uri]), Metastore([target_uri])
     chosen = Policy(name=db, source_db=db, target_db=target_db or f"{db}_r", **policy)  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ def file_differences(replica: Replica) -> list[str]:
         try:
             theirs = replica.target.get_table(replica.policy.target_db, name)
         except NotFound:
-            continue  # told by the comparison of objects
+            continue  # reported by the comparison of objects
         if ours.sd.location is None or theirs.sd.location is None:
             continue
         aborted = _aborted_write_ids(replica, ours)

@@ -22,7 +22,7 @@ Row = dict[bytes, list[tuple[int, bytes]]]
 
 @dataclass
 class FakeHBase:
-    """The server: its tables outlive connections; ``failures`` are raised by the next messages, one each (None: none)."""
+    """The server: its tables outlive connections; the next messages raise ``failures``, one each (None: no failure)."""
 
     tables: dict[str, defaultdict[bytes, Row]] = field(default_factory=dict)
     failures: list[BaseException | None] = field(default_factory=list)
@@ -69,7 +69,7 @@ class FakeConnection:
 
 @dataclass
 class FakeTable:
-    """What of a happybase table is used."""
+    """The part of a happybase table that the product uses."""
 
     server: FakeHBase
     name: str
@@ -84,7 +84,7 @@ class FakeTable:
         row_start: bytes,
         row_stop: bytes,
         columns: list[bytes],
-        filter: bytes | None,  # noqa: A002 - happybase's name
+        filter: bytes | None,  # noqa: A002 - the name in happybase
         include_timestamp: bool,
         batch_size: int,
         limit: int,
@@ -133,7 +133,7 @@ class FakeTable:
 
 @dataclass
 class FakeBatch:
-    """Writes of one message."""
+    """The writes of one message."""
 
     table: FakeTable
     version: int

@@ -26,7 +26,7 @@ def value_of(gateway: Gateway, row: bytes) -> bytes | None:
 
 
 class GatewayContract:
-    """``gateway`` is a fixture of the subclass: a table of its own, empty."""
+    """The subclass provides the fixture ``gateway``: an empty table."""
 
     def test_rows_come_in_the_order_of_their_bytes_whatever_these_are(self, gateway: Gateway) -> None:
         gateway.put({row: {b"p:v": b"=" + row} for row in reversed(AWKWARD)}, 1)

@@ -15,7 +15,7 @@ from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from state.errors import ConfigError
 from streaming.split.splitter import REQUIRED_CONF, split
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 from tests.builders.flat.columns import a_key
 from tests.builders.flat.json_rows import layout_of, mutated, told, webhooks
 
@@ -353,7 +353,7 @@ def test_generated_events_in_columns_that_are_too_narrow_are_equal_or_rescued(se
 
 
 def test_the_github_events_are_equal_row_for_row(session: Any) -> None:
-    with or_skipped("corpus"):
+    with start_or_skip("corpus"):
         texts = list(webhooks(fetch_package(WEBHOOKS)))
     assert len(texts) > 300
     every = types_seen(texts)

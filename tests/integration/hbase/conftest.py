@@ -12,7 +12,7 @@ import pytest
 from dev.stack.servers.hbase import HBase
 from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.store import HBaseStore, open_store
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBase | None]:
         yield None
         return
     started = HBase(tmp_path_factory.mktemp("hbase"))
-    with or_skipped("HBase"):
+    with start_or_skip("HBase"):
         started.start()
     yield started
     started.stop()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.servers.databases import DatabaseServer, MariaDB, PostgreSQL
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 
 
 if TYPE_CHECKING:
@@ -32,6 +32,6 @@ def _served(kind: type[MariaDB | PostgreSQL]) -> Iterator[DatabaseServer]:
     with tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as directory:
         server = kind(Path(directory))
         with ExitStack() as running:
-            with or_skipped(server.name):
+            with start_or_skip(server.name):
                 running.enter_context(server)
             yield server

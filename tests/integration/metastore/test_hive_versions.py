@@ -18,7 +18,7 @@ from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, InvalidRequest, NotFound, ServerFault, TxnNotOpen, Unsupported
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ KEEP = {"DO_NOT_UPDATE_STATS": "true"}
 @pytest.fixture(scope="module", params=["2.3", "3.1"])
 def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
     server = OldMetastore(tmp_path_factory.mktemp("version"), request.param)
-    with or_skipped(f"metastore of Hive {request.param}"):
+    with start_or_skip(f"metastore of Hive {request.param}"):
         server.start()
     yield server
     server.stop()

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from dev.stack.hive.old_metastore import OldMetastore
 from state.partitions.filters.dialect import HIVE_2
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 from tests.builders.partitions.filter_contract import DAYS, NUMBERS, BothSidesContract, any_filters
 from tests.builders.partitions.indexed_tables import DEFAULT, conditions
 from tests.builders.partitions.metastore_and_index import both_sides, sixty_rows
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.old_hive
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothSides]:
     server = OldMetastore(tmp_path_factory.mktemp("generation"), "2.3", has_log=False)
-    with or_skipped("metastore of Hive 2.3"):
+    with start_or_skip("metastore of Hive 2.3"):
         server.start()
     try:
         with both_sides(server.uri, sixty_rows(), HIVE_2) as sides:

@@ -17,7 +17,7 @@ from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from state.partitions.keys.binary_sortable import Order, decode, encode
 from state.partitions.keys.column_types import ColumnType, TypeKind
 from state.partitions.keys.values import parse_typed
-from tests.builders.components.availability import or_skipped
+from tests.builders.components.availability import start_or_skip
 
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ ORDERS = [
 def hive(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of the compiled program."""
     classes = tmp_path_factory.mktemp("classes")
-    with or_skipped("Hive classes"):
+    with start_or_skip("Hive classes"):
         libraries = os.pathsep.join(map(str, locate_jars(read_lock("hive"))))
         compiler = os.pathsep.join(map(str, locate_jars(read_lock("compiler"))))
     main = "org.eclipse.jdt.internal.compiler.batch.Main"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dev.fixtures.notifications import gzipped
+from dev.fixtures.notifications import compress
 from handlers.decoding.limits import Limits
 from handlers.decoding.messages import read_object, unpack, write
 from state.errors import LimitExceeded, MalformedEvent
@@ -22,7 +22,7 @@ SMALL = Limits(message_bytes=1_000_000, json_depth=10)
 
 @pytest.mark.parametrize("form", ["gzip(json-2.0)", "GZIP(JSON-2.0)", "gzip", None, ""])
 def test_a_compressed_message_is_unpacked_also_when_its_format_is_not_named(form: str | None) -> None:
-    assert unpack(gzipped('{"txnid":7}'), form) == {"txnid": 7}
+    assert unpack(compress('{"txnid":7}'), form) == {"txnid": 7}
 
 
 @pytest.mark.parametrize("form", ["json-0.2", "JSON-0.2", "json-2.0", "json", None])
@@ -97,7 +97,7 @@ def test_nesting_is_limited(levels: int, allowed: bool) -> None:
 
 
 def test_a_gzip_bomb_is_refused_before_it_grows() -> None:
-    bomb = gzipped(b" " * 50_000_000)
+    bomb = compress(b" " * 50_000_000)
     started = time.process_time()
     with pytest.raises(LimitExceeded, match="exceeds its limit"):
         unpack(bomb, "gzip", SMALL)
@@ -108,9 +108,9 @@ def test_a_message_of_exactly_the_limit_is_read_and_one_byte_more_is_not() -> No
     def text(size: int) -> str:
         return '{"a":"' + "x" * (size - 8) + '"}'
 
-    assert unpack(gzipped(text(1_000_000)), "gzip", SMALL)
+    assert unpack(compress(text(1_000_000)), "gzip", SMALL)
     assert unpack(text(1_000_000), "json", SMALL)
-    for form, packed in (("gzip", gzipped(text(1_000_001))), ("json", text(1_000_001))):
+    for form, packed in (("gzip", compress(text(1_000_001))), ("json", text(1_000_001))):
         with pytest.raises(LimitExceeded):
             unpack(packed, form, SMALL)
 
@@ -122,9 +122,9 @@ def test_a_message_of_exactly_the_limit_is_read_and_one_byte_more_is_not() -> No
         "H4sI!!!!",
         "aGVsbG8=",
         "é" * 8,
-        gzipped("{}")[:-8],
-        gzipped("{}") + gzipped("{}"),
-        gzipped("{}").rstrip("="),
+        compress("{}")[:-8],
+        compress("{}") + compress("{}"),
+        compress("{}").rstrip("="),
         "",
     ],
 )
@@ -161,7 +161,7 @@ JSON = st.recursive(
 def test_every_object_survives_each_encoding_and_strict_writing(message: dict[str, object]) -> None:
     text = json.dumps(message, ensure_ascii=False)
     assert unpack(text, "json-0.2") == message
-    assert unpack(gzipped(text), "gzip(json-2.0)") == message
+    assert unpack(compress(text), "gzip(json-2.0)") == message
     assert read_object(write(message)) == message
 
 
@@ -171,4 +171,4 @@ def test_arbitrary_bytes_are_an_object_or_a_typed_error(data: bytes) -> None:
         with suppress(MalformedEvent, LimitExceeded):
             write(read_object(text))
     with suppress(MalformedEvent, LimitExceeded):
-        unpack(gzipped(zlib.compress(data)), None)
+        unpack(compress(zlib.compress(data)), None)

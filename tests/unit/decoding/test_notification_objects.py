@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from dev.fixtures.notifications import KINDS, message_of, notification, recorded
+from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded
 from handlers.decoding.decoder import carries_transactions, decode
 from handlers.decoding.encoder import encode
 from handlers.decoding.header import Arrival
@@ -53,7 +53,7 @@ def test_a_notification_object_says_the_same_as_the_record_that_the_relay_makes_
     event = decode(value_of(kind, form=form))
     (record,) = encode("lake", notification(kind), None, record_bytes_max=1 << 20)
     assert event == decode(record.value)
-    assert event.event_id == recorded(kind)["notification"]["eventId"]
+    assert event.event_id == read_recorded(kind)["notification"]["eventId"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.endswith("_EVENT")])
@@ -186,7 +186,7 @@ def test_a_write_id_of_minus_one_means_none() -> None:
 
 def test_a_foreign_key_concerns_the_table_that_refers() -> None:
     event = decoded("ADD_FOREIGNKEY")
-    assert recorded("ADD_FOREIGNKEY")["notification"]["tableName"] == "people"
+    assert read_recorded("ADD_FOREIGNKEY")["notification"]["tableName"] == "people"
     assert event.table == "cars"
     assert isinstance(decode(value_of("ADD_FOREIGNKEY", foreignKeyListJson=["{"])), Undecodable)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from dev.fixtures.notifications import KINDS, message_of, notification, plain, recorded, write_events
+from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded, to_plain, write_events
 from handlers.decoding.decoder import decode
 from handlers.decoding.encoder import Record, encode
 from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
@@ -50,7 +50,7 @@ def only(records: list[Record]) -> Event:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_recorded_notification_becomes_the_recorded_event(kind: str) -> None:
     records = records_of(notification(kind), write_events(kind))
-    assert [plain(event) for event in events_of(records)] == recorded(kind)["event"]
+    assert [to_plain(event) for event in events_of(records)] == read_recorded(kind)["event"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +96,7 @@ def test_write_events_come_before_their_commit_under_its_event_id() -> None:
     assert isinstance(first, FilesWritten)
     assert isinstance(commit, TxnCommitted)
     assert first.txn_id == commit.txn_id
-    assert first.raw_files == (recorded("COMMIT_TXN")["writes"][0]["files"],)
+    assert first.raw_files == (read_recorded("COMMIT_TXN")["writes"][0]["files"],)
     assert commit.enriched
 
 
