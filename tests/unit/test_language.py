@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("state", "handlers", "dev", "bench")
+PACKAGES: Final = ("state", "handlers", "streaming", "dev", "bench")
 """Python packages whose docstrings, comments and messages are checked."""
 GENERATED: Final = frozenset({"CONFIG.md", "METRICS.md"})
 """Pages whose texts come from code and are checked there."""
@@ -279,3 +279,8 @@ def _has_form(message: str) -> bool:
 def test_error_messages_start_in_lower_case_and_end_without_a_full_stop(path: Path) -> None:
     wrong = [f"{path}:{line}: {message}" for line, message in messages(path) if not _has_form(message)]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("path", "word"), sorted(ALLOWED_IN))
+def test_exceptions_are_still_needed(path: str, word: str) -> None:
+    assert re.search(rf"\b{word}\b", (ROOT / path).read_text(), re.IGNORECASE)
