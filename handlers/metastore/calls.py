@@ -1,4 +1,4 @@
-"""Declarations of metastore calls: name, arguments, answer, the Hive versions that have the call, and whether it changes anything.
+"""Declarations of metastore calls: name, arguments, answer, the Hive versions that have it, and whether it changes anything.
 
 ``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes something is
 reported as ambiguous. There are two kinds of calls. A ``Call`` uses the structs of ``handlers.structs``, because its form in

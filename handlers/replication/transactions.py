@@ -55,9 +55,9 @@ class TransactionReplay:
             if known and write_ids.get(txn_id) is None:
                 continue  # the event is repeated, and the transaction has ended since
             failpoint("replay.before-open")
-            write_ids.link_target_txn(txn_id, self._open(txn_id))
+            write_ids.link_target_txn(txn_id, self._open(txn_id))  # step 1
             failpoint("replay.after-open")
-            self._allocate_one(table, txn_id, write_id)
+            self._allocate_one(table, txn_id, write_id)  # step 2
             failpoint("replay.after-allocate")
 
     def _open(self, txn_id: int) -> int:
@@ -116,7 +116,7 @@ class TransactionReplay:
         """Commit without files, because the target does not accept them: their tables keep their state and are quarantined."""
         for table in self.files.discard_transaction(event.txn_id):
             self._context.handle_failure(table, event.event_id, fault)
-        self._raise_target_position(event)
+        self._raise_target_position(event)  # step 4
         self._commit(event, self._context.write_ids.get(event.txn_id), [])
 
     def abort(self, event: TxnAborted) -> bool:
@@ -146,10 +146,10 @@ class TransactionReplay:
         """Send the commit (step 5), prove it (step 6), and forget the transaction."""
         self._mark_inaccurate(event, known, only_quarantined=True)
         failpoint("replay.before-commit")
-        self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)
+        self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
         failpoint("replay.after-commit")
         if known is not None:
-            self._require_committed(known)
+            self._require_committed(known)  # step 6
         failpoint("replay.after-proof")
         self._context.write_ids.commit(event.txn_id)
         self.files.forget_transaction(event.txn_id)
