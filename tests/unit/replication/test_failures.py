@@ -174,6 +174,21 @@ def test_a_quarantine_is_stored_before_the_next_event_is_applied(replica: FakedR
     assert replica.stored_position() == 1
 
 
+def test_a_quarantine_by_an_event_that_changes_no_name_is_stored_at_once(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = []
+
+    def alter_table(_db: str, name: str, _table: Table, **_options: Any) -> None:
+        if name == "orders":
+            raise InvalidRequest("no")
+        stored.append(replica.stored_quarantine())
+
+    monkeypatch.setattr(replica.target, "alter_table", alter_table)
+    replica.projection.apply([created(1), created(2, "other"), altered(3), altered(4, "other")])
+    assert stored == [{"orders": "invalid-request"}]
+
+
 def broken() -> Embedded[Table]:
     """Return an object that cannot be decoded."""
     return Embedded("{no json", lambda text: tjson.decode(Table, text))

@@ -101,6 +101,14 @@ def test_without_state_the_end_of_every_transaction_that_may_be_open_is_replayed
     assert [txn for txn, _ in replica.target.commits] == [7]
 
 
+def test_a_restart_does_not_trust_cached_tables(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    assert replica.context.table_cache.location("orders").endswith("/orders")
+    replica.target.tables["orders"].sd.location = "file:/elsewhere"
+    replica.projection.open()
+    assert replica.context.table_cache.location("orders") == "file:/elsewhere"
+
+
 def test_a_policy_that_was_never_bootstrapped_is_refused(replica: FakedReplica) -> None:
     with pytest.raises(ConfigError, match="never bootstrapped"):
         without_state(replica, MemoryStore()).open()
