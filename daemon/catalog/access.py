@@ -9,14 +9,14 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.branch import CatalogView
 from daemon.catalog.opening import open_catalog, requests_directory
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import send_request
 from daemon.process.lock import state_lock
-from daemon.status.client import fetch, running_daemon
+from daemon.status.client import fetch, fetch_json, running_daemon
 from state.errors import ConfigError, NotFound, TidelineError, Transient
 
 
@@ -25,21 +25,20 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import CatalogBranch, CatalogTools
     from daemon.catalog.opening import OpenCatalog
+    from daemon.catalog.queries import Answer, Answers, Query
     from daemon.config.model import Config
 
-
-A = TypeVar("A")
 
 ASK_S: Final = 300.0
 """How long a change may take on a running daemon: a rebuild lists all partitions of a table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Access(Generic[A]):
+class Access:
     """The answers of one branch, and a way to have requests about a source's tables served."""
 
     config: Config
-    answers: A
+    answers: Answers[Any]
     serve: Callable[[str, dict[str, Any]], dict[str, Any]]
     live: bool
     """Whether a running daemon answers."""
@@ -56,10 +55,19 @@ class Access(Generic[A]):
         return names[0]
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteAnswers:
+    """The answers of the daemon at ``url``, to the queries of all branches."""
+
+    url: str
+
+    def answer(self, query: Query) -> Answer:
+        """Return the daemon's answer; raise the error it answers with, and Transient where it does not answer."""
+        return fetch_json(self.url, query.url_path(), query.url_parameters())
+
+
 @contextmanager
-def catalog_access(
-    tools: CatalogTools, branch: CatalogBranch, url: str | None = None
-) -> Iterator[Access[Any]]:
+def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None = None) -> Iterator[Access]:
     """Give access to a branch of the catalogs of the configured daemon, or of the one at ``url``.
 
     Raises ConfigError where no catalog is configured, StateLocked where a daemon holds the state but does not answer.
@@ -69,7 +77,7 @@ def catalog_access(
         raise ConfigError("no catalog is configured", hint="Add a source to 'catalog'.", key="catalog")
     address = url or _answering(config)
     if address is not None:
-        yield Access(config, branch.client(address), lambda s, r: _ask_daemon(config, s, r), live=True)
+        yield Access(config, RemoteAnswers(address), lambda s, r: _ask_daemon(config, s, r), live=True)
         return
     with state_lock(config.state.dir), ExitStack() as stack:
         opened = {
@@ -81,7 +89,7 @@ def catalog_access(
             for source in opened
             if branch.serves(config, source)
         ]
-        answers = branch.answers(config, views, cache(lambda source: _newest(opened[source])))
+        answers = branch.answers(views, cache(lambda source: _newest(opened[source])))
         yield Access(config, answers, lambda s, r: _serve_here(opened, s, r), live=False)
 
 

@@ -1,58 +1,133 @@
-"""What the answers of all branches of a catalog share: which source answers, the state of a table, and how current an answer is.
+"""What the answers about all branches of a catalog share: which source answers, the state of a table, and how current an answer is.
+
+Every answer names the event id that it reflects and, where known, the newest one of the source, so that an old answer is not taken
+for a new one. It also names the state of each table it is about: ``following``, ``loading`` or ``quarantined``.
 
 Timelines and partitions are kept by source, but a query need not name the source. Where several sources have the table, none is
-chosen: their answers would differ, and the user could not tell which one it was.
+chosen: their answers would differ, and the user could not tell which source answered.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from state.errors import BadInput, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from daemon.catalog.branch import CatalogView
+    from daemon.catalog.queries import Answer, TableList
 
 
-class OfSource(Protocol):
-    """What is kept of one source."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known(ABC):
+    """What a branch knows about one source at one moment."""
 
-    @property
-    def source(self) -> str:
-        """The source's name."""
+    event_id: int | None
+    waiting: Mapping[str, str]
+    """Tables that wait to be loaded."""
+    quarantined: Mapping[str, str]
 
+    @abstractmethod
+    def tables(self) -> Collection[str]:
+        """Return the tables that can be queried."""
 
-View = TypeVar("View", bound=OfSource)
-Known = TypeVar("Known")
+    def listed_tables(self) -> Iterable[str]:
+        """Return the tables of a list, in its order."""
+        return self.tables()
 
+    @abstractmethod
+    def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
+        """Return the row of each table in a list."""
 
-def views_of(
-    views: Sequence[View], source: str | None, *, missing: str, nothing: str, hint: str
-) -> list[View]:
-    """Return the named source's view, or all; raise NotFound: ``missing`` for a source without one, ``nothing`` without any."""
-    chosen = [view for view in views if source in {None, view.source}]
-    if not chosen:
-        raise NotFound(missing if source else nothing, hint=hint, source=source)
-    return chosen
+    @abstractmethod
+    def counts(self) -> Answer:
+        """Return figures about the source beside the number of tables."""
 
-
-def only_one(found: Sequence[tuple[View, Known]], **asked: str) -> tuple[View, Known]:
-    """Return the only source's, of one or more; raise BadInput about what is ``asked`` where several have it."""
-    if len(found) > 1:
-        sources = [view.source for view, _ in found]
-        raise BadInput("several sources have it", **asked, sources=sources, hint="Name the source.")
-    return found[0]
-
-
-def state_of(table: str, confined: Mapping[str, str], waiting: Mapping[str, str]) -> str:
-    """Tell whether answers about a table can be believed: ``following``, ``loading`` or ``quarantined``."""
-    if table in confined:
-        return "quarantined"
-    return "loading" if table in waiting else "following"
+    def state(self, table: str) -> str:
+        """Return whether answers about a table are current: ``following``, ``loading`` or ``quarantined``."""
+        if table in self.quarantined:
+            return "quarantined"
+        return "loading" if table in self.waiting else "following"
 
 
-def as_of(answer: Mapping[str, Any]) -> str:
-    """Return which event an answer reflects, and how far the source is."""
-    newest = answer.get("current_event_id")
-    return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
+K = TypeVar("K", bound=Known)
+F = TypeVar("F")
+
+
+class CatalogAnswers(Generic[K]):
+    """Answers from several sources; for any thread."""
+
+    no_source: ClassVar[str]
+    """Error for a source that does not have the branch."""
+    no_branch: ClassVar[str]
+    """Error where no source has it."""
+    source_hint: ClassVar[str]
+    no_table: ClassVar[str]
+    table_hint: ClassVar[str]
+    subject: ClassVar[str]
+    """Name of a table in the context of errors."""
+
+    def __init__(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> None:
+        self._views = views
+        self._newest = newest
+
+    def list_tables(self, query: TableList) -> Answer:
+        """Return the tables whose names start with the prefix, and how current each source is."""
+        rows: list[Answer] = []
+        total = 0
+        opened = self.open_sources(query.source)
+        for source, known in opened:
+            names = [name for name in known.listed_tables() if name.startswith(query.prefix)]
+            total += len(names)
+            rows += known.rows(source, names[: max(0, query.limit - len(rows))])
+        sources = {source: self._summary(source, known) for source, known in opened}
+        return {"sources": sources, "tables": rows, "total": total}
+
+    def open_sources(self, source: str | None) -> list[tuple[str, K]]:
+        """Return the named source, or all, whose state is open; raise NotFound for a source without the branch."""
+        views = [view for view in self._views if source in {None, view.source}]
+        if not views:
+            raise NotFound(self.no_source if source else self.no_branch, hint=self.source_hint, source=source)
+        found = [(view.source, view.known()) for view in views]
+        return [(name, known) for name, known in found if known is not None]
+
+    def find_table(self, table: str, source: str | None) -> tuple[str, K]:
+        """Return the only source that has the table; raise NotFound, and BadInput where several have it."""
+        opened = self.open_sources(source)
+        found = [(name, known) for name, known in opened if table in known.tables()]
+        if not found:
+            waits = any(table in known.waiting for _, known in opened)
+            hint = "It waits to be loaded." if waits else self.table_hint
+            raise NotFound(self.no_table, table=table, hint=hint)
+        return self.only_source(found, table)
+
+    def only_source(self, found: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
+        """Return the only source, of one or more; raise BadInput about ``name`` where several have it."""
+        if len(found) > 1:
+            sources = [source for source, _ in found]
+            context = {self.subject: name, "sources": sources}
+            raise BadInput("several sources have it", **context, hint="Name the source.")
+        return found[0]
+
+    def currency(self, source: str, known: K) -> Answer:
+        """Return the source of an answer, and which event the answer reflects."""
+        return {
+            "source": source,
+            "event_id": known.event_id,
+            "current_event_id": self._newest(source),
+        }
+
+    def _summary(self, source: str, known: K) -> Answer:
+        return {
+            "event_id": known.event_id,
+            "current_event_id": self._newest(source),
+            "tables": len(known.tables()),
+            **known.counts(),
+            "loading": len(known.waiting),
+            "quarantined": sorted(known.quarantined),
+        }

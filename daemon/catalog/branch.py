@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from prometheus_client import CollectorRegistry
-    from starlette.routing import Route
 
     from daemon.catalog.metrics import CatalogMetrics, CatalogObserver
+    from daemon.catalog.queries import Answers, Query
     from daemon.config.model import Config
     from daemon.sources.metastore import CallMetrics
     from handlers.catalog.following.ports import Follower
@@ -98,22 +98,21 @@ class CatalogBranch(Protocol):
     def name(self) -> str:
         """Its key within an open catalog."""
 
+    @property
+    def reads_store(self) -> bool:
+        """Whether its answers read a store, so that they may wait; else they are made from memory."""
+
     def opener(self, registry: CollectorRegistry) -> Callable[[Ground], OpenBranch]:
         """Register the branch's metrics, and return what opens it for one source.
 
         Opening raises Transient where the branch has a store of its own that cannot be reached.
         """
 
-    def answers(
-        self, config: Config, views: Sequence[CatalogView], newest: Callable[[str], int | None]
-    ) -> Any:
+    def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> Answers[Any]:
         """Return what answers queries about the sources of ``views``."""
 
-    def client(self, address: str) -> Any:
-        """Return the same answers from the daemon at ``address``."""
-
-    def routes(self, answers: Any) -> Sequence[Route]:
-        """Return the routes of the answers."""
+    def queries(self) -> Sequence[type[Query]]:
+        """Return the queries that are answered."""
 
     def serves(self, config: Config, source: str) -> bool:
         """Whether the configuration has this branch for a source, so that it is asked about."""

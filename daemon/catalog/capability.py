@@ -77,6 +77,7 @@ class Catalog(Capability):
 
 def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[Route]:
     from daemon.catalog.branch import CatalogView
+    from daemon.catalog.routes import query_routes
 
     views = [
         CatalogView(catalog.source, partial(catalog.known, branch.name))
@@ -85,4 +86,5 @@ def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogP
     ]
     if not views:
         return ()
-    return branch.routes(branch.answers(runtime.config, views, runtime.newest_event_id))
+    answers = branch.answers(views, runtime.newest_event_id)
+    return query_routes(branch.queries(), answers, reads_store=branch.reads_store)

@@ -1,8 +1,8 @@
-"""How ``tideline partitions`` and ``tideline timeline`` ask: whom, for which source, and how answers are printed.
+"""Options and steps that ``tideline partitions`` and ``tideline timeline`` share: which daemon answers, and how answers are printed.
 
-Both ask the running daemon, and open the state that it left where none runs. What says so on the command line, ``--source``,
-``--url``, ``--config`` and ``--json``, reaches a command as one value, since no command looks at them one by one. Changes and
-checks have no ``--url``: they are made on the daemon's own machine.
+Both query the running daemon, or open the state that it left where none runs. ``--source``, ``--url``, ``--config`` and ``--json``
+reach a command as one value, because no command looks at them one by one. Changes and checks have no ``--url``: they are served
+only on the daemon's own machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from daemon.catalog.access import Access
     from daemon.catalog.branch import CatalogBranch
+    from daemon.catalog.queries import Answer, Query
 
 
 CHECK_ATTEMPTS: Final = 10
@@ -36,45 +37,50 @@ _url_option = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """Whom a command asks, and how it prints what it is told."""
+class CatalogOptions:
+    """Which catalog a command is about, and how the command prints answers."""
 
     source: str | None
     config_path: Path | None
     url: str | None = None
     as_json: bool = False
 
-    def access(self, branch: CatalogBranch) -> AbstractContextManager[Access[Any]]:
-        """Open the way to the answers of ``branch``; raise what ``catalog_access`` raises."""
+    def access(self, branch: CatalogBranch) -> AbstractContextManager[Access]:
+        """Open access to the answers of ``branch``; raise what ``catalog_access`` raises."""
         from daemon.catalog.access import catalog_access
         from daemon.catalog.capability import Catalog
 
         catalog = application().capability(Catalog)
         return catalog_access(catalog.tools(load_config(self.config_path)), branch, self.url)
 
-    def echo(self, answer: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
-        """Print an answer, as JSON or in words."""
+    def echo_answer(self, branch: CatalogBranch, query: Query, text: Callable[[Answer], str]) -> None:
+        """Print the answer to one query."""
+        with self.access(branch) as access:
+            self.echo(access.answers.answer(query), text)
+
+    def echo(self, answer: Answer, text: Callable[[Answer], str]) -> None:
+        """Print an answer as JSON, or in the words of ``text``."""
         echo(answer, self.as_json, text)
 
 
-def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """``--source``, ``--url``, ``--config`` and ``--json`` of a question, passed as ``asking``."""
-    return _source_option(_url_option(config_option(json_option(_gathered(command)))))
+def query_options(command: Callable[..., None]) -> Callable[..., None]:
+    """``--source``, ``--url``, ``--config`` and ``--json``, passed as ``options``."""
+    return _source_option(_url_option(config_option(json_option(_pass_options(command)))))
 
 
-def acts(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for what is done on the daemon's own machine: without ``--url``."""
-    return _source_option(config_option(json_option(_gathered(command))))
+def change_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same without ``--url``: for what is done on the daemon's own machine."""
+    return _source_option(config_option(json_option(_pass_options(command))))
 
 
-def acts_in_words(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for what tells how far it is while it is done: without ``--json``."""
-    return _source_option(config_option(_gathered(command)))
+def progress_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same without ``--url`` and ``--json``: for a command that prints its progress."""
+    return _source_option(config_option(_pass_options(command)))
 
 
-def _gathered(command: Callable[..., None]) -> Callable[..., None]:
+def _pass_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
-    def gathered(
+    def call(
         *args: Any,
         source: str | None,
         config_path: Path | None,
@@ -82,13 +88,13 @@ def _gathered(command: Callable[..., None]) -> Callable[..., None]:
         as_json: bool = False,
         **others: Any,
     ) -> None:
-        command(*args, asking=Asking(source, config_path, url, as_json), **others)
+        command(*args, options=CatalogOptions(source, config_path, url, as_json), **others)
 
-    return gathered
+    return call
 
 
-def checked(access: Access[Any], source: str | None, request: dict[str, Any]) -> dict[str, Any]:
-    """Have one table checked; again, while it differs and the daemon is behind or the source moves."""
+def check_table(access: Access, source: str | None, request: dict[str, Any]) -> dict[str, Any]:
+    """Check one table; repeat while it differs and the daemon is behind or the source changes."""
     for attempt in range(CHECK_ATTEMPTS):
         found = access.do(source, request)
         settled = not found["drift"] or not found["moving"] or not access.live

@@ -58,13 +58,13 @@ class PartitionBranch:
         """Return what answers are made from; for any thread."""
         states = self.projection.states
         return KnownPartitions(
-            self.follower,
-            self.projection.position.applied_event_id,
-            states.waiting(),
-            states.quarantined(),
-            states.under_load(),
-            self._measures,
-            None if self._expressions is None else self._expressions.read,
+            event_id=self.projection.position.applied_event_id,
+            waiting=states.waiting(),
+            quarantined=states.quarantined(),
+            follower=self.follower,
+            under_load=states.under_load(),
+            observer=self._measures,
+            read=None if self._expressions is None else self._expressions.read,
         )
 
     def close(self) -> None:

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prometheus_client import CollectorRegistry
-    from starlette.routing import Route
 
     from daemon.catalog.branch import CatalogView, Ground
+    from daemon.catalog.queries import Query
     from daemon.config.model import Config
     from daemon.partitions.answers import PartitionAnswers
     from daemon.partitions.branch import PartitionBranch
-    from daemon.partitions.client import RemotePartitions
 
 
 class Partitions(Capability):
     """Partition filters answered from an index (``daemon.catalog.branch.CatalogBranch``)."""
 
+    reads_store = True
     name = "partitions"
     commands = (
         Command(
@@ -46,23 +46,14 @@ class Partitions(Capability):
 
         return CATALOG.of(config)[source].partitions is not None
 
-    def answers(
-        self, config: Config, views: Sequence[CatalogView], newest: Callable[[str], int | None]
-    ) -> PartitionAnswers:
+    def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> PartitionAnswers:
         """Return what answers queries about the indexes of ``views``."""
-        from daemon.partitions.answers import PartitionAnswers, PartitionView
+        from daemon.partitions.answers import PartitionAnswers
 
-        del config
-        return PartitionAnswers([PartitionView(view.source, view.known) for view in views], newest)
+        return PartitionAnswers(views, newest)
 
-    def client(self, address: str) -> RemotePartitions:
-        """Return the same answers from the daemon at ``address``."""
-        from daemon.partitions.client import RemotePartitions
+    def queries(self) -> Sequence[type[Query]]:
+        """Return the queries of ``/api/v1/partitions``."""
+        from daemon.partitions.queries import QUERIES
 
-        return RemotePartitions(address)
-
-    def routes(self, answers: PartitionAnswers) -> Sequence[Route]:
-        """Return the routes of ``/api/v1/partitions``."""
-        from daemon.partitions.routes import partition_routes
-
-        return partition_routes(answers)
+        return QUERIES

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.catalog.answers import as_of
+from daemon.catalog.text import as_of, more_lines, summary_lines
 from daemon.terminal.layout import aligned_lines
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from daemon.partitions.answers import Answer
+    from daemon.catalog.queries import Answer
 
 
 def listing_text(answer: Answer) -> str:
-    """Return the indexed tables as a table, and how far each source is."""
+    """Return the indexed tables as a table, and how current each source is."""
     rows = [
         (
             row["table"],
@@ -27,24 +27,17 @@ def listing_text(answer: Answer) -> str:
         for row in answer["tables"]
     ]
     lines = aligned_lines(("table", "columns", "partitions", "state", ""), rows)
-    for source, told in answer["sources"].items():
-        loading = f", {told['loading']} tables to load" if told["loading"] else ""
-        lines.append(
-            f"{source}: {told['tables']} tables, {told['partitions']} partitions{loading}, {as_of(told)}"
-        )
-    if answer["total"] > len(answer["tables"]):
-        lines.append(f"{answer['total'] - len(answer['tables'])} more tables")
-    return "\n".join(lines)
+    return "\n".join([*lines, *summary_lines(answer, "partitions")])
 
 
 def progress_text(row: Mapping[str, Any]) -> str:
-    """Return how far the load of a table is, "" where none is under way."""
+    """Return the progress of a table's load, or "" where the table is not being loaded."""
     loading = row["loading"]
     return "" if loading is None else f"{loading['done']} of {loading['total']} loaded"
 
 
 def filter_text(answer: Answer) -> str:
-    """Return one partition per line, its location behind its values; names alone where they were asked for."""
+    """Return one partition per line, with values and location; only names if only names were requested."""
     lines = answer.get("names")
     if lines is None:
         rows = [
@@ -61,7 +54,7 @@ def count_text(answer: Answer) -> str:
 
 
 def explain_text(answer: Answer) -> str:
-    """Return the plan and what it cost."""
+    """Return the plan and its cost."""
     ranges = [f"  [{start or '-'}, {end or '-'})" for start, end in answer["ranges"][:8]]
     more = answer["range_count"] - len(ranges)
     joined = ", ranges joined (too many)" if answer["capped"] else ""
@@ -71,7 +64,7 @@ def explain_text(answer: Answer) -> str:
             f"read      {answer['way']}{joined}",
             f"ranges    {answer['range_count']}",
             *ranges,
-            *([f"  … {more} more"] if more > 0 else []),
+            *more_lines(more, "ranges"),
             f"residual  {answer['residual'] or 'none: every key in the ranges matches'}",
             "rows      "
             + ", ".join(f"{cost} {answer[f'{cost}_rows']}" for cost in ("estimated", "scanned", "matched")),
@@ -81,27 +74,23 @@ def explain_text(answer: Answer) -> str:
 
 
 def check_text(found: Mapping[str, Any]) -> str:
-    """Return what a check of one table found."""
+    """Return the differences that a check of one table found."""
     if not found["drift"]:
-        return f"{found['table']}: {found['compared']} partitions as the source, {_moment(found)}"
-    moving = " (the source changed meanwhile)" if found["moving"] else ""
-    return "\n".join([f"{found['table']}: differs{moving}, {_moment(found)}", *_differences(found)])
+        return f"{found['table']}: {found['compared']} partitions match the source, {_as_of(found)}"
+    moving = " (the source changed during the check)" if found["moving"] else ""
+    return "\n".join([f"{found['table']}: differs{moving}, {_as_of(found)}", *_differences(found)])
 
 
 def _differences(found: Mapping[str, Any]) -> Iterator[str]:
     for kind in ("missing", "surplus"):
         yield from (f"  {kind} {name}" for name in found[kind])
-        yield from _more(found[f"{kind}_count"] - len(found[kind]), kind)
+        yield from more_lines(found[f"{kind}_count"] - len(found[kind]), kind)
     yield from (f"  {name} differs in {', '.join(fields)}" for name, fields in found["differing"].items())
-    yield from _more(found["differing_count"] - len(found["differing"]), "that differ")
+    yield from more_lines(found["differing_count"] - len(found["differing"]), "that differ")
 
 
-def _moment(found: Mapping[str, Any]) -> str:
+def _as_of(found: Mapping[str, Any]) -> str:
     return as_of({"event_id": found["event_id"], "current_event_id": found["source_event_id"]})
-
-
-def _more(count: int, what: str) -> list[str]:
-    return [f"  … {count} more {what}"] if count > 0 else []
 
 
 def _cut(answer: Answer) -> list[str]:
@@ -109,7 +98,7 @@ def _cut(answer: Answer) -> list[str]:
 
 
 def _problem(answer: Answer) -> list[str]:
-    """Return what an answer has to be warned of."""
+    """Return a warning where the answer may not be current."""
     if answer["state"] == "following":
         return []
     return [f"{answer['table']} is {answer['state']}, {as_of(answer)}", *filter(None, [answer["problem"]])]

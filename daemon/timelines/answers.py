@@ -1,15 +1,12 @@
-"""Answers about timelines as plain values: what HTTP serves and what the command line prints, from memory or from a state file.
-
-Every answer tells the event id that it reflects and, where known, the source's newest one, so that nobody takes an old answer
-for a new one, and the state of each table it is about: ``following``, ``loading`` or ``quarantined``.
-"""
+"""Answers about timelines as plain values: what HTTP serves and what the command line prints, from memory or from a state file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from daemon.catalog.answers import only_one, state_of, views_of
+from daemon.catalog.answers import CatalogAnswers, Known
+from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
 from daemon.timelines.values import cover_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.timelines.periods import UpdatePeriod
@@ -20,174 +17,118 @@ from state.timelines.time_ranges import TimeRange
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from daemon.catalog.queries import Answer
+    from daemon.timelines.queries import TimelineQuery
     from state.timelines.cover import Cover
 
 
-TABLES_MAX: Final = 1_000
 CONDITION_PARTITIONS_MAX: Final = 100_000
-Answer = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a catalog knows at one moment."""
-
-    timelines: Timelines
-    event_id: int | None
-    waiting: Mapping[str, str] = field(default_factory=dict)
-    confined: Mapping[str, str] = field(default_factory=dict)
-
-    def state(self, table: str) -> str:
-        """Tell whether a table's timelines can be believed."""
-        return state_of(table, self.confined, self.waiting)
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineView:
-    """One source's timelines; ``known`` gives None until its state is open."""
-
-    source: str
-    facts: Mapping[str, Fact]
-    known: Callable[[], Known | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoverQuestion:
-    """What is asked of a cover; ``name`` is a fact or a table."""
+class KnownTimelines(Known):
+    """The timelines of one source at one moment."""
 
-    name: str
-    start: str
-    end: str
-    source: str | None = None
-    column: str | None = None
-    periods: tuple[str, ...] = ()
-    strict: bool = False
-    min_count: bool = False
-    where: str | None = None
-    """``or``, ``in`` or ``between`` for the condition as SQL text."""
-    alias: str = ""
+    timelines: Timelines
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    def tables(self) -> Sequence[str]:
+        """Return the tables that have timelines."""
+        return self.timelines.tables()
+
+    def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
+        """Return each table with how far its timelines are."""
+        return [
+            {
+                "source": source,
+                "table": table,
+                "state": self.state(table),
+                "timelines": [summary_of(timeline) for timeline in self.timelines.timelines(table)],
+            }
+            for table in tables
+        ]
+
+    def counts(self) -> Answer:
+        """Return how many runs there are, and the facts."""
+        return {"runs": count_runs(self.timelines), "facts": sorted(self.facts)}
 
 
-class TimelineAnswers:
-    """Answers from several sources; safe for any thread, since what is shown is only ever replaced whole."""
+class TimelineAnswers(CatalogAnswers[KnownTimelines]):
+    """Answers from several sources; for any thread, since published timelines are only ever replaced as a whole."""
 
-    def __init__(self, views: Sequence[TimelineView], newest: Callable[[str], int | None]) -> None:
-        self._views = views
-        self._newest = newest
+    no_source = "no catalog follows the source"
+    no_branch = "no catalog is configured"
+    source_hint = "Add the source to 'catalog' in the configuration."
+    no_table = "the table has no timelines"
+    table_hint = "Run 'tideline timeline show' to list the tables that have."
+    subject = "name"
 
-    def listing(self, *, source: str | None = None, prefix: str = "", limit: int = TABLES_MAX) -> Answer:
-        """Return every table whose name starts with ``prefix``, and how far each source is."""
-        rows: list[Answer] = []
-        total = 0
-        for view, known in self._open(source):
-            names = [name for name in known.timelines.tables() if name.startswith(prefix)]
-            total += len(names)
-            rows += [self._row(view, known, name) for name in names[: max(0, limit - len(rows))]]
-        return {"sources": self._sources(source), "tables": rows, "total": total}
+    def answer(self, query: TimelineQuery) -> Answer:
+        """Return the answer; raise NotFound, BadInput, Uncoverable (a strict cover), LimitExceeded."""
+        match query:
+            case ListTables():
+                return self.list_tables(query)
+            case ShowTable():
+                return self._show(query)
+            case FindLatest():
+                return self._find_latest(query)
+            case CoverRange():
+                return self._cover(query)
 
-    def show(self, table: str, *, source: str | None = None) -> Answer:
-        """Return a table's timelines with their runs; raise NotFound."""
-        view, known = self._holding(table, source)
-        timelines = [timeline_of(timeline) for timeline in known.timelines.timelines(table)]
-        settings = known.timelines.settings(table)
+    def _show(self, query: ShowTable) -> Answer:
+        source, known = self.find_table(query.name, query.source)
+        timelines = [timeline_of(timeline) for timeline in known.timelines.timelines(query.name)]
         return {
-            **self._about(view, known, [table]),
-            "table": table,
-            "columns": list(settings.time_columns),
+            **self._about(source, known, [query.name]),
+            "table": query.name,
+            "columns": list(known.timelines.settings(query.name).time_columns),
             "timelines": timelines,
         }
 
-    def latest(self, name: str, *, source: str | None = None, column: str | None = None) -> Answer:
-        """Return the latest partition of a table or fact per time column; raise NotFound."""
-        view, known, fact = self._fact(name, source)
-        columns = [column] if column else _columns(known.timelines, fact)
-        found = {each: fact.latest(known.timelines, each) for each in columns}
+    def _find_latest(self, query: FindLatest) -> Answer:
+        source, known, fact = self._find_fact(query.name, query.source)
+        columns = [query.column] if query.column else _columns(known.timelines, fact)
+        found = {column: fact.latest(known.timelines, column) for column in columns}
         latest = {
-            each: None if part is None else {"period": part.period.lens_name, "value": str(part)}
-            for each, part in found.items()
+            column: None if part is None else {"period": part.period.lens_name, "value": str(part)}
+            for column, part in found.items()
         }
-        return {**self._about(view, known, _tables(fact)), "name": name, "latest": latest}
+        return {**self._about(source, known, _tables(fact)), "name": query.name, "latest": latest}
 
-    def cover(self, asked: CoverQuestion) -> Answer:
-        """Return which runs cover a range; raise NotFound, BadInput, Uncoverable (strict), LimitExceeded."""
-        view, known, fact = self._fact(asked.name, asked.source)
-        column = asked.column or _only_column(known.timelines, fact)
-        span = TimeRange.parse(asked.start, asked.end)
-        periods = [UpdatePeriod.from_lens_name(name) for name in asked.periods] or None
+    def _cover(self, query: CoverRange) -> Answer:
+        source, known, fact = self._find_fact(query.name, query.source)
+        column = query.column or _only_column(known.timelines, fact)
+        span = TimeRange.parse(query.start, query.end)
+        periods = [UpdatePeriod.from_lens_name(name) for name in query.periods] or None
         found = fact.cover(
-            known.timelines, column, span, periods, strict=asked.strict, min_count=asked.min_count
+            known.timelines, column, span, periods, strict=query.strict, min_count=query.min_count
         )
         answer = {
-            **self._about(view, known, _tables(fact)),
-            "name": asked.name,
+            **self._about(source, known, _tables(fact)),
+            "name": query.name,
             "column": column,
             **cover_of(found),
         }
-        if asked.where is not None:
-            answer["where"] = _conditions(known.timelines, column, found, asked)
+        if query.where is not None:
+            answer["where"] = _conditions(known.timelines, column, found, query)
         return answer
 
-    def _sources(self, source: str | None) -> dict[str, Answer]:
+    def _about(self, source: str, known: KnownTimelines, tables: Sequence[str]) -> Answer:
         return {
-            view.source: {
-                "event_id": known.event_id,
-                "current_event_id": self._newest(view.source),
-                "tables": len(known.timelines.tables()),
-                "runs": count_runs(known.timelines),
-                "loading": len(known.waiting),
-                "quarantined": sorted(known.confined),
-                "facts": sorted(view.facts),
-            }
-            for view, known in self._open(source)
+            **self.currency(source, known),
+            "states": {table: known.state(table) for table in tables},
+            "problems": {table: known.quarantined[table] for table in tables if table in known.quarantined},
         }
 
-    def _row(self, view: TimelineView, known: Known, name: str) -> Answer:
-        return {
-            "source": view.source,
-            "table": name,
-            "state": known.state(name),
-            "timelines": [summary_of(timeline) for timeline in known.timelines.timelines(name)],
-        }
-
-    def _about(self, view: TimelineView, known: Known, tables: Sequence[str]) -> Answer:
-        states = {table: known.state(table) for table in tables}
-        return {
-            "source": view.source,
-            "event_id": known.event_id,
-            "current_event_id": self._newest(view.source),
-            "states": states,
-            "problems": {table: known.confined[table] for table in tables if table in known.confined},
-        }
-
-    def _open(self, source: str | None) -> list[tuple[TimelineView, Known]]:
-        """Return what is open; raise NotFound for a source without a catalog."""
-        views = views_of(
-            self._views,
-            source,
-            missing="no catalog follows the source",
-            nothing="no catalog is configured",
-            hint="Add the source to 'catalog' in the configuration.",
-        )
-        known = [(view, view.known()) for view in views]
-        return [(view, found) for view, found in known if found is not None]
-
-    def _holding(self, table: str, source: str | None) -> tuple[TimelineView, Known]:
-        found = [(view, known) for view, known in self._open(source) if table in known.timelines.tables()]
-        if not found:
-            waits = any(table in known.waiting for _, known in self._open(source))
-            hint = "It waits to be loaded." if waits else "See 'tideline timeline show' for those that are."
-            raise NotFound("the table has no timelines", table=table, hint=hint)
-        return only_one(found, name=table)
-
-    def _fact(self, name: str, source: str | None) -> tuple[TimelineView, Known, Fact]:
-        facts = [(view, known) for view, known in self._open(source) if name in view.facts]
+    def _find_fact(self, name: str, source: str | None) -> tuple[str, KnownTimelines, Fact]:
+        facts = [found for found in self.open_sources(source) if name in found[1].facts]
         if facts:
-            view, known = only_one(facts, name=name)
-            return view, known, view.facts[name]
-        view, known = self._holding(name, source)
-        return view, known, Fact.of_table(name)
+            found, known = self.only_source(facts, name)
+            return found, known, known.facts[name]
+        found, known = self.find_table(name, source)
+        return found, known, Fact.of_table(name)
 
 
 def _tables(fact: Fact) -> list[str]:
@@ -215,24 +156,26 @@ def _only_column(timelines: Timelines, fact: Fact) -> str:
     return columns[0]
 
 
-def _conditions(timelines: Timelines, column: str, found: Cover, asked: CoverQuestion) -> dict[str, str]:
+def _conditions(timelines: Timelines, column: str, found: Cover, query: CoverRange) -> dict[str, str]:
     """Return the condition per table that the cover takes partitions from."""
-    if found.partition_count() > CONDITION_PARTITIONS_MAX and asked.where != "between":
+    if found.partition_count() > CONDITION_PARTITIONS_MAX and query.where != "between":
         raise LimitExceeded(
             "too many partitions for one condition", limit=CONDITION_PARTITIONS_MAX, hint="Use BETWEEN."
         )
-    spelled = Column(column, asked.alias)
+    written = Column(column, query.alias)
     texts = {}
     for table in found.tables():
         runs = [run for run in found.runs() if run.table == table]
-        match asked.where:
+        match query.where:
             case "or":
-                texts[table] = format_or(spelled, runs)
+                texts[table] = format_or(written, runs)
             case "in":
-                texts[table] = format_in(spelled, runs)
+                texts[table] = format_in(written, runs)
             case "between":
-                held = [period for period, held in timelines.storage(table, column).runs.items() if held]
-                texts[table] = format_between(spelled, runs, held)
+                stored = [period for period, kept in timelines.storage(table, column).runs.items() if kept]
+                texts[table] = format_between(written, runs, stored)
             case _:
-                raise BadInput("no such writer", where=asked.where, hint="or, in or between is wanted.")
+                raise BadInput(
+                    "unknown form of a condition", where=query.where, hint="Use or, in or between."
+                )
     return texts

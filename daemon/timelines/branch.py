@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
 from daemon.sources.metastore import measured_metastore
-from daemon.timelines.answers import Known
-from daemon.timelines.settings import rules_of
+from daemon.timelines.answers import KnownTimelines
+from daemon.timelines.settings import facts_of, rules_of
 from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
@@ -36,6 +36,7 @@ class TimelineBranch:
     def __init__(self, ground: Ground) -> None:
         settings = CATALOG.of(ground.tools.config)[ground.source]
         self._source = ground.metastore
+        self._facts = facts_of(ground.tools.config, ground.source)
         self._store = ground.store
         self._observer = ground.observer
         self.follower = TimelineFollower(
@@ -49,11 +50,16 @@ class TimelineBranch:
         """Take the projection that drives the follower."""
         self.projection = projection
 
-    def known(self) -> Known:
+    def known(self) -> KnownTimelines:
         """Return what answers are made from; for any thread."""
         states = self.projection.states
-        event_id = self.projection.position.applied_event_id
-        return Known(self.follower.timelines, event_id, states.waiting(), states.quarantined())
+        return KnownTimelines(
+            event_id=self.projection.position.applied_event_id,
+            waiting=states.waiting(),
+            quarantined=states.quarantined(),
+            timelines=self.follower.timelines,
+            facts=self._facts,
+        )
 
     def loading(self) -> list[str]:
         """Return nothing: timelines load a table at once."""

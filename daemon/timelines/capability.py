@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client import CollectorRegistry
-    from starlette.routing import Route
 
     from daemon.catalog.branch import CatalogView, Ground
+    from daemon.catalog.queries import Query
     from daemon.config.document import Document
     from daemon.config.model import Config
     from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.timelines.answers import TimelineAnswers
     from daemon.timelines.branch import TimelineBranch
-    from daemon.timelines.client import RemoteTimelines
 
 
 class Timelines(Capability):
     """Which partitions exist, and which cover a range of time (``daemon.catalog.branch.CatalogBranch``)."""
 
+    reads_store = False
     name = "timelines"
     commands = (
         Command(
@@ -59,25 +59,14 @@ class Timelines(Capability):
         del config, source
         return True
 
-    def answers(
-        self, config: Config, views: Sequence[CatalogView], newest: Callable[[str], int | None]
-    ) -> TimelineAnswers:
+    def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> TimelineAnswers:
         """Return what answers queries about the timelines of ``views``."""
-        from daemon.timelines.answers import TimelineAnswers, TimelineView
-        from daemon.timelines.settings import facts_of
+        from daemon.timelines.answers import TimelineAnswers
 
-        return TimelineAnswers(
-            [TimelineView(view.source, facts_of(config, view.source), view.known) for view in views], newest
-        )
+        return TimelineAnswers(views, newest)
 
-    def client(self, address: str) -> RemoteTimelines:
-        """Return the same answers from the daemon at ``address``."""
-        from daemon.timelines.client import RemoteTimelines
+    def queries(self) -> Sequence[type[Query]]:
+        """Return the queries of ``/api/v1/timelines``."""
+        from daemon.timelines.queries import QUERIES
 
-        return RemoteTimelines(address)
-
-    def routes(self, answers: TimelineAnswers) -> Sequence[Route]:
-        """Return the routes of ``/api/v1/timelines``."""
-        from daemon.timelines.routes import timeline_routes
-
-        return timeline_routes(answers)
+        return QUERIES

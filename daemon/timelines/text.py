@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.answers import as_of
+from daemon.catalog.text import as_of, more_lines, summary_lines
 from daemon.terminal.layout import aligned_lines
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from daemon.timelines.answers import Answer
+    from daemon.catalog.queries import Answer
 
 
 LINES_MAX: Final = 200
-"""Runs that are printed; the rest is counted, and ``--json`` has it."""
+"""Runs that are printed; more are counted, and ``--json`` has them."""
 
 
 def listing_text(answer: Answer) -> str:
-    """Return the tables as a table, and how far each source is."""
+    """Return the tables as a table, and how current each source is."""
     rows = [
         (
             row["table"],
@@ -35,12 +35,7 @@ def listing_text(answer: Answer) -> str:
         or [{"column": "-", "period": "-", "partitions": 0, "runs": 0, "latest": None}]
     ]
     lines = aligned_lines(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
-    for source, told in answer["sources"].items():
-        loading = f", {told['loading']} tables loading" if told["loading"] else ""
-        lines.append(f"{source}: {told['tables']} tables, {told['runs']} runs{loading}, {as_of(told)}")
-    if answer["total"] > len(answer["tables"]):
-        lines.append(f"{answer['total'] - len(answer['tables'])} more tables")
-    return "\n".join(lines)
+    return "\n".join([*lines, *summary_lines(answer, "runs")])
 
 
 def show_text(answer: Answer) -> str:
@@ -70,7 +65,7 @@ def latest_text(answer: Answer) -> str:
 
 
 def cover_text(answer: Answer) -> str:
-    """Return runs, what is missing, and the condition where it was asked for."""
+    """Return runs, missing ranges, and the condition if requested."""
     complete = "complete" if answer["complete"] else "NOT complete"
     lines = [
         f"{answer['name']} {answer['column']} {answer['range']}: {complete}, {answer['partitions']} partitions"
@@ -88,10 +83,10 @@ def cover_text(answer: Answer) -> str:
 
 
 def check_text(found: Mapping[str, Any]) -> str:
-    """Return what a check of one table found."""
+    """Return the differences that a check of one table found."""
     if not found["drift"]:
-        return f"{found['table']}: as the source, {as_of(found)}"
-    moving = " (the source changed meanwhile)" if found["moving"] else ""
+        return f"{found['table']}: matches the source, {as_of(found)}"
+    moving = " (the source changed during the check)" if found["moving"] else ""
     lines = [f"{found['table']}: differs{moving}, {as_of(found)}"]
     for one in found["drift"]:
         for kind in ("missing", "surplus"):
@@ -106,7 +101,7 @@ def _problems(answer: Answer) -> list[str]:
 
 
 def _more(count: int, what: str) -> list[str]:
-    return [f"  … {count - LINES_MAX} more {what}"] if count > LINES_MAX else []
+    return more_lines(count - LINES_MAX, what)
 
 
 def _range(ends: Sequence[str]) -> str:

@@ -120,4 +120,4 @@ def test_the_command_line_works_on_a_live_daemon_and_on_its_state_file(
     done = tideline(
         config, "timeline", "migrate", table, "--column", "dt", "--period", "DAILY", "--to", "store-all"
     )
-    assert "is written as store-all (was ranges)" in done.stdout, done
+    assert "now has the form store-all (before: ranges)" in done.stdout, done

@@ -111,7 +111,7 @@ def test_the_command_line_works_on_a_live_daemon_and_on_its_state_file(
         assert tideline("partitions", "count", table, "ds > '2024-05-01'").stdout == "2\n"
         assert "postings of hr" in tideline("partitions", "explain", table, "hr = 5").stdout
         assert tideline("partitions", "names", table, "", "6").stdout.count("hr=6") == 2
-        assert "4 partitions as the source" in tideline("partitions", "check").stdout
+        assert "4 partitions match the source" in tideline("partitions", "check").stdout
         assert "ds date, hr int" in tideline("partitions", "list").stdout
         wrong = tideline("partitions", "filter", table, "hour = 5")
         assert wrong.returncode == 1

@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.partitions.answers import FilterQuestion, KnownPartitions, PartitionAnswers, PartitionView, plain
-from daemon.partitions.client import RemotePartitions
+from daemon.catalog.access import RemoteAnswers
+from daemon.catalog.branch import CatalogView
+from daemon.catalog.routes import query_routes
+from daemon.partitions.answers import KnownPartitions, PartitionAnswers, plain
 from daemon.partitions.metrics import PartitionMeasures, PartitionMetrics
-from daemon.partitions.routes import partition_routes
+from daemon.partitions.queries import (
+    QUERIES,
+    CountPartitions,
+    ExplainFilter,
+    FilterPartitions,
+    ListTables,
+    NamesByValues,
+    PartitionsByExpression,
+)
 from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.status.client import fetch
 from dev.fixtures.memory_source import DB, MemorySource
@@ -46,6 +56,13 @@ def follower_of(source: Any) -> PartitionFollower:
     return follower
 
 
+def known_of(follower: PartitionFollower, **changes: Any) -> KnownPartitions:
+    """An index with nothing left to load."""
+    return KnownPartitions(
+        follower=follower, event_id=10, waiting={}, quarantined={}, under_load={}, **changes
+    )
+
+
 @pytest.fixture(scope="module")
 def follower() -> PartitionFollower:
     source = MemorySource()
@@ -66,20 +83,20 @@ def registry() -> CollectorRegistry:
 def answers(follower: PartitionFollower, registry: CollectorRegistry) -> PartitionAnswers:
     measures = PartitionMeasures(PartitionMetrics(registry), "catalog:lake")
     known = KnownPartitions(
-        follower,
-        10,
+        follower=follower,
+        event_id=10,
         waiting={f"{DB}.new": "snapshot"},
-        confined={f"{DB}.b": "[malformed-event] broken"},
+        quarantined={f"{DB}.b": "[malformed-event] broken"},
         under_load={f"{DB}.new": LoadProgress(9, ("dt",), "dt=1", 500, 2000)},
         observer=measures,
     )
-    views = [PartitionView("lake", lambda: known), PartitionView("late", lambda: None)]
+    views = [CatalogView("lake", lambda: known), CatalogView("late", lambda: None)]
     return PartitionAnswers(views, {"lake": 12}.get)
 
 
 @pytest.fixture
 def server(answers: PartitionAnswers, registry: CollectorRegistry) -> Iterator[HttpServer]:
-    with served(app_of(*partition_routes(answers), registry=registry)) as running:
+    with served(app_of(*query_routes(QUERIES, answers, reads_store=True), registry=registry)) as running:
         yield running
 
 
@@ -89,18 +106,18 @@ def url(server: HttpServer) -> str:
 
 
 @pytest.fixture
-def remote(url: str) -> RemotePartitions:
-    return RemotePartitions(url)
+def remote(url: str) -> RemoteAnswers:
+    return RemoteAnswers(url)
 
 
-def question(text: str = "", **changes: Any) -> FilterQuestion:
-    return FilterQuestion(**{"table": TABLE, "filter": text, **changes})
+def filtered(text: str = "", **changes: Any) -> FilterPartitions:
+    return FilterPartitions(**{"name": TABLE, "filter": text, **changes})
 
 
 def test_a_filter_is_answered_with_whole_partitions_and_the_event_they_reflect(
     answers: PartitionAnswers,
 ) -> None:
-    answer = answers.filter(question("dt >= '2015-01-03'"))
+    answer = answers.answer(filtered("dt >= '2015-01-03'"))
     assert [one["values"] for one in answer["partitions"]] == [[day, "x"] for day in DAYS[2:]]
     assert answer["partitions"][0]["sd"]["location"] == "/w/a/dt=2015-01-03/x=x"
     assert answer["partitions"][0]["parameters"] == {"numRows": "1"}
@@ -110,57 +127,59 @@ def test_a_filter_is_answered_with_whole_partitions_and_the_event_they_reflect(
 
 
 def test_an_answer_says_where_it_was_cut_off(answers: PartitionAnswers) -> None:
-    some = answers.filter(question(names=True, most=2))
+    some = answers.answer(filtered(names=True, limit=2))
     assert some["names"] == [f"dt={day}/x=x" for day in DAYS[:2]]
     assert some["truncated"] is True
-    assert answers.filter(question(most=0))["partitions"] == []
-    assert len(answers.filter(question(most=-1))["partitions"]) == 4
+    assert answers.answer(filtered(limit=0))["partitions"] == []
+    assert len(answers.answer(filtered(limit=-1))["partitions"]) == 4
     assert "raise --max" in filter_text(some)
 
 
 def test_a_quarantined_table_answers_and_says_so(answers: PartitionAnswers) -> None:
-    counted = answers.count(question(table=f"{DB}.b"))
+    counted = answers.answer(CountPartitions(name=f"{DB}.b"))
     assert (counted["count"], counted["state"]) == (1, "quarantined")
     assert "[malformed-event] broken" in count_text(counted)
 
 
 def test_what_is_not_there_or_not_clear_is_told(answers: PartitionAnswers) -> None:
     with pytest.raises(NotFound, match="waits to be loaded"):
-        answers.filter(question(table=f"{DB}.new"))
+        answers.answer(filtered(name=f"{DB}.new"))
     with pytest.raises(NotFound, match="partitions list"):
-        answers.filter(question(table=f"{DB}.none"))
+        answers.answer(filtered(name=f"{DB}.none"))
     with pytest.raises(NotFound, match="no partition index"):
-        answers.filter(question(source="pond"))
+        answers.answer(filtered(source="pond"))
     with pytest.raises(BadInput, match="dialect"):
-        answers.filter(question(dialect="hive9"))
+        answers.answer(filtered(dialect="hive9"))
     with pytest.raises(BadFilter) as error:
-        answers.filter(question("dt = '1' and zz = 2"))
+        answers.answer(filtered("dt = '1' and zz = 2"))
     assert error.value.context["position"] == 13
     with pytest.raises(InvalidRequest):
-        answers.names_ps(TABLE, ["1", "2", "3"])
+        answers.answer(NamesByValues(name=TABLE, values=["1", "2", "3"]))
 
 
 def test_a_table_of_two_sources_has_to_be_told_apart(follower: PartitionFollower) -> None:
-    known = KnownPartitions(follower, 1, {}, {}, {})
-    both = PartitionAnswers([PartitionView(name, lambda: known) for name in ("lake", "pond")], lambda _: None)
+    known = known_of(follower)
+    both = PartitionAnswers([CatalogView(name, lambda: known) for name in ("lake", "pond")], lambda _: None)
     with pytest.raises(BadInput, match="several sources"):
-        both.count(question())
-    assert both.count(question(source="pond"))["count"] == 4
+        both.answer(CountPartitions(name=TABLE))
+    assert both.answer(CountPartitions(name=TABLE, source="pond"))["count"] == 4
 
 
-def test_the_client_gets_what_the_process_answers(
-    answers: PartitionAnswers, remote: RemotePartitions
-) -> None:
-    odd = question('x = "it\'s"', table=f"{DB}.b", most=5, names=True)
-    assert remote.filter(odd) == answers.filter(odd)
-    assert remote.filter(odd)["names"] == ["dt=2015-01-01/x=it%27s"]
-    assert remote.filter(question("dt = '2015-01-01'")) == answers.filter(question("dt = '2015-01-01'"))
-    assert remote.count(question("x = 'x'"))["count"] == 4
-    assert remote.names_ps(f"{DB}.b", ["", "it's"]) == answers.names_ps(f"{DB}.b", ["", "it's"])
-    assert remote.by_expr(TABLE, b"\x01\xff", 2) == answers.by_expr(TABLE, b"\x01\xff", 2)
-    assert remote.by_expr(TABLE, b"\x01\xff")["has_unknown"] is True
-    assert remote.explain(question("x = 'x'"))["matched_rows"] == 4
-    assert remote.listing(prefix=DB)["total"] == 3
+def test_the_client_gets_what_the_process_answers(answers: PartitionAnswers, remote: RemoteAnswers) -> None:
+    odd = filtered('x = "it\'s"', name=f"{DB}.b", limit=5, names=True)
+    assert remote.answer(odd) == answers.answer(odd)
+    assert remote.answer(odd)["names"] == ["dt=2015-01-01/x=it%27s"]
+    assert remote.answer(filtered("dt = '2015-01-01'")) == answers.answer(filtered("dt = '2015-01-01'"))
+    assert remote.answer(CountPartitions(name=TABLE, filter="x = 'x'"))["count"] == 4
+    assert remote.answer(NamesByValues(name=f"{DB}.b", values=["", "it's"])) == answers.answer(
+        NamesByValues(name=f"{DB}.b", values=["", "it's"])
+    )
+    assert remote.answer(
+        PartitionsByExpression(name=TABLE, expression=b"\x01\xff", limit=2)
+    ) == answers.answer(PartitionsByExpression(name=TABLE, expression=b"\x01\xff", limit=2))
+    assert remote.answer(PartitionsByExpression(name=TABLE, expression=b"\x01\xff"))["has_unknown"] is True
+    assert remote.answer(ExplainFilter(name=TABLE, filter="x = 'x'"))["matched_rows"] == 4
+    assert remote.answer(ListTables(prefix=DB))["total"] == 3
 
 
 @pytest.mark.parametrize(
@@ -184,12 +203,12 @@ def test_a_question_that_cannot_be_answered_has_a_code(url: str, path: str, code
 
 
 def test_the_texts_tell_what_the_answers_hold(answers: PartitionAnswers) -> None:
-    listing = listing_text(answers.listing())
+    listing = listing_text(answers.answer(ListTables()))
     assert "500 of 2000 loaded" in listing
     assert "dt string, x string" in listing
-    assert "lake: 2 tables, 5 partitions, 1 tables to load, as of event 10, source at 12" in listing
-    assert "/w/a/dt=2015-01-01/x=x" in filter_text(answers.filter(question()))
-    explained = explain_text(answers.explain(question("x = 'x'")))
+    assert "lake: 2 tables, 5 partitions, 1 tables loading, as of event 10, source at 12" in listing
+    assert "/w/a/dt=2015-01-01/x=x" in filter_text(answers.answer(filtered()))
+    explained = explain_text(answers.answer(ExplainFilter(name=TABLE, filter="x = 'x'")))
     assert "postings of x" in explained
     assert "estimated 0, scanned 4, matched 4" in explained
 
@@ -221,15 +240,15 @@ def test_an_expression_that_is_read_is_answered_exactly(follower: PartitionFollo
         function = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFOPEqual"
         return Call(function, (ColumnReference("dt", "string"), Constant("2015-01-02", "string")))
 
-    known = KnownPartitions(follower, 10, {}, {}, {}, read=read)
-    answers = PartitionAnswers([PartitionView("lake", lambda: known)], lambda _: None)
-    answer = answers.by_expr(TABLE, b"kryo")
+    known = known_of(follower, read=read)
+    answers = PartitionAnswers([CatalogView("lake", lambda: known)], lambda _: None)
+    answer = answers.answer(PartitionsByExpression(name=TABLE, expression=b"kryo"))
     assert [one["values"] for one in answer["partitions"]] == [["2015-01-02", "x"]]
     assert (answer["has_unknown"], asked) == (False, [b"kryo"])
 
 
 def test_answers_are_measured(answers: PartitionAnswers, registry: CollectorRegistry) -> None:
-    answers.filter(question("x = 'x' and dt > '2015-01-02'"))
+    answers.answer(filtered("x = 'x' and dt > '2015-01-02'"))
     get = registry.get_sample_value
     labels = {"projection": "catalog:lake"}
     assert get("tideline_partitions_rows_matched_total", labels) == 2

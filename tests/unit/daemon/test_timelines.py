@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.catalog.access import RemoteAnswers
+from daemon.catalog.branch import CatalogView
+from daemon.catalog.routes import query_routes
 from daemon.status.client import fetch
-from daemon.timelines.answers import CoverQuestion, Known, TimelineAnswers, TimelineView
-from daemon.timelines.client import RemoteTimelines
-from daemon.timelines.routes import timeline_routes
+from daemon.timelines.answers import KnownTimelines, TimelineAnswers
+from daemon.timelines.queries import QUERIES, CoverRange, FindLatest, ListTables, ShowTable
 from daemon.timelines.text import check_text, cover_text, latest_text, listing_text, show_text
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
 from state.store.memory import MemoryStore
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from daemon.http.server import HttpServer
+    from daemon.timelines.queries import TimelineQuery
 
 
 DAYS = "shop.days"
@@ -46,7 +49,8 @@ def timelines(tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 @pytest.fixture
-def known() -> Known:
+def known() -> KnownTimelines:
+    sales = Fact("sales", (StorageTable(DAYS), StorageTable(HOURS), StorageTable("shop.gone")))
     held = timelines(
         {
             DAYS: (["dt"], [["2015-01-01"], ["2015-01-02"], ["2015-01-05"]]),
@@ -54,16 +58,22 @@ def known() -> Known:
             TWO: (["dt", "pt"], [["2015-01-01", "2015-01"]]),
         }
     )
-    return Known(held, 10, {"shop.new": "snapshot"}, {TWO: "[malformed-event] broken"})
+    return KnownTimelines(
+        event_id=10,
+        waiting={"shop.new": "snapshot"},
+        quarantined={TWO: "[malformed-event] broken"},
+        timelines=held,
+        facts={"sales": sales},
+    )
 
 
 @pytest.fixture
-def answers(known: Known) -> TimelineAnswers:
-    sales = Fact("sales", (StorageTable(DAYS), StorageTable(HOURS), StorageTable("shop.gone")))
+def answers(known: KnownTimelines) -> TimelineAnswers:
+    pond = KnownTimelines(event_id=3, waiting={}, quarantined={}, timelines=timelines({TWO: (["dt"], [])}))
     views = [
-        TimelineView("lake", {"sales": sales}, lambda: known),
-        TimelineView("pond", {}, lambda: Known(timelines({TWO: (["dt"], [])}), 3)),
-        TimelineView("late", {}, lambda: None),
+        CatalogView("lake", lambda: known),
+        CatalogView("pond", lambda: pond),
+        CatalogView("late", lambda: None),
     ]
     return TimelineAnswers(views, {"lake": 12}.get)
 
@@ -71,24 +81,25 @@ def answers(known: Known) -> TimelineAnswers:
 @pytest.fixture
 def server(answers: TimelineAnswers) -> Iterator[HttpServer]:
     status = daemon_status()
-    with served(app_of(*timeline_routes(answers), status=lambda: status)) as running:
+    with served(app_of(*query_routes(QUERIES, answers, reads_store=False), status=lambda: status)) as running:
         yield running
 
 
 @pytest.fixture
-def remote(server: HttpServer) -> RemoteTimelines:
-    return RemoteTimelines(f"http://127.0.0.1:{server.port}")
+def remote(server: HttpServer) -> RemoteAnswers:
+    return RemoteAnswers(f"http://127.0.0.1:{server.port}")
 
 
-def question(name: str, start: str = "2015-01-01", end: str = "2015-01-04", **changes: Any) -> CoverQuestion:
-    return CoverQuestion(name=name, start=start, end=end, **changes)
+def cover(name: str, start: str = "2015-01-01", end: str = "2015-01-04", **changes: Any) -> CoverRange:
+    return CoverRange(name=name, start=start, end=end, **changes)
 
 
 def test_every_answer_tells_the_event_it_reflects_and_where_the_source_is(answers: TimelineAnswers) -> None:
-    for answer in (answers.show(DAYS), answers.latest(DAYS), answers.cover(question(DAYS))):
+    queries: list[TimelineQuery] = [ShowTable(name=DAYS), FindLatest(name=DAYS), cover(DAYS)]
+    for answer in map(answers.answer, queries):
         assert (answer["event_id"], answer["current_event_id"]) == (10, 12)
         assert answer["states"] == {DAYS: "following"}
-    listed = answers.listing()["sources"]
+    listed = answers.answer(ListTables())["sources"]
     assert (listed["lake"]["event_id"], listed["lake"]["current_event_id"]) == (10, 12)
     assert listed["lake"]["loading"] == 1
     assert listed["pond"]["current_event_id"] is None
@@ -96,7 +107,7 @@ def test_every_answer_tells_the_event_it_reflects_and_where_the_source_is(answer
 
 
 def test_a_fact_is_covered_from_all_its_tables_and_what_is_missing_is_told(answers: TimelineAnswers) -> None:
-    answer = answers.cover(question("sales", where="in", alias="s"))
+    answer = answers.answer(cover("sales", where="in", alias="s"))
     assert [(run["table"], run["first"], run["last"]) for run in answer["runs"]] == [
         (DAYS, "2015-01-01", "2015-01-02"),
         (HOURS, "2015-01-03-00", "2015-01-03-01"),
@@ -106,9 +117,11 @@ def test_a_fact_is_covered_from_all_its_tables_and_what_is_missing_is_told(answe
         DAYS: "(s.dt IN ('2015-01-01','2015-01-02'))",
         HOURS: "(s.dt IN ('2015-01-03-00','2015-01-03-01'))",
     }
-    assert answers.latest("sales")["latest"] == {"dt": {"period": "DAILY", "value": "2015-01-05"}}
+    assert answers.answer(FindLatest(name="sales"))["latest"] == {
+        "dt": {"period": "DAILY", "value": "2015-01-05"}
+    }
     with pytest.raises(Uncoverable):
-        answers.cover(question("sales", strict=True))
+        answers.answer(cover("sales", strict=True))
 
 
 @pytest.mark.parametrize(
@@ -119,9 +132,9 @@ def test_a_fact_is_covered_from_all_its_tables_and_what_is_missing_is_told(answe
     ],
 )
 def test_the_condition_is_written_as_asked(answers: TimelineAnswers, where: str, text: str) -> None:
-    assert answers.cover(question(DAYS, where=where))["where"] == {DAYS: text}
+    assert answers.answer(cover(DAYS, where=where))["where"] == {DAYS: text}
     with pytest.raises(BadInput):
-        answers.cover(question(DAYS, where="like"))
+        answers.answer(cover(DAYS, where="like"))
 
 
 def test_a_condition_of_a_million_values_is_refused(
@@ -129,12 +142,12 @@ def test_a_condition_of_a_million_values_is_refused(
 ) -> None:
     monkeypatch.setattr("daemon.timelines.answers.CONDITION_PARTITIONS_MAX", 1)
     with pytest.raises(LimitExceeded):
-        answers.cover(question(DAYS, where="in"))
-    assert answers.cover(question(DAYS, where="between"))["where"]
+        answers.answer(cover(DAYS, where="in"))
+    assert answers.answer(cover(DAYS, where="between"))["where"]
 
 
 def test_a_quarantined_table_answers_and_says_so(answers: TimelineAnswers) -> None:
-    shown = answers.show(TWO, source="lake")
+    shown = answers.answer(ShowTable(name=TWO, source="lake"))
     assert shown["states"] == {TWO: "quarantined"}
     assert shown["problems"] == {TWO: "[malformed-event] broken"}
     assert "shop.two is quarantined" in show_text(shown)
@@ -142,33 +155,35 @@ def test_a_quarantined_table_answers_and_says_so(answers: TimelineAnswers) -> No
 
 def test_what_is_not_clear_is_asked_back(answers: TimelineAnswers) -> None:
     with pytest.raises(BadInput, match="several sources"):
-        answers.show(TWO)
+        answers.answer(ShowTable(name=TWO))
     with pytest.raises(BadInput, match="several time columns"):
-        answers.cover(question(TWO, source="lake"))
+        answers.answer(cover(TWO, source="lake"))
     with pytest.raises(NotFound, match="waits to be loaded"):
-        answers.show("shop.new")
+        answers.answer(ShowTable(name="shop.new"))
     with pytest.raises(NotFound, match="no timelines"):
-        answers.show("shop.none")
+        answers.answer(ShowTable(name="shop.none"))
     with pytest.raises(NotFound, match="no catalog follows"):
-        answers.listing(source="sea")
+        answers.answer(ListTables(source="sea"))
     with pytest.raises(NotFound):
-        TimelineAnswers([], lambda _: None).listing()
+        TimelineAnswers([], lambda _: None).answer(ListTables())
 
 
 def test_a_client_gets_over_http_what_the_daemon_answers(
-    answers: TimelineAnswers, remote: RemoteTimelines
+    answers: TimelineAnswers, remote: RemoteAnswers
 ) -> None:
-    assert remote.listing(prefix="shop.d") == answers.listing(prefix="shop.d")
-    assert remote.listing(limit=1)["total"] == 4
-    assert remote.show(DAYS) == answers.show(DAYS)
-    assert remote.latest("sales", column="dt") == answers.latest("sales", column="dt")
-    asked = question("sales", where="or", periods=("DAILY", "HOURLY"), min_count=True)
-    assert remote.cover(asked) == answers.cover(asked)
+    assert remote.answer(ListTables(prefix="shop.d")) == answers.answer(ListTables(prefix="shop.d"))
+    assert remote.answer(ListTables(limit=1))["total"] == 4
+    assert remote.answer(ShowTable(name=DAYS)) == answers.answer(ShowTable(name=DAYS))
+    assert remote.answer(FindLatest(name="sales", column="dt")) == answers.answer(
+        FindLatest(name="sales", column="dt")
+    )
+    asked = cover("sales", where="or", periods=("DAILY", "HOURLY"), min_count=True)
+    assert remote.answer(asked) == answers.answer(asked)
     with pytest.raises(Uncoverable) as caught:
-        remote.cover(question("sales", strict=True))
+        remote.answer(cover("sales", strict=True))
     assert caught.value.context["missing"] == ["[2015-01-03-02, 2015-01-04-00)"]
     with pytest.raises(NotFound):
-        remote.show("shop.none")
+        remote.answer(ShowTable(name="shop.none"))
 
 
 @pytest.mark.parametrize(
@@ -193,24 +208,24 @@ def test_a_strange_question_is_answered_with_400(server: HttpServer, path: str) 
 
 def test_a_daemon_without_a_catalog_and_no_daemon_at_all_are_told_apart() -> None:
     with served(app_of()) as running, pytest.raises(MalformedEvent, match="not a JSON object"):
-        RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
+        RemoteAnswers(f"http://127.0.0.1:{running.port}").answer(ListTables())
     with pytest.raises(Transient):
-        RemoteTimelines(f"http://127.0.0.1:{running.port}").listing()
+        RemoteAnswers(f"http://127.0.0.1:{running.port}").answer(ListTables())
 
 
 def test_the_texts_say_what_the_values_say(answers: TimelineAnswers) -> None:
-    shown = show_text(answers.show(DAYS))
+    shown = show_text(answers.answer(ShowTable(name=DAYS)))
     assert "2015-01-01 |██··█| 2015-01-05" in shown
     assert "missing 2015-01-03 to 2015-01-04" in shown
-    listed = listing_text(answers.listing())
+    listed = listing_text(answers.answer(ListTables()))
     assert "lake: 3 tables" in listed
     assert "1 tables loading" in listed
-    assert "more tables" in listing_text(answers.listing(limit=1))
-    covered = cover_text(answers.cover(question("sales", where="in")))
+    assert "more tables" in listing_text(answers.answer(ListTables(limit=1)))
+    covered = cover_text(answers.answer(cover("sales", where="in")))
     assert "NOT complete, 4 partitions" in covered
     assert "missing HOURLY [2015-01-03-02, 2015-01-04-00)" in covered
-    assert "2015-01-05  DAILY" in latest_text(answers.latest(DAYS))
+    assert "2015-01-05  DAILY" in latest_text(answers.answer(FindLatest(name=DAYS)))
     drift = {"column": "dt", "period": "DAILY", "missing": ["[a, b)"], "surplus": []}
     found = {"table": DAYS, "event_id": 1, "current_event_id": 2, "moving": True, "drift": [drift]}
     assert "missing [a, b)" in check_text(found)
-    assert "as the source" in check_text(found | {"drift": []})
+    assert "matches the source" in check_text(found | {"drift": []})

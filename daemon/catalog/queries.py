@@ -1,0 +1,131 @@
+"""Queries about catalogs as values: a command builds one, a route parses one, and both pass it to ``answer(query)``.
+
+The class of a query names its HTTP path, and each field says how it is written as a parameter. The route and the client read the
+same declaration, so a parameter has one name, one format and one limit. The answers are the same objects in the process and over
+HTTP (``Answers``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar
+from urllib.parse import quote
+
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+Answer = dict[str, Any]
+TABLES_MAX: Final = 1_000
+"""Tables in one list; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """How a field is written as an HTTP parameter; text under the field's own name unless declared otherwise."""
+
+    name: str = ""
+    parse: Callable[[str], Any] = str
+    """Raises ValueError with the rule that the text breaks, such as ``must be true or false``."""
+    format: Callable[[Any], str] = str
+    """Returns "" where the parameter is left out."""
+    is_long: bool = False
+    """Whether the text may be longer than a name."""
+
+    @staticmethod
+    def of(known: Field[Any]) -> Parameter:
+        """Return how a field is written."""
+        return Parameter(**{"name": known.name, **known.metadata})
+
+    def read(self, value: str) -> Any:
+        """Return the value of a parameter; raise BadInput."""
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            message = f"{self.name} = {value[:100]}: {error}"
+            raise BadInput(message, parameter=self.name, value=value[:100]) from error
+
+
+def parameter(default: Any = MISSING, **declared: Any) -> Any:
+    """Return a field of a query that is ``declared`` with the attributes of ``Parameter``."""
+    return field(default=default, metadata=declared)
+
+
+def flag() -> Any:
+    """Return a field that is ``true`` or ``false``."""
+
+    def parse(value: str) -> bool:
+        if value.lower() not in {"true", "false"}:
+            raise ValueError("must be true or false")
+        return value.lower() == "true"
+
+    return parameter(default=False, parse=parse, format=lambda value: "true" if value else "")
+
+
+def number(maximum: int, default: int | None = None, **declared: Any) -> Any:
+    """Return a field that is a number from 0 to ``maximum``; a negative one is not sent."""
+
+    def parse(value: str) -> int:
+        if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= maximum):
+            raise ValueError(f"must be a number from 0 to {maximum}")
+        return int(value)
+
+    return parameter(default, parse=parse, format=lambda value: str(value) if value >= 0 else "", **declared)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A query; subclasses are frozen, and those whose path has ``{name}`` have a field ``name``."""
+
+    path: ClassVar[str]
+    source: str | None = None
+    """None where only one source has what is queried."""
+
+    @classmethod
+    def parameters(cls) -> dict[str, tuple[Field[Any], Parameter]]:
+        """Return the fields that are parameters, and how they are written, by the names of the parameters."""
+        declared = [(known, Parameter.of(known)) for known in fields(cls) if known.name != "name"]
+        return {written.name: (known, written) for known, written in declared}
+
+    @classmethod
+    def parse(cls, name: str, given: Mapping[str, str]) -> Self:
+        """Return the query about ``name`` with parameters as HTTP has them; raise BadInput."""
+        parameters = cls.parameters()
+        required = [each for each, (known, _) in parameters.items() if known.default is MISSING]
+        if not given.keys() >= set(required):
+            raise BadInput("a parameter is missing", required=required)
+        values = {"name": name} if "{name}" in cls.path else {}
+        for each, value in given.items():
+            known, written = parameters[each]
+            values[known.name] = written.read(value)
+        return cls(**values)
+
+    def url_path(self) -> str:
+        """Return the path of the query."""
+        return self.path.replace("{name}", quote(getattr(self, "name", "")))
+
+    def url_parameters(self) -> dict[str, str]:
+        """Return the parameters as HTTP has them; "" for those that are left out."""
+        values = [(written, getattr(self, known.name)) for known, written in self.parameters().values()]
+        return {written.name: "" if value is None else written.format(value) for written, value in values}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableList(Query):
+    """The tables whose names start with ``prefix``, and how current each source is."""
+
+    prefix: str = parameter("", parse=str.lower)
+    limit: int = number(TABLES_MAX, TABLES_MAX)
+
+
+Q_contra = TypeVar("Q_contra", bound=Query, contravariant=True)
+
+
+class Answers(Protocol[Q_contra]):
+    """Answers queries: in the process, or by querying a running daemon."""
+
+    def answer(self, query: Q_contra) -> Answer:
+        """Return the answer; raise the errors of the query, and Transient where a daemon does not answer."""

@@ -1,0 +1,116 @@
+"""Queries about partitions, with their HTTP paths below ``/api/v1/partitions``. A name is a table (``db.table``)."""
+
+from __future__ import annotations
+
+from base64 import b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self, get_args
+from urllib.parse import quote, unquote
+
+from daemon.catalog.queries import Query, TableList, flag, number, parameter
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+PARTITIONS_MAX: Final = 10_000
+"""Whole partitions in one answer: about 20 MB."""
+NAMES_MAX: Final = 100_000
+_PATH: Final = "/api/v1/partitions"
+
+
+class ListTables(TableList):
+    """The tables in the index, and those that are loaded for the first time."""
+
+    path = _PATH
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterQuery(Query):
+    """What all queries with a filter have."""
+
+    name: str
+    filter: str = parameter("", is_long=True)
+    dialect: str = "hive4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterPartitions(FilterQuery):
+    """The partitions that match a filter, or their names."""
+
+    path = f"{_PATH}/{{name}}"
+    limit: int | None = number(NAMES_MAX, name="max")
+    """None, or a negative number: as many as an answer may have."""
+    names: bool = flag()
+    """Whether only names are returned."""
+
+    @classmethod
+    def parse(cls, name: str, given: Mapping[str, str]) -> Self:
+        """Return the query; whole partitions have a lower limit than names."""
+        query = super().parse(name, given)
+        if not query.names and (query.limit or 0) > PARTITIONS_MAX:
+            rule = f"must be a number from 0 to {PARTITIONS_MAX}, unless names=true"
+            raise BadInput(f"max = {query.limit}: {rule}", parameter="max", value=query.limit)
+        return query
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountPartitions(FilterQuery):
+    """How many partitions match a filter."""
+
+    path = f"{_PATH}/{{name}}/count"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainFilter(FilterQuery):
+    """How a filter is answered, and what that cost."""
+
+    path = f"{_PATH}/{{name}}/explain"
+
+
+def _join_values(values: Sequence[str]) -> str:
+    return "/".join(quote(value, safe="") for value in values)
+
+
+def _split_values(value: str) -> list[str]:
+    return [unquote(each) for each in value.split("/")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamesByValues(Query):
+    """The names of partitions with these values in the order of the key; an empty value stands for any."""
+
+    path = f"{_PATH}/{{name}}/names_ps"
+    name: str
+    values: Sequence[str] = parameter(("",), parse=_split_values, format=_join_values, is_long=True)
+    """As a parameter like a partition name: ``2024-05-01//eu``, escaped as Hive does."""
+    limit: int | None = number(NAMES_MAX, name="max")
+
+
+def _decode(value: str) -> bytes:
+    try:
+        return b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise ValueError("must be base64 for URLs") from error
+
+
+def _encode(value: bytes) -> str:
+    return urlsafe_b64encode(value).decode().rstrip("=")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionsByExpression(Query):
+    """The partitions that match an expression as Hive's clients serialize it."""
+
+    path = f"{_PATH}/{{name}}/by_expr"
+    name: str
+    expression: bytes = parameter(b"", name="expr", parse=_decode, format=_encode, is_long=True)
+    limit: int | None = number(PARTITIONS_MAX, name="max")
+
+
+TableQuery = FilterPartitions | CountPartitions | ExplainFilter | NamesByValues | PartitionsByExpression
+"""The queries about one table."""
+PartitionQuery = ListTables | TableQuery
+QUERIES: Final[Sequence[type[PartitionQuery]]] = (ListTables, *get_args(TableQuery))
