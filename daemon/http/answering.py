@@ -61,24 +61,6 @@ def in_a_thread(
     return endpoint
 
 
-def flag(given: Parameters, name: str) -> bool:
-    """Return a parameter that is true or false; raise BadInput for other texts."""
-    value = given.get(name, "false").lower()
-    if value not in {"true", "false"}:
-        raise BadInput("true or false is wanted", parameter=name, value=value)
-    return value == "true"
-
-
-def number(given: Parameters, name: str, most: int) -> int | None:
-    """Return a parameter that is a number from 0 to ``most``, None where it is not given; raise BadInput."""
-    value = given.get(name)
-    if value is None:
-        return None
-    if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= most):
-        raise BadInput(f"no such {name}", **{name: value}, hint=f"A number up to {most} is wanted.")
-    return int(value)
-
-
 def _response(
     request: Request,
     known: frozenset[str],
