@@ -14,9 +14,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from state.partitions.filters.conditions import AllOf, Condition, Leaf
-from state.partitions.filters.intervals import Intervals, intersect
+from state.partitions.filters.intervals import Intervals, intersect, unite
 from state.partitions.filters.intervals import check as check_intervals
-from state.partitions.filters.intervals import unite as unite_intervals
 
 
 if TYPE_CHECKING:
@@ -45,11 +44,7 @@ class FilterPlan(ABC):
         """Return the plan of the AND of both filters."""
         mine, others = _limit_product(self.plans(), other.plans())
         boxes = (_intersect_boxes(one, two) for one in mine for two in others)
-        return unite(plan for plan in boxes if plan is not None)
-
-    def or_(self, other: FilterPlan) -> FilterPlan:
-        """Return the plan of the OR of both filters."""
-        return unite([*self.plans(), *other.plans()])
+        return unite_boxes(plan for plan in boxes if plan is not None)
 
     def check(self) -> None:
         """Assert the invariants of a plan."""
@@ -107,10 +102,10 @@ def plan_filter(condition: Condition | None) -> FilterPlan:
     children = [plan_filter(child) for child in condition.children]
     if isinstance(condition, AllOf):
         return _product(children)
-    return unite(box for child in children for box in child.plans())
+    return unite_boxes(box for child in children for box in child.plans())
 
 
-def unite(plans: Iterable[ScanPlan]) -> FilterPlan:
+def unite_boxes(plans: Iterable[ScanPlan]) -> FilterPlan:
     """Return the union of boxes: an unlimited box replaces all others, boxes that differ in their last column are merged."""
     boxes = list(dict.fromkeys(plans))
     whole = [box for box in boxes if not box.limits]
@@ -129,7 +124,7 @@ def _product(plans: Sequence[FilterPlan]) -> FilterPlan:
     product = reduce(FilterPlan.and_, ordered[: singles + FACTORS_MAX])
     if len(ordered) <= singles + FACTORS_MAX:
         return product
-    return unite(ScanPlan(box.limits, exact=False) for box in product.plans())
+    return unite_boxes(ScanPlan(box.limits, exact=False) for box in product.plans())
 
 
 def _merge(boxes: Sequence[ScanPlan]) -> list[ScanPlan]:
@@ -142,7 +137,7 @@ def _merge(boxes: Sequence[ScanPlan]) -> list[ScanPlan]:
 
 def _join_group(group: Sequence[ScanPlan]) -> ScanPlan:
     *others, (column, _) = group[0].limits
-    return ScanPlan((*others, (column, unite_intervals(box.limits[-1][1] for box in group))), group[0].exact)
+    return ScanPlan((*others, (column, unite(box.limits[-1][1] for box in group))), group[0].exact)
 
 
 def _intersect_boxes(one: ScanPlan, other: ScanPlan) -> ScanPlan | None:
@@ -168,5 +163,5 @@ def _hull(boxes: Sequence[ScanPlan]) -> ScanPlan:
     """Return one box around all boxes: for each column that all of them limit, the union of the sets."""
     common = set.intersection(*({column for column, _ in box.limits} for box in boxes))
     maps = [dict(box.limits) for box in boxes]
-    limits = tuple((column, unite_intervals(limit[column] for limit in maps)) for column in sorted(common))
+    limits = tuple((column, unite(limit[column] for limit in maps)) for column in sorted(common))
     return ScanPlan(limits, exact=False)
