@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state.errors import FileLost
+from state.errors import FileLost, FilesUnavailable
 from streaming.table.storage import Entry, HadoopStorage
 from tests.builders.components.spark_sessions import copy_file
 
@@ -72,6 +72,19 @@ def test_a_move_can_be_repeated_even_between_copy_and_removal(
     storage.remove(new)
     with pytest.raises(FileLost):
         storage.move(old, new)
+
+
+def test_a_copy_keeps_the_beginning_of_a_file_and_gets_another_end(
+    storage: HadoopStorage, place: str
+) -> None:
+    storage.write(f"{place}/a", "beginning and end")
+    storage.write(f"{place}/b", "an older and longer attempt at the same copy")
+    storage.copy_with_tail(f"{place}/a", f"{place}/b", 9, b" and more")
+    assert storage.read(f"{place}/b") == "beginning and more"
+    assert storage.read(f"{place}/a") == "beginning and end"
+    with pytest.raises(FilesUnavailable):
+        storage.copy_with_tail(f"{place}/nothing", f"{place}/c", 9, b"")
+    assert storage.read(f"{place}/c") is None
 
 
 def test_a_directory_is_removed_with_its_contents_only(storage: HadoopStorage, place: str) -> None:
