@@ -1,4 +1,4 @@
-"""What holds for every test: hypothesis judges behaviour, not time, which on a busy machine says nothing."""
+"""Settings for all tests: hypothesis has no deadline, because time on a busy machine says nothing about behaviour."""
 
 from __future__ import annotations
 

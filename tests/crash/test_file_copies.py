@@ -108,7 +108,7 @@ def test_a_copy_killed_anywhere_is_finished_by_the_next(
 
 @pytest.mark.parametrize("checksum", [True, False])
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EDQUOT"])
-def test_a_failing_disk_leaves_nothing_half_done(
+def test_a_failing_disk_leaves_no_partial_file(
     tmp_path_factory: pytest.TempPathFactory, error: str, checksum: bool
 ) -> None:
     plan = traced_steps(*prepared(tmp_path_factory.mktemp("plan"), checksum=checksum, present=False))

@@ -1,4 +1,4 @@
-"""What a real metastore logs is decoded without a rest: every event of a workload, its objects and its files."""
+"""Events of a real metastore are decoded completely: every event of a workload, its objects and its files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def decoded(notification: NotificationEvent, metastore: Metastore) -> list[Event
     ]
 
 
-def test_a_real_workload_is_decoded_without_a_rest(
+def test_every_event_of_a_real_workload_is_decoded(
     source_sql: Session, metastore: Metastore, database: str
 ) -> None:
     before = metastore.current_event_id()

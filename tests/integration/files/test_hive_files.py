@@ -1,4 +1,4 @@
-"""What a real Hive records about its files: checksums, the change manager's names, directories of a write."""
+"""Files as a real Hive records them: checksums, names in the change manager, directories of a write."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _txn_id(message: str) -> int:
     return int(json.loads(gzip.decompress(base64.b64decode(message)), strict=False)["txnid"])
 
 
-def test_hives_checksum_proves_the_copy_and_names_the_change_managers(
+def test_hives_checksum_verifies_the_copy_and_names_that_of_the_change_manager(
     metastore: Metastore, tracked: Session, database: str, copier: Copier, tmp_path: Path
 ) -> None:
     before = metastore.current_event_id()

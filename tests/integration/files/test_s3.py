@@ -69,7 +69,7 @@ def test_a_file_goes_to_the_store_and_back_and_again_without_writing(
 
 
 @pytest.mark.parametrize("size_bytes", [1000, BUFFERED_BYTES_MAX + 1])
-def test_an_unpublished_object_never_was(systems: FileSystems, bucket: str, size_bytes: int) -> None:
+def test_an_unpublished_object_leaves_no_trace(systems: FileSystems, bucket: str, size_bytes: int) -> None:
     place = parse_location(f"{bucket}/t/f")
     store = systems.of(place)
     with store.create(place, size_bytes) as writer:
@@ -99,7 +99,7 @@ def test_wrong_keys_are_refused(options: dict[str, object], bucket: str) -> None
     assert not isinstance(caught.value, NotFound)
 
 
-def test_a_store_that_does_not_answer_is_unavailable(options: dict[str, object], bucket: str) -> None:
+def test_a_store_that_does_not_respond_is_unavailable(options: dict[str, object], bucket: str) -> None:
     dead = {
         **options,
         "endpoint_override": "127.0.0.1:1",

@@ -42,7 +42,7 @@ def test_acid_rows_written_in_a_container_lie_in_files_on_this_machine(container
     assert list(Path(containers.source.warehouse).rglob("delta_*/bucket_*"))
 
 
-def test_both_metastores_and_kafka_answer_on_this_machine(containers: Endpoints) -> None:
+def test_both_metastores_and_kafka_respond_on_this_machine(containers: Endpoints) -> None:
     for side in (containers.source, containers.target):
         port = int(side.metastore.rpartition(":")[2])
         assert Metastore(Path(side.warehouse), port).last_event_id() >= 0

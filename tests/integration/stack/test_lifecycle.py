@@ -1,4 +1,4 @@
-"""Starting, stopping, killing: on components of their own, so that the session's stack stays whole."""
+"""Starting, stopping and killing of components, apart from the stack of the session."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_component_that_cannot_start_raises_with_the_end_of_its_log(tmp_path: 
         broken.start()
 
 
-def test_what_an_owner_started_ends_when_the_owner_is_killed(tmp_path: Path) -> None:
+def test_components_stop_when_their_owner_is_killed(tmp_path: Path) -> None:
     project = Path(__file__).resolve().parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, tmp_path], cwd=project, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""The stack itself: what the other integration tests stand on."""
+"""The stack that the other integration tests use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(
     assert result.rows == (("1", "a"), ("2", "NULL"))
 
 
-def test_a_refused_statement_tells_hives_own_error_number(source_sql: Session) -> None:
+def test_a_refused_statement_raises_with_hives_error_number(source_sql: Session) -> None:
     with pytest.raises(SqlFailed, match="not found") as failure:
         source_sql.run("select * from no_such_table_anywhere")
     assert failure.value.code == 10001

@@ -26,7 +26,7 @@ def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
     )
 
 
-def test_events_are_of_the_size_and_the_hour_that_they_are_said_to_be() -> None:
+def test_events_have_the_documented_size_and_hour() -> None:
     texts = list(lines(500))
     assert 1_200 < sum(map(len, texts)) / len(texts) < 2_000
     epochs = [json.loads(text)["epoch"] for text in texts]
@@ -42,5 +42,5 @@ def test_the_keys_in_conflict_are_text_columns() -> None:
         assert rules.type_of(key, seen[key].evidence) is ColumnType.STRING, key
 
 
-def test_a_few_thousand_events_hold_hundreds_of_keys() -> None:
+def test_a_few_thousand_events_contain_hundreds_of_keys() -> None:
     assert len(sniff(islice(lines(5_000), 3_000), FlatRules()).keys) > 300

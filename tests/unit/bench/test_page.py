@@ -1,4 +1,4 @@
-"""The page of results: what a reader finds of a report."""
+"""The page of results and the sections of its reports."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def test_every_benchmark_is_found_and_nothing_else() -> None:
     assert not {"report", "__main__", "notes", "results"} & set(list_benchmarks())
 
 
-def test_a_missed_limit_is_told_beside_its_value() -> None:
+def test_a_missed_limit_is_shown_beside_its_value() -> None:
     text = render_table(report(row("slow", 2.5, "s", at_most=1))["rows"])
     assert "| slow | 2.5 | s | ≤ 1 |  |  | **missed** |" in text
 
 
-def test_a_rival_comes_with_how_many_times_better_we_are() -> None:
+def test_a_row_with_a_rival_has_the_ratio_to_it() -> None:
     text = render_table(report(row("fast", 2, "ms", times=10, rival=("seed", 40)))["rows"])
     assert "| seed: 40 | \N{MULTIPLICATION SIGN}20 | ok |" in text
 
 
-def test_a_busy_machine_is_told() -> None:
+def test_a_busy_machine_is_reported() -> None:
     assert "**" not in describe_machine(MACHINE)
     assert "**The figures are therefore worse" in describe_machine(MACHINE | {"others_cores": 0.9})
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])
-def test_what_a_benchmark_started_is_not_counted_as_others(is_waited_for: bool) -> None:
+def test_processes_of_a_benchmark_are_not_counted_as_others(is_waited_for: bool) -> None:
     neighbours, used_s = OtherProcesses(), tree_cpu_s()
     code = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
     began_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""The notifications that relay and decoder are measured with."""
+"""The notification log with which relay and decoder are measured."""
 
 from __future__ import annotations
 

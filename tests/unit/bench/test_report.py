@@ -54,7 +54,7 @@ def test_the_report_is_one_json_object_and_a_missed_limit_a_failure(
     assert [entry["case"] for entry in printed["rows"]] == ["case"]
 
 
-def test_the_report_for_people_is_a_line_per_row(
+def test_the_text_report_has_a_line_per_row(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["bench"])

@@ -77,7 +77,7 @@ def decoded(record: dict[str, Any]) -> Event:
     return decode(orjson.dumps(record), arrival=ARRIVAL)
 
 
-def test_the_arrival_places_the_event_and_dates_it() -> None:
+def test_the_arrival_gives_the_event_its_position_and_time() -> None:
     event = decoded(listener("CREATE_TABLE", table=TABLE))
     assert (event.event_id, event.part, event.parts, event.time_s) == (12, 0, 1, 1_700_000_000)
     assert (event.kind, event.catalog, event.db, event.table) == ("CREATE_TABLE", None, "web", "clicks")
@@ -86,7 +86,7 @@ def test_the_arrival_places_the_event_and_dates_it() -> None:
 @pytest.mark.parametrize(
     "record", [listener("CREATE_TABLE", table=TABLE), sns("CREATE_TABLE")], ids=["kafka", "sns"]
 )
-def test_without_an_arrival_there_is_no_place(record: dict[str, Any]) -> None:
+def test_without_an_arrival_there_is_no_position(record: dict[str, Any]) -> None:
     with pytest.raises(MalformedEvent, match="offset"):
         decode(orjson.dumps(record))
 
@@ -107,7 +107,7 @@ def test_an_altered_table_has_both_objects_and_does_not_know_about_truncation() 
     assert event.write_id is None
 
 
-def test_a_dropped_table_is_told() -> None:
+def test_a_dropped_table_is_decoded() -> None:
     event = decoded(listener("DROP_TABLE", table=TABLE, deleteData=True))
     assert isinstance(event, TableDropped)
     assert event.before is not None
@@ -125,7 +125,7 @@ def test_added_and_altered_partitions_have_their_objects() -> None:
     assert (changed.before.value.values[1], changed.after[0].value.values[1]) == ("1", "2")
 
 
-def test_dropped_partitions_are_told_by_columns_and_values() -> None:
+def test_dropped_partitions_are_named_by_columns_and_values() -> None:
     event = decoded(listener("DROP_PARTITION", table=TABLE, partitions=[partition("7")], deleteData=False))
     assert isinstance(event, PartitionsDropped)
     assert event.specs == ({"day": "2024-05-01", "hour": "7"},)
@@ -195,7 +195,7 @@ def test_a_partition_of_the_sns_format_is_built_from_values_and_location() -> No
     assert (table.dbName, table.tableName, table.sd.location) == ("web", "clicks", "s3://lake/web/clicks")
 
 
-def test_the_sns_format_tells_what_was_before() -> None:
+def test_the_sns_format_has_the_state_before_the_change() -> None:
     renamed = decoded(sns("ALTER_TABLE", oldTableName="Old", oldTableLocation="s3://lake/old"))
     assert isinstance(renamed, TableAltered)
     assert (renamed.before.value.tableName, renamed.before.value.sd.location) == ("old", "s3://lake/old")
@@ -227,7 +227,7 @@ def envelope(message: str | None, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_the_sns_envelope_is_taken_off_and_its_time_counts() -> None:
+def test_the_sns_envelope_is_removed_and_its_time_is_used() -> None:
     event = decoded(envelope(orjson.dumps(sns("DROP_TABLE")).decode()))
     assert isinstance(event, TableDropped)
     assert event.time_s == 1_714_564_800

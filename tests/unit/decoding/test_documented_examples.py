@@ -22,7 +22,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=lambda text: text[:30])
-def test_every_example_is_of_its_format_and_can_be_decoded(name: str, line: str) -> None:
+def test_every_example_has_its_format_and_can_be_decoded(name: str, line: str) -> None:
     assert recognise(read_object(line.encode())) == name
     event = decode(line.encode(), arrival=Arrival(1, 1))
     assert isinstance(event, Undecodable) == ('"message":null' in line)

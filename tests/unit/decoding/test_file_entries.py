@@ -40,7 +40,7 @@ def test_the_directory_of_a_compaction_keeps_its_suffix() -> None:
 @pytest.mark.parametrize(
     "entry", ["", "#", "###", "file:/a", "file:/a#1", "file:/a#1#2", "file:/a#b#1#2#3", "#1#2#3"]
 )
-def test_an_entry_of_another_shape_is_malformed(entry: str) -> None:
+def test_an_entry_of_another_form_is_malformed(entry: str) -> None:
     with pytest.raises(MalformedEvent):
         parse_source_file(entry, LIMITS)
 
@@ -54,7 +54,7 @@ def test_every_piece_is_limited(piece: int) -> None:
 
 
 @given(PATHS.filter(bool), PATHS, PATHS, PATHS)
-def test_an_entry_can_be_put_together_again(uri: str, checksum: str, root: str, subdir: str) -> None:
+def test_an_entry_can_be_rebuilt_from_its_parts(uri: str, checksum: str, root: str, subdir: str) -> None:
     entry = f"{uri}#{checksum}#{root}#{subdir}"
     file = parse_source_file(entry, LIMITS)
     assert "#".join((file.uri, file.checksum or "", file.cm_root or "", file.subdir)) == entry

@@ -21,7 +21,7 @@ SMALL = Limits(message_bytes=1_000_000, json_depth=10)
 
 
 @pytest.mark.parametrize("form", ["gzip(json-2.0)", "GZIP(JSON-2.0)", "gzip", None, ""])
-def test_a_compressed_message_is_unpacked_also_when_its_format_is_not_named(form: str | None) -> None:
+def test_a_compressed_message_is_unpacked_even_if_its_format_is_not_named(form: str | None) -> None:
     assert unpack(compress('{"txnid":7}'), form) == {"txnid": 7}
 
 
@@ -45,7 +45,7 @@ def test_raw_control_characters_inside_strings_are_read_and_written_strictly() -
     assert write(message) == rb'{"comment":"one\ttwo\nthree\u0001"}'
 
 
-def test_the_last_of_duplicate_keys_counts_as_in_java_in_both_ways_of_reading() -> None:
+def test_the_last_of_duplicate_keys_counts_in_both_parsers_as_in_java() -> None:
     assert read_object(b'{"txnid":1,"txnid":2}') == {"txnid": 2}
     assert read_object(b'{"txnid":1,"txnid":2,"raw":"\x01"}')["txnid"] == 2
 
@@ -77,7 +77,7 @@ def test_the_last_of_duplicate_keys_counts_as_in_java_in_both_ways_of_reading() 
     ],
     ids=lambda text: repr(text[:24]),
 )
-def test_what_is_no_json_object_is_malformed(text: bytes) -> None:
+def test_text_that_is_not_a_json_object_is_malformed(text: bytes) -> None:
     with pytest.raises(MalformedEvent):
         read_object(text)
 
@@ -128,7 +128,7 @@ def test_a_message_of_exactly_the_limit_is_read_and_one_byte_more_is_not() -> No
         "",
     ],
 )
-def test_what_is_no_base64_of_gzip_is_malformed(packed: str) -> None:
+def test_text_that_is_not_base64_of_gzip_is_malformed(packed: str) -> None:
     with pytest.raises(MalformedEvent):
         unpack(packed, "gzip(json-2.0)")
 

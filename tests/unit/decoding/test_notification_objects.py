@@ -57,12 +57,12 @@ def test_a_notification_object_says_the_same_as_the_record_that_the_relay_makes_
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.endswith("_EVENT")])
-def test_a_type_without_its_ending_is_known_and_told_by_its_full_name(kind: str) -> None:
+def test_a_type_without_its_suffix_is_decoded_under_its_full_name(kind: str) -> None:
     value = orjson.loads(value_of(kind)) | {"eventType": kind.removesuffix("_EVENT")}
     assert decode(orjson.dumps(value)) == decoded(kind)
 
 
-def test_a_message_that_is_an_object_already_is_taken() -> None:
+def test_a_message_that_is_already_an_object_is_accepted() -> None:
     value = orjson.loads(value_of("OPEN_TXN")) | {"message": message_of("OPEN_TXN")}
     assert decode(orjson.dumps(value)) == decoded("OPEN_TXN")
 
@@ -72,7 +72,7 @@ def test_an_event_id_may_be_a_string_of_digits() -> None:
     assert decode(orjson.dumps(value)).event_id == 1099
 
 
-def test_without_an_event_id_the_arrival_places_the_event() -> None:
+def test_without_an_event_id_the_arrival_gives_the_position() -> None:
     value = {k: v for k, v in orjson.loads(value_of("OPEN_TXN")).items() if k not in {"eventId", "eventTime"}}
     event = decode(orjson.dumps(value), arrival=ARRIVAL)
     assert (event.event_id, event.time_s) == ARRIVAL
@@ -91,21 +91,21 @@ def test_names_are_lower_case_and_come_from_the_message_where_the_notification_h
 @pytest.mark.parametrize(
     ("kind", "known"), [("RELOAD", True), ("ALTER_CATALOG", True), ("FUTURE_EVENT", False), ("", False)]
 )
-def test_types_without_effect_are_told_apart_from_unknown_ones(kind: str, known: bool) -> None:
+def test_types_without_effect_are_distinguished_from_unknown_ones(kind: str, known: bool) -> None:
     value = orjson.loads(value_of("OPEN_TXN")) | {"eventType": kind, "message": "whatever"}
     event = decode(orjson.dumps(value))
     assert isinstance(event, Unhandled)
     assert (event.known, event.kind) == (known, kind)
 
 
-def test_transactions_opened_as_a_list_are_a_range() -> None:
+def test_transactions_opened_as_a_list_form_a_range() -> None:
     event = decoded("OPEN_TXN", txnIds=[5, 3, 4], fromTxnId=None, toTxnId=None)
     assert isinstance(event, TxnsOpened)
     assert (event.first, event.last) == (3, 5)
     assert "not form a range" in problem("OPEN_TXN", txnIds=[3, 5])
 
 
-def test_an_open_that_opened_nothing_is_no_malformed_event() -> None:
+def test_an_open_event_without_transactions_is_valid() -> None:
     event = decoded("OPEN_TXN", fromTxnId=5, toTxnId=4)
     assert isinstance(event, TxnsOpened)
     assert (event.first, event.last) == (5, 4)
@@ -184,14 +184,14 @@ def test_a_write_id_of_minus_one_means_none() -> None:
     assert "writeId" in problem("UPDATE_TBL_COL_STAT_EVENT", writeId=-2)
 
 
-def test_a_foreign_key_concerns_the_table_that_refers() -> None:
+def test_a_foreign_key_concerns_the_referencing_table() -> None:
     event = decoded("ADD_FOREIGNKEY")
     assert read_recorded("ADD_FOREIGNKEY")["notification"]["tableName"] == "people"
     assert event.table == "cars"
     assert isinstance(decode(value_of("ADD_FOREIGNKEY", foreignKeyListJson=["{"])), Undecodable)
 
 
-def test_objects_stay_text_until_they_are_asked_for() -> None:
+def test_objects_stay_text_until_they_are_used() -> None:
     event = decoded("CREATE_TABLE", tableObjJson="no JSON")
     assert isinstance(event, TableCreated)
     with pytest.raises(MalformedEvent):
@@ -209,7 +209,7 @@ def test_lists_are_limited() -> None:
     assert "files" in problem("ADD_PARTITION", Limits(files=2), partitionFiles=files)
 
 
-def test_files_of_one_partition_named_twice_are_kept_together() -> None:
+def test_files_of_a_partition_named_twice_are_combined() -> None:
     files = [{"partitionName": "a=1", "files": ["u1###"]}, {"partitionName": "a=1", "files": ["u2###"]}]
     event = decoded("ADD_PARTITION", partitionFiles=files)
     assert isinstance(event, PartitionsAdded)
@@ -242,12 +242,12 @@ def test_a_message_that_grows_too_large_is_undecodable_and_names_its_table() -> 
         b'{"eventType":7,"message":"{}"}',
     ],
 )
-def test_what_is_none_of_the_formats_is_malformed(value: bytes | None) -> None:
+def test_a_record_of_no_known_format_is_malformed(value: bytes | None) -> None:
     with pytest.raises(MalformedEvent):
         decode(value, arrival=ARRIVAL)
 
 
-def test_formats_say_whether_they_carry_transactions() -> None:
+def test_each_format_states_whether_it_carries_transactions() -> None:
     assert [carries_transactions(name) for name in ("tideline-1", "hms", "apiary", "apiary-sns")] == [
         True,
         True,

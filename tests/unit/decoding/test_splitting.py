@@ -70,7 +70,7 @@ def test_the_parts_are_together_the_whole(given_message: tuple[str, dict[str, An
 
 
 @given(messages(), st.integers(50, 3_000))
-def test_a_part_above_the_limit_holds_one_item_only(
+def test_a_part_above_the_limit_has_a_single_item(
     given_message: tuple[str, dict[str, Any]], room: int
 ) -> None:
     kind, message = given_message
@@ -84,7 +84,7 @@ def test_a_part_above_the_limit_holds_one_item_only(
 
 
 @pytest.mark.parametrize("kind", ["ALTER_TABLE", "COMMIT_TXN", "UPDATE_PART_COL_STAT_EVENT", "BRAND_NEW"])
-def test_what_has_no_list_to_cut_stays_whole(kind: str) -> None:
+def test_a_message_without_lists_is_not_split(kind: str) -> None:
     message = {"files": ["x" * 100] * 10}
     assert split_message(kind, message, 50, 50) == [message]
 

@@ -78,7 +78,7 @@ def test_a_record_without_its_header_is_recognised_by_its_fields() -> None:
     assert decode(record.value) == decode(record.value, record.headers, format="tideline-1")
 
 
-def test_a_record_of_a_newer_format_is_refused_and_not_guessed_at() -> None:
+def test_a_record_of_a_newer_format_is_refused() -> None:
     (record,) = records_of(notification("OPEN_TXN"))
     with pytest.raises(MalformedEvent, match="not supported by this version"):
         decode(record.value, [(FORMAT_HEADER, b"tideline-2")])
@@ -100,7 +100,7 @@ def test_write_events_come_before_their_commit_under_its_event_id() -> None:
     assert commit.enriched
 
 
-def test_several_files_of_one_write_event_are_taken_apart() -> None:
+def test_several_files_of_one_write_event_are_separated() -> None:
     write = write_events("COMMIT_TXN")[0]  # type: ignore[index]
     write.files = f"{write.files}] {write.files.replace('bucket_00000', 'bucket_00001')} ]"
     written = events_of(records_of(notification("COMMIT_TXN"), [write]))[0]
@@ -108,14 +108,14 @@ def test_several_files_of_one_write_event_are_taken_apart() -> None:
     assert [file.uri[-14:] for file in written.files] == ["bucket_00000_0", "bucket_00001_0"]
 
 
-def test_a_commit_that_wrote_nothing_is_enriched_and_one_that_was_not_asked_about_is_not() -> None:
+def test_a_commit_without_writes_is_enriched_and_one_whose_writes_were_not_fetched_is_not() -> None:
     answers: tuple[list[WriteEventInfo] | None, ...] = ([], None)
     enriched = [only(records_of(notification("COMMIT_TXN"), writes)) for writes in answers]
     assert [event.enriched for event in enriched if isinstance(event, TxnCommitted)] == [True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_peek_tells_the_place_without_reading_the_record(kind: str) -> None:
+def test_peeking_returns_the_position_without_reading_the_record(kind: str) -> None:
     for record in records_of(notification(kind), write_events(kind)):
         event = decode(record.value)
         place = RecordPosition(event.event_id, event.part, event.parts)
@@ -139,7 +139,7 @@ def test_peek_tells_the_place_without_reading_the_record(kind: str) -> None:
         b'{"eventId":99999999999999999999,"part":0,"parts":1,"x":0}',
     ],
 )
-def test_a_record_without_a_possible_place_is_malformed(value: bytes) -> None:
+def test_a_record_without_a_valid_position_is_malformed(value: bytes) -> None:
     with pytest.raises(MalformedEvent):
         peek_position(value)
     with pytest.raises(MalformedEvent):
@@ -155,7 +155,9 @@ def test_a_notification_without_an_event_id_is_malformed() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a":1e400}', '{"a":"' + "x" * 400_000])
 @pytest.mark.parametrize("form", ["json-0.2", "gzip(json-2.0)"])
-def test_a_message_that_cannot_be_read_travels_with_its_reason_and_its_text(text: str, form: str) -> None:
+def test_a_message_that_cannot_be_read_becomes_a_record_with_its_reason_and_text(
+    text: str, form: str
+) -> None:
     event = notification("ALTER_TABLE", text=text, form=form)
     (record,) = records_of(event)
     value = json.loads(record.value)
@@ -167,19 +169,19 @@ def test_a_message_that_cannot_be_read_travels_with_its_reason_and_its_text(text
     assert "the relay cannot read the message" in str(decoded.error)
 
 
-def test_the_text_of_an_unreadable_message_stays_out_where_it_does_not_fit() -> None:
+def test_the_text_of_an_unreadable_message_is_omitted_if_it_does_not_fit() -> None:
     (record,) = records_of(notification("ALTER_TABLE", text="{" + "x" * LIMIT, form="json-0.2"))
     assert len(record.value) < 1000
     assert isinstance(decode(record.value), Undecodable)
 
 
-def test_the_deepest_message_that_the_relay_takes_is_also_read() -> None:
+def test_the_deepest_message_that_the_relay_accepts_can_be_decoded() -> None:
     for levels, expected in ((63, TxnAborted), (64, Undecodable)):
         deep = json.loads("[" * levels + "]" * levels)
         assert isinstance(only(records_of(notification("ABORT_TXN", unknown=deep))), expected)
 
 
-def test_names_that_are_no_unicode_do_not_stop_the_relay() -> None:
+def test_names_that_are_not_valid_unicode_do_not_stop_the_relay() -> None:
     event = notification("ALTER_TABLE")
     event.tableName = "bad\ud800"
     decoded = only(records_of(event))
@@ -187,7 +189,7 @@ def test_names_that_are_no_unicode_do_not_stop_the_relay() -> None:
     assert decoded.db == "shop"
 
 
-def test_an_unreadable_message_of_a_type_that_has_no_effect_is_passed() -> None:
+def test_an_unreadable_message_of_a_type_without_effect_is_skipped() -> None:
     for kind, known in (("CREATE_FUNCTION", True), ("BRAND_NEW", False)):
         event = notification("CREATE_FUNCTION", text="{", form="json-0.2")
         event.eventType = kind
@@ -196,7 +198,7 @@ def test_an_unreadable_message_of_a_type_that_has_no_effect_is_passed() -> None:
         assert decoded.known is known
 
 
-def test_a_number_too_large_to_be_an_id_is_never_rounded_to_one() -> None:
+def test_a_number_too_large_for_an_id_is_refused_and_not_rounded() -> None:
     for number in (2**63, 2**64, 10**30, -1, 0, 1.5, True, "x", "1e3"):
         text = json.dumps(message_of("ABORT_TXN") | {"txnid": number})
         decoded = only(records_of(notification("ABORT_TXN", text=text)))
@@ -204,7 +206,7 @@ def test_a_number_too_large_to_be_an_id_is_never_rounded_to_one() -> None:
         assert isinstance(decoded.error, MalformedEvent)
 
 
-def test_a_broken_record_keeps_its_place_where_its_beginning_tells_it() -> None:
+def test_a_broken_record_keeps_its_position_if_its_first_bytes_have_it() -> None:
     (record,) = records_of(notification("ALTER_TABLE"))
     decoded = decode(record.value[:-100], record.headers)
     assert isinstance(decoded, Undecodable)
@@ -244,7 +246,7 @@ def test_names_that_no_metastore_has_make_the_event_undecodable(name: str) -> No
     assert decoded.db == "shop"
 
 
-def test_what_cannot_be_cut_is_sent_as_a_note_of_its_size() -> None:
+def test_a_message_that_cannot_be_split_becomes_a_record_of_its_size() -> None:
     message = message_of("ALTER_TABLE")
     event = notification("ALTER_TABLE", tableObjAfterJson=message["tableObjAfterJson"] + " " * LIMIT)
     (record,) = records_of(event)
@@ -257,7 +259,7 @@ def test_what_cannot_be_cut_is_sent_as_a_note_of_its_size() -> None:
     assert decoded.table == "orders"
 
 
-def test_what_cannot_be_cut_may_use_the_hard_limit() -> None:
+def test_a_message_that_cannot_be_split_may_use_the_hard_limit() -> None:
     message = message_of("ALTER_TABLE")
     event = notification("ALTER_TABLE", tableObjAfterJson=message["tableObjAfterJson"] + " " * LIMIT)
     (record,) = encode("lake", event, None, record_bytes_max=LIMIT, hard_bytes_max=2 * LIMIT)
@@ -275,7 +277,7 @@ def file_entries(count: int, partition: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("limit", [5_000, 20_000, 100_000])
-def test_a_large_write_event_is_cut_by_its_files(limit: int) -> None:
+def test_a_large_write_event_is_split_by_its_files(limit: int) -> None:
     write = write_events("COMMIT_TXN")[0]  # type: ignore[index]
     write.files = "]".join(file_entries(3_000))
     records = records_of(notification("COMMIT_TXN"), [write], limit)
@@ -291,7 +293,7 @@ def test_a_large_write_event_is_cut_by_its_files(limit: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [8_000, 50_000])
-def test_many_added_partitions_are_cut_with_their_objects_and_files_together(limit: int) -> None:
+def test_many_added_partitions_are_split_together_with_their_objects_and_files(limit: int) -> None:
     message = message_of("ADD_PARTITION")
     objects = message["partitionListJson"] * 100
     names = [f"day=2024-05-01/hour={n}" for n in range(200)]
@@ -309,7 +311,7 @@ def test_many_added_partitions_are_cut_with_their_objects_and_files_together(lim
     assert [spec for one in messages for spec in one["partitions"]] == specs
 
 
-def test_one_partition_with_too_many_files_comes_several_times() -> None:
+def test_a_partition_with_too_many_files_is_repeated_in_several_parts() -> None:
     message = message_of("ADD_PARTITION")
     files = [
         {"partitionName": "day=1/hour=1", "files": file_entries(500)},
@@ -332,21 +334,21 @@ def test_only_the_first_part_of_an_overwriting_insert_replaces() -> None:
     assert len(events) > 3
 
 
-def test_the_parts_of_an_insert_that_does_not_tell_do_not_tell_either() -> None:
+def test_the_parts_of_an_insert_without_replace_have_none_either() -> None:
     events = events_of(
         records_of(notification("INSERT", files=file_entries(500), replace=None), limit=10_000)
     )
     assert {event.replace for event in events if isinstance(event, Inserted)} == {None}
 
 
-def test_lists_that_are_not_parallel_are_not_cut() -> None:
+def test_lists_that_are_not_parallel_are_not_split() -> None:
     event = notification("ADD_PARTITION", partitions=[{"day": "1", "hour": "1"}] * 3)
     decoded = only(records_of(event, limit=3_000))
     assert isinstance(decoded, Undecodable)
     assert isinstance(decoded.error, LimitExceeded)
 
 
-def test_one_oversized_item_does_not_take_the_others_with_it() -> None:
+def test_one_oversized_item_does_not_affect_the_others() -> None:
     message = message_of("ADD_PARTITION")
     objects = [message["partitionListJson"][0], message["partitionListJson"][1] + " " * 20_000]
     events = events_of(records_of(notification("ADD_PARTITION", partitionListJson=objects), limit=10_000))

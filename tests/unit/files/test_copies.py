@@ -51,7 +51,7 @@ def meddling(when_opened: Callable[[Location], None]) -> FileSystems:
 
 @pytest.mark.parametrize("checksum", [True, False])
 @pytest.mark.parametrize("size_bytes", [0, 1, 1024 * 1024, 1024 * 1024 + 1, 3_000_000])
-def test_a_file_arrives_whole_in_the_directory_of_its_write_id(
+def test_a_file_appears_complete_in_the_directory_of_its_write_id(
     warehouse: Warehouse, size_bytes: int, checksum: bool
 ) -> None:
     content = os.urandom(size_bytes)
@@ -60,7 +60,7 @@ def test_a_file_arrives_whole_in_the_directory_of_its_write_id(
     assert warehouse.target_files() == {NAME: content}
 
 
-def test_the_visibility_suffix_is_not_on_the_target(warehouse: Warehouse) -> None:
+def test_the_visibility_suffix_is_dropped_on_the_target(warehouse: Warehouse) -> None:
     warehouse.copier().copy(warehouse.task(warehouse.wrote(subdir="base_0000005_v0000012")))
     assert list(warehouse.target_files()) == ["base_0000005/bucket_00000_0"]
 
@@ -80,7 +80,7 @@ def test_copying_again_writes_nothing(warehouse: Warehouse, checksum: bool) -> N
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_file_that_arrived_is_not_missed_when_source_and_change_manager_lose_it(
+def test_a_copied_file_is_kept_when_source_and_change_manager_lose_it(
     warehouse: Warehouse,
 ) -> None:
     source = warehouse.wrote()
@@ -126,7 +126,7 @@ def test_a_corrupt_copy_in_the_change_manager_is_never_published(warehouse: Ware
 
 
 @pytest.mark.parametrize("checksum", [True, False])
-def test_a_file_missing_in_both_places_is_lost_and_leaves_nothing_behind(
+def test_a_file_missing_in_both_locations_is_lost_and_leaves_no_file(
     warehouse: Warehouse, checksum: bool
 ) -> None:
     source = warehouse.wrote(checksum=checksum)
@@ -174,7 +174,7 @@ def test_a_source_file_that_shrinks_while_it_is_copied_is_not_published(
         assert (copied.size_bytes, copied.mismatches) == (100, 1)
 
 
-def test_a_source_file_that_never_stands_still_is_unavailable_not_lost(warehouse: Warehouse) -> None:
+def test_a_source_file_that_keeps_changing_is_unavailable_not_lost(warehouse: Warehouse) -> None:
     source = warehouse.wrote(checksum=False)
     counted = iter(range(100))
 
@@ -240,7 +240,9 @@ def test_a_symbolic_link_at_the_source_is_not_followed(warehouse: Warehouse) -> 
     assert warehouse.target_files() == {}
 
 
-def test_leftovers_of_a_crashed_process_are_swept_and_our_own_are_not(warehouse: Warehouse) -> None:
+def test_unfinished_files_of_a_killed_process_are_removed_and_those_of_this_process_are_kept(
+    warehouse: Warehouse,
+) -> None:
     (warehouse.target / DELTA).mkdir(parents=True)
     dead = warehouse.target / DELTA / f"{TEMPORARY_PREFIX}00000000_0123456789abcdef"
     ours = warehouse.target / DELTA / f"{TEMPORARY_PREFIX}{PROCESS_TOKEN}_0123456789abcdef"
@@ -255,7 +257,7 @@ def test_leftovers_of_a_crashed_process_are_swept_and_our_own_are_not(warehouse:
     assert copier.sweep(f"file:{warehouse.root / 'absent'}") == 0
 
 
-def test_a_cancelled_copy_ends_and_leaves_nothing(warehouse: Warehouse) -> None:
+def test_a_cancelled_copy_stops_and_leaves_no_file(warehouse: Warehouse) -> None:
     cancelled = threading.Event()
     files = meddling(lambda _: cancelled.set())
     with pytest.raises(FilesUnavailable, match="cancelled"):
@@ -363,7 +365,7 @@ def test_a_target_directory_dropped_meanwhile_is_unavailable_not_missing(warehou
         warehouse.copier(files).copy(warehouse.task(warehouse.wrote()))
 
 
-def test_a_directory_where_the_source_file_should_be_is_refused(warehouse: Warehouse) -> None:
+def test_a_directory_in_place_of_the_source_file_is_refused(warehouse: Warehouse) -> None:
     source = warehouse.wrote()
     path_of(source).unlink()
     path_of(source).mkdir()
@@ -393,7 +395,7 @@ Move = st.sampled_from(["copy", "recycle", "overwrite", "delete", "damage target
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(Move, max_size=8))
-def test_whatever_happens_the_target_has_the_recorded_content_or_an_error_was_told(
+def test_the_target_has_the_recorded_content_or_an_error_was_raised(
     tmp_path_factory: pytest.TempPathFactory, moves: list[str]
 ) -> None:
     warehouse = Warehouse(tmp_path_factory.mktemp("model"))

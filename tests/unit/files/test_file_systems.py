@@ -74,7 +74,7 @@ def get(files: FileSystem, uri: str) -> bytes:
 
 
 @pytest.mark.parametrize("size_bytes", [0, 5, LARGE])
-def test_what_is_published_is_read_back(files: tuple[FileSystem, str], size_bytes: int) -> None:
+def test_a_published_file_is_read_back(files: tuple[FileSystem, str], size_bytes: int) -> None:
     system, root = files
     content = bytes(size_bytes)
     put(system, f"{root}/f", content)
@@ -85,7 +85,9 @@ def test_what_is_published_is_read_back(files: tuple[FileSystem, str], size_byte
     ]
 
 
-def test_a_file_replaces_its_namesake_and_an_unpublished_one_never_was(files: tuple[FileSystem, str]) -> None:
+def test_a_file_replaces_one_of_the_same_name_and_an_unpublished_one_leaves_no_trace(
+    files: tuple[FileSystem, str],
+) -> None:
     system, root = files
     put(system, f"{root}/f", b"old")
     with system.create(parse_location(f"{root}/f"), 3) as writer:
@@ -114,7 +116,7 @@ def test_missing_files_and_directories_are_not_found(files: tuple[FileSystem, st
     system.remove(absent)
 
 
-def test_a_directory_is_no_file(files: tuple[FileSystem, str], tmp_path: Path) -> None:
+def test_a_directory_is_not_a_file(files: tuple[FileSystem, str], tmp_path: Path) -> None:
     system, root = files
     (tmp_path / "bucket" / "d").mkdir(parents=True)
     (tmp_path / "d").mkdir()
@@ -124,7 +126,7 @@ def test_a_directory_is_no_file(files: tuple[FileSystem, str], tmp_path: Path) -
         system.open(parse_location(f"{root}/d"))
 
 
-def test_removing_removes(files: tuple[FileSystem, str]) -> None:
+def test_a_removed_file_is_not_found(files: tuple[FileSystem, str]) -> None:
     system, root = files
     put(system, f"{root}/f", b"x")
     system.remove(parse_location(f"{root}/f"))
@@ -164,7 +166,7 @@ class Failing:
         (TimeoutError("slow"), FilesUnavailable),
     ],
 )
-def test_a_librarys_error_never_leaks(error: Exception, expected: type[Exception]) -> None:
+def test_errors_of_the_library_become_errors_of_the_tree(error: Exception, expected: type[Exception]) -> None:
     system = ArrowFiles(Failing(error), to_bucket_path, object_store=True)
     place = parse_location("s3a://bucket/k")
     calls: list[Callable[[], object]] = [
@@ -182,7 +184,7 @@ def test_a_librarys_error_never_leaks(error: Exception, expected: type[Exception
             system.remove(place)
 
 
-def test_a_symbolic_link_is_no_file(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"x")
     (tmp_path / "link").symlink_to("real")
     for call in (LocalFiles().stat, LocalFiles().open):
@@ -222,7 +224,7 @@ def test_an_unknown_scheme_and_wrong_options_are_configuration_errors() -> None:
         open_file_systems({"s3a": {"no_such_option": 1}}).of(parse_location("s3a://bucket/a"))
 
 
-def test_hdfs_without_its_library_says_what_is_missing() -> None:
+def test_hdfs_without_its_library_reports_what_is_missing() -> None:
     with contextlib.suppress(ConfigError):
         open_file_systems().of(parse_location("hdfs://localhost:1/a"))
         pytest.skip("libhdfs is installed here")

@@ -49,7 +49,7 @@ def test_all_directories_of_a_write_are_found_and_no_others(tmp_path: Path) -> N
     assert listed(lay(tmp_path, *mine, *others), 5) == sorted(mine)
 
 
-def test_the_write_id_is_told_in_subdir_and_nothing_is_recorded_as_checksum(tmp_path: Path) -> None:
+def test_the_write_id_is_in_subdir_and_no_checksum_is_recorded(tmp_path: Path) -> None:
     root = lay(tmp_path, "delta_0000005_0000005_0000/bucket_00000_0")
     (file,) = list_write_directories(open_file_systems(), root, 5)
     assert file == SourceFile(
@@ -57,7 +57,7 @@ def test_the_write_id_is_told_in_subdir_and_nothing_is_recorded_as_checksum(tmp_
     )
 
 
-def test_a_compacted_directory_stands_in_only_when_the_original_is_gone(tmp_path: Path) -> None:
+def test_a_compacted_directory_is_used_only_if_the_original_is_gone(tmp_path: Path) -> None:
     root = lay(
         tmp_path, "delta_0000005_0000005_0000/bucket_00000_0", "delta_0000005_0000005_v0000012/bucket_00000"
     )
@@ -80,7 +80,7 @@ def test_a_plain_tables_files_are_its_direct_visible_children(tmp_path: Path) ->
     )
 
 
-def test_a_missing_plain_directory_is_not_found_and_a_file_is_no_directory(tmp_path: Path) -> None:
+def test_a_missing_plain_directory_is_not_found_and_a_file_is_not_a_directory(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         list_plain_files(open_file_systems(), f"file:{tmp_path}/absent")
     with pytest.raises((NotFound, Refused)):
@@ -100,6 +100,6 @@ def test_directories_nested_without_end_are_refused(tmp_path: Path) -> None:
         listed(lay(tmp_path, "delta_5_5/" + "d/" * 9 + "f"), 5)
 
 
-def test_a_name_that_no_event_could_carry_is_refused(tmp_path: Path) -> None:
+def test_an_unsafe_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsafePath):
         list_plain_files(open_file_systems(), lay(tmp_path, "a\nb"))

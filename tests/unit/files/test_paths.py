@@ -92,7 +92,7 @@ def test_a_uri_is_read_as_hadoop_reads_it(
         ":/a",
     ],
 )
-def test_what_is_no_absolute_normal_path_is_refused(text: str) -> None:
+def test_anything_but_an_absolute_normal_path_is_refused(text: str) -> None:
     with pytest.raises(UnsafePath):
         parse_location(text)
 
@@ -110,7 +110,7 @@ def test_a_hostile_relative_path_is_refused(relative: str) -> None:
 )
 @example("%2e%2e%2fx")
 @example("p=%2F..%2Fx")
-def test_a_joined_path_stays_below_its_root_however_it_is_read(relative: str) -> None:
+def test_a_joined_path_stays_below_its_root_even_when_decoded(relative: str) -> None:
     root = parse_location("hdfs://nn/warehouse/t")
     try:
         joined = root.join(relative)
@@ -139,7 +139,7 @@ def outcome(read: Callable[[str], object], text: str) -> object:
         return error
 
 
-def test_a_place_contains_itself_and_what_lies_below_but_not_its_namesakes() -> None:
+def test_a_location_contains_itself_and_what_is_below_but_not_similar_names() -> None:
     root = parse_location("/w/t")
     assert root.contains(root)
     assert root.contains(parse_location("/w/t/x"))
@@ -208,7 +208,7 @@ def test_the_change_manager_names_a_copy_by_its_checksum() -> None:
 
 
 @pytest.mark.parametrize(("length", "kept"), [(222, 255), (223, 254), (255, 254)])
-def test_a_long_name_is_cut_one_shorter_than_fits_as_hive_does(length: int, kept: int) -> None:
+def test_a_long_name_is_cut_to_one_less_than_fits_as_in_hive(length: int, kept: int) -> None:
     name = "n" * length
     assert build_cm_path(parse_location("/cm"), name, "c" * 32).name == f"{name}_{'c' * 32}"[:kept]
 
@@ -218,6 +218,6 @@ def test_a_checksum_that_is_a_path_is_refused() -> None:
         build_cm_path(parse_location("/cm"), "f", "/../../etc/passwd")
 
 
-def test_what_is_shown_is_short_and_printable() -> None:
+def test_text_in_messages_is_short_and_printable() -> None:
     assert printable("a\n\x1b[31m\ud800") == "a\\n\\x1b[31m\\ud800"
     assert len(printable("x" * 10_000)) == 201

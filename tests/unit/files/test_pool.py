@@ -71,7 +71,7 @@ def test_many_files_are_copied_and_counted(warehouse: Warehouse) -> None:
     assert len(warehouse.target_files()) == 50
 
 
-def test_an_error_waits_for_the_one_who_asks_and_the_others_are_copied(warehouse: Warehouse) -> None:
+def test_an_error_is_raised_by_its_own_handle_and_the_other_files_are_copied(warehouse: Warehouse) -> None:
     good, bad = warehouse.wrote(name="good"), warehouse.wrote(name="bad")
     path_of(bad).unlink()
     pool = CopyPool(warehouse.copier(), workers=2)
@@ -151,7 +151,7 @@ def test_closing_ends_running_and_queued_copies_and_refuses_new_ones() -> None:
     assert pool.close(DEADLINE_S)
 
 
-def test_closing_returns_within_its_bound_when_a_file_system_hangs() -> None:
+def test_closing_returns_within_its_time_limit_when_a_file_system_hangs() -> None:
     class Hanging(Gated):
         def copy(
             self,
@@ -175,7 +175,7 @@ def test_closing_returns_within_its_bound_when_a_file_system_hangs() -> None:
     assert pool.close(DEADLINE_S)
 
 
-def test_a_defect_in_a_copy_reaches_the_waiter_and_not_the_worker() -> None:
+def test_a_defect_in_a_copy_is_raised_to_its_caller_and_does_not_end_the_worker() -> None:
     pool = CopyPool(Gated(), workers=1)
     try:
         with pytest.raises(ValueError, match="invalid literal"):

@@ -51,20 +51,20 @@ def test_a_component_runs_from_start_to_stop(tmp_path: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_one_that_ignores_the_request_is_ended_after_the_bound(tmp_path: Path) -> None:
+def test_a_component_that_ignores_the_signal_is_killed_after_the_time_limit(tmp_path: Path) -> None:
     script = Script(tmp_path, STUBBORN)
     script.start()
     script.stop()
     assert script.pid is None
 
 
-def test_one_that_dies_early_raises_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_component_that_dies_early_raises_with_the_end_of_its_log(tmp_path: Path) -> None:
     script = Script(tmp_path, "raise SystemExit('no license today')")
     with pytest.raises(ComponentFailed, match=r"script died while starting.*\n.*no license today"):
         script.start()
 
 
-def test_one_that_never_answers_raises_when_time_is_up(tmp_path: Path) -> None:
+def test_a_component_that_is_never_ready_raises_after_the_time_limit(tmp_path: Path) -> None:
     script = Script(tmp_path, "import time\ntime.sleep(60)")
     script.start_timeout_s = 0.2
     with pytest.raises(ComponentFailed, match="was not ready"):
@@ -72,11 +72,11 @@ def test_one_that_never_answers_raises_when_time_is_up(tmp_path: Path) -> None:
     script.kill()
 
 
-def test_stopping_what_does_not_run_is_fine(tmp_path: Path) -> None:
+def test_stopping_a_component_that_does_not_run_does_nothing(tmp_path: Path) -> None:
     Script(tmp_path, SERVES).stop()
 
 
-def test_one_that_has_ended_by_itself_is_not_signalled_again(
+def test_a_component_that_ended_is_not_signalled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(tmp_path, "raise SystemExit(1)")
@@ -105,7 +105,7 @@ def test_another_process_stops_it_by_its_pid_file(tmp_path: Path) -> None:
     assert stop_all(tmp_path) == 0
 
 
-def test_a_stranger_who_got_the_pid_is_left_alone(tmp_path: Path) -> None:
+def test_another_process_that_reuses_the_pid_is_not_stopped(tmp_path: Path) -> None:
     pid_file = tmp_path / "old.pid"
     with subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
@@ -124,7 +124,7 @@ def test_endpoints_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kafka": 1, "source": {}, "target": {}}'])
-def test_a_file_that_describes_no_stack_is_refused_with_what_to_do(tmp_path: Path, text: str) -> None:
+def test_a_file_that_does_not_describe_a_stack_is_refused_with_a_hint(tmp_path: Path, text: str) -> None:
     file = tmp_path / "endpoints.json"
     file.write_text(text)
     with pytest.raises(StackError, match=r"dev\.stack up"):

@@ -34,13 +34,13 @@ def engine(settings: ClusterSettings | None = None) -> dict[str, str]:
 
 
 @given(st.dictionaries(XML_TEXT.filter(bool), XML_TEXT, max_size=5))
-def test_what_is_rendered_is_read_back(properties: dict[str, str]) -> None:
+def test_rendered_properties_are_read_back(properties: dict[str, str]) -> None:
     root = ET.fromstring(render(properties))  # noqa: S314 (made two words ago)
     read = {p.findtext("name"): p.findtext("value") for p in root.iter("property")}
     assert read == properties
 
 
-def test_the_metastore_is_never_told_to_be_a_client_of_itself() -> None:
+def test_the_metastore_is_not_configured_as_a_client_of_itself() -> None:
     assert "hive.metastore.uris" not in metastore()
     assert engine()["hive.metastore.uris"] == "thrift://127.0.0.1:9083"
 
@@ -50,26 +50,26 @@ def test_both_processes_agree_on_what_they_share() -> None:
     assert all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
 
 
-def test_readonly_transactions_are_left_to_hive_unless_asked_for() -> None:
+def test_readonly_transactions_keep_hives_default_unless_set() -> None:
     name = "hive.txn.readonly.enabled"
     assert name not in engine()
     assert engine(ClusterSettings(readonly_txns=True))[name] == "true"
 
 
-def test_extra_settings_win_in_both_processes() -> None:
+def test_extra_settings_override_in_both_processes() -> None:
     extra = {"metastore.event.db.listener.timetolive": "1s", "hive.metastore.dml.events": "false"}
     for properties in (metastore(ClusterSettings(extra=extra)), engine(ClusterSettings(extra=extra))):
         assert extra.items() <= properties.items()
 
 
-def test_the_compactor_runs_only_where_it_is_wanted() -> None:
+def test_the_compactor_runs_only_if_configured() -> None:
     for wanted, on in ((False, "false"), (True, "true")):
         settings = ClusterSettings(compactor=wanted)
         assert metastore(settings)["metastore.compactor.initiator.on"] == on
         assert engine(settings)["tideline.stack.compaction.worker"] == on
 
 
-def test_postgresql_takes_the_place_of_derby() -> None:
+def test_postgresql_replaces_derby() -> None:
     properties = metastore(
         database=Database.postgres("jdbc:postgresql://127.0.0.1:5432/hms", "hive", "secret")
     )

@@ -64,7 +64,7 @@ def published(coordinates: str, body: bytes) -> Jar:
     return jar
 
 
-def test_a_lock_line_names_a_jar_with_its_place_and_checksum() -> None:
+def test_a_lock_line_names_a_jar_with_its_path_and_checksum() -> None:
     (jar,) = parse_lock(f"# pinned\n\norg.apache.hive:hive-exec:4.2.0:core {DIGEST}\n", "x")
     assert jar == Jar("org.apache.hive:hive-exec:4.2.0:core", DIGEST)
     assert jar.path == "org/apache/hive/hive-exec/4.2.0/hive-exec-4.2.0-core.jar"
@@ -83,7 +83,7 @@ def test_a_lock_line_names_a_jar_with_its_place_and_checksum() -> None:
         f"group:artifact:1 {DIGEST} more",
     ],
 )
-def test_a_line_that_is_no_pinned_jar_is_refused_with_its_number(line: str) -> None:
+def test_a_line_that_is_not_a_pinned_jar_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(FetchFailed, match=r"x\.lock line 2"):
         parse_lock(f"# first\n{line}\n", "x")
 
@@ -103,7 +103,7 @@ def test_any_text_is_a_lock_or_a_typed_refusal(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["kafka", "hive", "compiler"])
-def test_our_locks_are_sorted_complete_and_without_addresses(name: str) -> None:
+def test_the_locks_are_sorted_complete_and_without_addresses(name: str) -> None:
     pinned = read_lock(name)
     assert pinned == tuple(sorted(pinned))
     assert "/" not in (jars.LOCKS / f"{name}.lock").read_text()
@@ -117,7 +117,7 @@ def test_only_missing_jars_are_fetched(repository: str, tmp_path: Path) -> None:
     assert [path for path, _ in Repository.requests] == [f"/root/{first.path}", f"/root/{second.path}"]
 
 
-def test_something_else_than_was_pinned_is_refused_and_not_kept(repository: str, tmp_path: Path) -> None:
+def test_content_other_than_pinned_is_refused_and_not_stored(repository: str, tmp_path: Path) -> None:
     jar = published("g:a:1", b"one")
     Repository.files[f"/root/{jar.path}"] = b"other"
     with pytest.raises(FetchFailed, match="g:a:1: sha256 mismatch"):
@@ -127,7 +127,7 @@ def test_something_else_than_was_pinned_is_refused_and_not_kept(repository: str,
     assert fetch([jar], repository, tmp_path) == 1
 
 
-def test_a_broken_off_download_goes_on_where_it_stopped(repository: str, tmp_path: Path) -> None:
+def test_an_interrupted_download_resumes_where_it_stopped(repository: str, tmp_path: Path) -> None:
     jar = published("g:a:1", b"0123456789")
     Repository.break_after = 4
     assert fetch([jar], repository, tmp_path) == 1
@@ -135,7 +135,7 @@ def test_a_broken_off_download_goes_on_where_it_stopped(repository: str, tmp_pat
     assert jars.locate_jars([jar], tmp_path)[0].read_bytes() == b"0123456789"
 
 
-def test_a_jar_that_the_repository_has_not_got_is_named_at_once(repository: str, tmp_path: Path) -> None:
+def test_a_jar_missing_in_the_repository_is_named_without_retries(repository: str, tmp_path: Path) -> None:
     with pytest.raises(FetchFailed, match=r"g:gone:1.*404.*MAVEN_REPO_URL"):
         fetch([Jar("g:gone:1", DIGEST)], repository, tmp_path)
     assert len(Repository.requests) == 1

@@ -41,12 +41,12 @@ def test_the_environment_comes_before_the_settings(monkeypatch: pytest.MonkeyPat
     assert find_registry() == "https://two.example"
 
 
-def test_a_machine_that_names_no_registry_says_what_to_set() -> None:
+def test_without_a_registry_the_message_says_what_to_set() -> None:
     with pytest.raises(Missing, match="npm_config_registry"):
         find_registry()
 
 
-def test_only_web_addresses_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_web_addresses_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", "file:///etc")
     with pytest.raises(Missing, match="https"):
         find_registry()
@@ -59,7 +59,7 @@ def test_an_archive_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert fetch_package(PINNED).read_bytes() == CONTENT
 
 
-def test_another_archive_than_the_pinned_one_is_not_kept(
+def test_an_archive_other_than_the_pinned_one_is_not_stored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     served(monkeypatch, tmp_path, b"another")
@@ -68,7 +68,7 @@ def test_another_archive_than_the_pinned_one_is_not_kept(
     assert not list((tmp_path / "cache").rglob("*.tgz"))
 
 
-def test_an_archive_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_archive_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(npm, "find_registry", lambda: f"file://{tmp_path}/registry")
     with pytest.raises(FetchFailed, match=r"@scope/name 1\.2\.3"):
         fetch_package(PINNED)

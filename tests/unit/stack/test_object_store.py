@@ -1,4 +1,4 @@
-"""How the object store of the tests is built, by a Go that is a script."""
+"""Building the object store, with a script in place of Go."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache
     assert [path.name for path in (cache / "go").iterdir()] == [f"minio-{object_store.VERSION}"]
 
 
-def test_other_source_than_was_pinned_is_not_built(
+def test_source_other_than_the_pinned_one_is_not_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
 ) -> None:
     a_go(monkeypatch, tmp_path, checksum="h1:other")
@@ -60,7 +60,7 @@ def test_other_source_than_was_pinned_is_not_built(
     assert not list((cache / "go").glob("*/minio"))
 
 
-def test_a_machine_without_go_says_what_to_install(
+def test_without_go_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -25,44 +25,44 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(maven_repository, "_from_wheel", lambda: None)
 
 
-def test_an_old_python_is_told_what_is_needed_and_what_it_is() -> None:
+def test_an_old_python_is_reported_with_the_required_version() -> None:
     told = preflight.check_python((3, 9, 2))
     assert told is not None
     assert "3.11 or newer" in told
     assert "found 3.9.2" in told
 
 
-def test_another_system_than_linux_is_refused() -> None:
+def test_systems_other_than_linux_are_refused() -> None:
     assert "Darwin" in str(preflight.check_platform("Darwin"))
     assert preflight.check_platform("Linux") is None
 
 
-def test_too_little_disk_tells_where_and_how_much(tmp_path: Path) -> None:
+def test_too_little_disk_space_is_reported_with_path_and_size(tmp_path: Path) -> None:
     told = preflight.check_disk(tmp_path / "not" / "there" / "yet", 1 << 60, "the jar cache")
     assert told is not None
     assert str(tmp_path) in told
     assert "required for the jar cache" in told
 
 
-def test_a_taken_port_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert not is_free(port)
         assert str(port) in str(preflight.check_port(port))
 
 
-def test_free_ports_lie_below_those_that_the_kernel_gives_to_clients() -> None:
+def test_free_ports_are_below_the_range_of_outgoing_connections() -> None:
     assert all(port < 32768 and is_free(port) for port in (free_port() for _ in range(20)))
 
 
-def test_all_problems_come_in_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_problems_are_reported_in_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(preflight, "check_memory", lambda: "too little memory: close something")
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(Missing) as failure:
         preflight.check_machine(tmp_path, [server.getsockname()[1]])
     assert len(str(failure.value).splitlines()) == 2
 
 
-def test_without_any_java_the_message_says_what_brings_one(
+def test_without_java_the_message_says_how_to_get_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -72,7 +72,7 @@ def test_without_any_java_the_message_says_what_brings_one(
         java_runtime.find_java.__wrapped__()
 
 
-def test_a_java_that_is_too_old_is_told_with_its_version(
+def test_a_java_that_is_too_old_is_reported_with_its_version(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "bin" / "java"
@@ -87,7 +87,7 @@ def test_a_java_that_is_too_old_is_told_with_its_version(
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_machine_that_knows_no_repository_is_told_which_variable_names_one() -> None:
+def test_without_a_repository_the_message_names_the_variable_to_set() -> None:
     with pytest.raises(Missing, match="MAVEN_REPO_URL"):
         maven_repository.find_repository()
 
@@ -116,5 +116,5 @@ def test_a_mirror_of_central_in_mavens_settings_is_used(covers: str, tmp_path: P
     assert maven_repository.find_repository() == "https://right.example/m2"
 
 
-def test_the_wheel_in_the_environment_knows_a_repository() -> None:
+def test_the_wheel_in_the_environment_defines_a_repository() -> None:
     assert str(maven_repository._from_wheel()).startswith("https://")

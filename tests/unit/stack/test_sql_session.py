@@ -71,7 +71,7 @@ def test_a_failure_carries_the_statement_and_hives_number(
     assert (failure.value.code, failure.value.sql) == (10087, "from s insert into t")
 
 
-def test_an_engine_that_hangs_up_is_a_failed_component(
+def test_an_engine_that_closes_the_connection_is_a_failed_component(
     engine: Callable[..., tuple[Session, list[str]]],
 ) -> None:
     session, _ = engine()
@@ -88,7 +88,7 @@ def test_a_script_is_split_at_semicolons_that_end_a_line(
     assert len(results) == 2
 
 
-def test_a_statement_that_should_fail_and_does_not_is_told(
+def test_a_statement_that_should_fail_and_succeeds_is_reported(
     engine: Callable[..., tuple[Session, list[str]]],
 ) -> None:
     session, _ = engine(OK)
