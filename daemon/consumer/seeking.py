@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
-from daemon.kafka.offset_search import Probe, find, is_at, next_record
+from daemon.kafka.offset_search import OffsetReader, find_next, find_offset, is_at
 from handlers.decoding.decoder import Format, recognise
 from handlers.decoding.messages import read_object
 from state.errors import BadInput, GapDetected, KafkaUnavailable, NotFound
@@ -61,7 +61,7 @@ class Seeker:
         try:
             self._topic.verify_order()
             self._note_identity()
-            with Probe(self._broker, self._topic.name) as probe:
+            with OffsetReader(self._broker, self._topic.name) as probe:
                 return self._sought(probe, position)
         except NotFound as error:  # the relay makes it; until then there is nothing to read
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
@@ -71,14 +71,14 @@ class Seeker:
         if self.offsets_are_ids:
             return None
         self._note_identity()
-        with Probe(self._broker, self._topic.name) as probe:
-            return next_record(probe, position)
+        with OffsetReader(self._broker, self._topic.name) as probe:
+            return find_next(probe, position)
 
     def remember(self, position: Position, offset: int) -> None:
         """Remember that the record at ``offset`` is ``position``."""
         self._remembered = (position, offset)
 
-    def _sought(self, probe: Probe, position: Position) -> Sought:
+    def _sought(self, probe: OffsetReader, position: Position) -> Sought:
         marks = probe.watermarks()
         if self.undecided and not marks.empty:
             self._recognise(probe, marks)
@@ -88,9 +88,9 @@ class Seeker:
             offset = self._remembered[1]
             if is_at(probe, position, offset):
                 return Sought(offset + 1, empty=False)
-        return Sought(find(probe, position), marks.empty)
+        return Sought(find_offset(probe, position), marks.empty)
 
-    def _recognise(self, probe: Probe, marks: Watermarks) -> None:
+    def _recognise(self, probe: OffsetReader, marks: Watermarks) -> None:
         """Learn from the newest readable record whether the topic's records carry event ids."""
         newest = None
         for _, value in probe.values(max(marks.low, marks.high - _LOOK_BACK), marks.high):

@@ -1,1 +1,1 @@
-"""The broker as the daemon uses it: connections, the topic of a source, the search for an offset, dead letters."""
+"""Kafka: connection settings, the topic of a source, the search for an offset, and dead letters."""

@@ -1,8 +1,8 @@
-"""How this process talks to Kafka: one place for connection settings, and for what librdkafka's errors mean to a caller.
+"""Connection settings for Kafka, and the translation of librdkafka's errors.
 
-librdkafka reconnects and retries by itself, so an error that reaches us has either lasted longer than our patience (then it
-is KafkaUnavailable, and the loop that met it starts over), or is the broker's considered answer (then repeating changes
-nothing). No KafkaException leaves the modules that use the library: they call ``translated``.
+librdkafka reconnects and retries by itself. An error that it reports has therefore either lasted longer than the timeout, or is a
+definite answer of the broker. The first becomes KafkaUnavailable, and the loop is restarted; the second becomes an error that
+repeating does not resolve. No KafkaException leaves the modules that use the library: they call ``translate_errors``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
-"""librdkafka's own words; quiet by default, because what matters of them comes back as an error of the call."""
-# Without a handler Python prints warnings by itself: a command that finds no broker would drown its one error in them.
+"""Log of librdkafka. Quiet by default, because relevant failures are also reported as errors of the call."""
+# Without a handler Python prints warnings itself, and they would bury the error of a command that finds no broker.
 LIBRARY_LOG.addHandler(logging.NullHandler())
-# Its warnings are retries that it makes by itself (a coordinator that still loads): no news while all is well.
+# Warnings report internal retries, for example while a coordinator is loading.
 LIBRARY_LOG.setLevel(logging.ERROR)
 
 _NO_SUCH_TOPIC: Final = frozenset(
@@ -55,15 +55,15 @@ _ANSWERED_NO: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.OFF
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Where the brokers are and how to reach them."""
+    """Addresses of the brokers, and settings of the connection."""
 
     bootstrap: str
     """``host:port,host:port``"""
     client: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """librdkafka settings for security and the like, such as ``security.protocol``; they win over Tideline's own."""
+    """Settings of librdkafka, such as ``security.protocol``. They override Tideline's own."""
     client_id: str = "tideline"
     timeout_s: float = 10.0
-    """How long one question to a broker may take before it counts as unavailable."""
+    """How long a broker may take to answer before it counts as unavailable."""
 
     def librdkafka(self, **settings: Any) -> dict[str, Any]:
         """Return a client's configuration; ``a_b`` in ``settings`` stands for librdkafka's ``a.b``."""
@@ -71,7 +71,7 @@ class BrokerSettings:
         own = {
             "bootstrap.servers": self.bootstrap,
             "client.id": self.client_id,
-            "reconnect.backoff.max.ms": 2000,  # default 10 s: a restarted broker is noticed sooner
+            "reconnect.backoff.max.ms": 2000,  # default 10 s; detects a restarted broker sooner
             "topic.metadata.refresh.interval.ms": 60000,
             "logger": LIBRARY_LOG,
         }
@@ -79,7 +79,7 @@ class BrokerSettings:
 
 
 def broker_settings(kafka: KafkaConfig) -> BrokerSettings:
-    """Return how to reach the broker, secrets included."""
+    """Return the settings of the connection, including secrets."""
     given = {key: _librdkafka(value) for key, value in kafka.options.items()}
     secrets = {key: secret.get_secret_value() for key, secret in kafka.secrets.items()}
     return BrokerSettings(kafka.bootstrap, client=given | secrets)
@@ -91,7 +91,7 @@ def _librdkafka(value: str | float | bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One record as it came from Kafka; ``offset`` is None for one that was read from the notification log instead."""
+    """A record from Kafka. ``offset`` is None if it was read from the notification log instead."""
 
     offset: int | None
     value: bytes | None
@@ -101,13 +101,13 @@ class Fetched:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in the queue."""
+        """Its size in the queue."""
         return len(self.value or b"")
 
 
 @contextmanager
-def translated(doing: str, **context: object) -> Iterator[None]:
-    """Turn a KafkaException of the block into an error of our tree; ``doing`` completes "cannot …"."""
+def translate_errors(doing: str, **context: object) -> Iterator[None]:
+    """Convert a KafkaException of the block into an error of the tree; ``doing`` completes "cannot …"."""
     try:
         yield
     except KafkaException as error:
@@ -115,14 +115,14 @@ def translated(doing: str, **context: object) -> Iterator[None]:
 
 
 def kafka_failure(error: KafkaError, doing: str, **context: object) -> TidelineError:
-    """Say what librdkafka's ``error`` means for the caller."""
+    """Return the error of the tree for an error of librdkafka."""
     kind, hint = _meaning(error.code())
     values: dict[str, Any] = {**context, "kafka": error.name(), "reason": error.str()}
     return kind(f"cannot {doing}", hint=hint, **values)
 
 
 def _meaning(code: int) -> tuple[type[TidelineError], str | None]:
-    """The branch of our tree for librdkafka's ``code``, and a hint where the branch's own is not the best."""
+    """Return the class of the error for a code of librdkafka, and a hint if the class has no better one."""
     if code in _NO_SUCH_TOPIC:
         return NotFound, "The topic does not exist; the relay creates it."
     if code in _TOO_LARGE:

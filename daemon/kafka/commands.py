@@ -1,4 +1,4 @@
-"""``tideline dlq list | show | replay``: records that could not be used."""
+"""``tideline dlq list | show | replay``: dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from daemon.kafka.dead_letter_reader import DeadLetter, LetterBox
+    from daemon.kafka.dead_letter_reader import DeadLetter, DeadLetterReader
 
 
 VALUE_CHARACTERS_MAX: Final = 4000
@@ -24,16 +24,16 @@ VALUE_CHARACTERS_MAX: Final = 4000
 
 @click.group()
 def dlq() -> None:
-    """List, show and replay records that could not be used."""
+    """List, show and replay dead letters: records that could not be decoded."""
 
 
 @dlq.command("list")
 @config_option
 @json_option
-def list_letters(config_path: Path | None, as_json: bool) -> None:
-    """List what the dead-letter topic holds, oldest first."""
-    with _letter_box(config_path) as box:
-        rows = [_row(letter) for letter in box.letters()]
+def list_command(config_path: Path | None, as_json: bool) -> None:
+    """List the dead letters, oldest first."""
+    with _open_reader(config_path) as reader:
+        rows = [_row(letter) for letter in reader.read_all()]
     if as_json:
         echo_json(rows)
     else:
@@ -45,9 +45,9 @@ def list_letters(config_path: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def show(number: int, config_path: Path | None, as_json: bool) -> None:
-    """Show one dead letter with its content."""
-    with _letter_box(config_path) as box:
-        letter = box.letter(number)
+    """Show one dead letter with its contents."""
+    with _open_reader(config_path) as reader:
+        letter = reader.read(number)
     value = (letter.value or b"").decode(errors="backslashreplace")
     if as_json:
         echo_json(_row(letter) | {"value": value})
@@ -68,11 +68,11 @@ def show(number: int, config_path: Path | None, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: bool) -> None:
-    """Read a dead letter with the decoder of today; exit with 1 where it still cannot be used."""
+    """Decode a dead letter again with this version; exit with 1 if it still cannot be decoded."""
     from daemon.kafka.dead_letter_reader import Outcome
 
-    with _letter_box(config_path) as box:
-        replayed = box.replay(box.letter(number))
+    with _open_reader(config_path) as reader:
+        replayed = reader.replay(reader.read(number))
     if as_json:
         echo_json({"number": number, "outcome": replayed.outcome.value, "problem": replayed.problem})
     else:
@@ -80,16 +80,16 @@ def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: b
     ctx.exit(1 if replayed.outcome is Outcome.UNREADABLE else 0)
 
 
-def _letter_box(config_path: Path | None) -> AbstractContextManager[LetterBox]:
+def _open_reader(config_path: Path | None) -> AbstractContextManager[DeadLetterReader]:
     from daemon.kafka.broker import broker_settings
-    from daemon.kafka.dead_letter_reader import LetterBox
+    from daemon.kafka.dead_letter_reader import DeadLetterReader
     from daemon.terminal.application import load_config
     from state.errors import ConfigError
 
     config = load_config(config_path)
     if config.kafka is None:
-        raise ConfigError("no broker is configured", hint="Give kafka.bootstrap.", key="kafka.bootstrap")
-    return LetterBox(broker_settings(config.kafka), config.kafka.dead_letter_topic)
+        raise ConfigError("no broker is configured", hint="Set kafka.bootstrap.", key="kafka.bootstrap")
+    return DeadLetterReader(broker_settings(config.kafka), config.kafka.dead_letter_topic)
 
 
 def _row(letter: DeadLetter) -> dict[str, Any]:
@@ -119,5 +119,5 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _printable(text: str) -> str:
-    """Return ``text`` without control characters: it comes from whoever may write to the topic."""
+    """Return ``text`` without control characters: every producer of the topic can choose it."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -1,9 +1,8 @@
-"""Reading dead letters: what ``tideline dlq list|show|replay`` does.
+"""Reader of the dead-letter topic, for ``tideline dlq list|show|replay``.
 
-Replaying a letter of a source with event ids cannot mean putting it into the topic again: events of a metastore are in order
-and readers drop what they are past. It means: read it with the decoder of today. If that succeeds the program was at fault
-and has been mended, and what remains is to repair the table. Only where offsets are the ids (formats without event ids, whose
-order is not promised anyway) is the record written to its topic once more.
+A dead letter with an event id is not published again, because events are ordered and readers drop records that they are past. To
+replay it means to decode it with the current version. If that succeeds, the old version had a defect, and the table remains to be
+repaired. Only records of formats without event ids, whose order is not guaranteed, are written to their topic again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translated
+from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
 from daemon.kafka.dead_letters import PREFIX
 from daemon.kafka.topic import PARTITION
 from handlers.decoding.decoder import decode
@@ -36,7 +35,7 @@ _NOTHING_MORE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One kept record; ``number`` is its name on the command line (its offset in the dead-letter topic)."""
+    """A stored record. ``number`` identifies it on the command line and is its offset in the dead-letter topic."""
 
     number: int
     put_at_s: int
@@ -45,30 +44,30 @@ class DeadLetter:
     headers: tuple[tuple[str, bytes | None], ...]
     """The original headers."""
     error: dict[str, str]
-    """What the ``tideline.error.*`` headers say, without the prefix."""
+    """The ``tideline.error.*`` headers, without the prefix."""
 
     @property
     def identity(self) -> tuple[str | None, ...]:
-        """What repetitions of one letter share."""
+        """The same for all repetitions of a dead letter."""
         return tuple(
             self.error.get(name) for name in ("topic", "partition", "offset", "event_id", "reader", "code")
         )
 
 
 class Outcome(StrEnum):
-    """What replaying a letter came to."""
+    """The result of a replay."""
 
     READABLE = "readable"
-    """It decodes now; its event was passed over, so repair the table that it names."""
+    """It can be decoded now. Its event was skipped, so the table that it names must be repaired."""
     RESENT = "resent"
-    """It decodes now and was written to its topic again."""
+    """It can be decoded now, and was written to its topic again."""
     UNREADABLE = "unreadable"
-    """It still cannot be used."""
+    """It still cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One letter's outcome, with the event where there is one and the problem where there is not."""
+    """The result for one dead letter, with its event or its problem."""
 
     letter: DeadLetter
     outcome: Outcome
@@ -76,15 +75,15 @@ class Replayed:
     problem: str | None = None
 
 
-class LetterBox:
-    """The reading end, for the command line. Use it in a ``with`` block."""
+class DeadLetterReader:
+    """Reads the topic. Use it in a ``with`` block."""
 
     def __init__(self, broker: BrokerSettings, topic: str) -> None:
         self._broker = broker
         self._topic = topic
         self._consumer = Consumer(
             broker.librdkafka(
-                group_id="tideline-dead-letters",  # the library wants one; nothing is ever committed
+                group_id="tideline-dead-letters",  # required by the library; nothing is ever committed
                 enable_auto_commit=False,
                 enable_partition_eof=True,
                 auto_offset_reset="error",
@@ -101,37 +100,37 @@ class LetterBox:
     ) -> None:
         self._consumer.close()
 
-    def letters(self) -> Iterator[DeadLetter]:
-        """Yield every letter once, oldest first; none where the topic does not exist. Raises KafkaUnavailable."""
+    def read_all(self) -> Iterator[DeadLetter]:
+        """Yield every dead letter once, oldest first; none if the topic does not exist. Raises KafkaUnavailable."""
         seen = set()
         for letter in self._all():
             if letter.identity not in seen:
                 seen.add(letter.identity)
                 yield letter
 
-    def letter(self, number: int) -> DeadLetter:
-        """Return one letter; raise NotFound."""
+    def read(self, number: int) -> DeadLetter:
+        """Return one dead letter; raise NotFound."""
         found = next(self._from(number), None)
         if found is None or found.number != number:
             raise NotFound("there is no such dead letter", number=number, topic=self._topic)
         return found
 
     def replay(self, letter: DeadLetter) -> Replayed:
-        """Read ``letter`` with the decoder of today (see the module); raise KafkaUnavailable."""
+        """Decode ``letter`` again, and resend it if its format has no event ids; raise KafkaUnavailable."""
         try:
-            event, placed = _decoded(letter)
+            event, has_event_id = _decode(letter)
         except BadInput as error:
             return Replayed(letter, Outcome.UNREADABLE, problem=str(error))
         if isinstance(event, Undecodable):
             return Replayed(letter, Outcome.UNREADABLE, event, str(event.error))
-        if placed:
+        if has_event_id:
             return Replayed(letter, Outcome.READABLE, event)
         self._resend(letter)
         return Replayed(letter, Outcome.RESENT, event)
 
     def _all(self) -> Iterator[DeadLetter]:
         try:
-            with translated("read the dead letters", topic=self._topic):
+            with translate_errors("read the dead letters", topic=self._topic):
                 low, high = self._consumer.get_watermark_offsets(
                     TopicPartition(self._topic, PARTITION), timeout=self._broker.timeout_s
                 )
@@ -141,8 +140,8 @@ class LetterBox:
             yield from self._from(low)
 
     def _from(self, offset: int) -> Iterator[DeadLetter]:
-        """Yield the letters from ``offset`` to the end of the topic."""
-        with translated("read the dead letters", topic=self._topic):
+        """Yield the dead letters from ``offset`` to the end of the topic."""
+        with translate_errors("read the dead letters", topic=self._topic):
             self._consumer.assign([TopicPartition(self._topic, PARTITION, offset)])
         deadline = time.monotonic() + self._broker.timeout_s
         while time.monotonic() < deadline:
@@ -154,14 +153,14 @@ class LetterBox:
                 raise kafka_failure(error, "read the dead letters", topic=self._topic)
             if message is not None:
                 deadline = time.monotonic() + self._broker.timeout_s
-                yield _letter(message)
+                yield _dead_letter(message)
         raise KafkaUnavailable("the dead letters could not be read in time", topic=self._topic)
 
     def _resend(self, letter: DeadLetter) -> None:
         topic = letter.error["topic"]
         producer = Producer(self._broker.librdkafka(enable_idempotence=True))
         failures: list[KafkaError] = []
-        with translated("write the record again", topic=topic):
+        with translate_errors("write the record again", topic=topic):
             producer.produce(
                 topic,
                 key=letter.key,
@@ -177,7 +176,7 @@ class LetterBox:
             raise KafkaUnavailable("the record was not written again", topic=topic, number=letter.number)
 
 
-def _letter(message: Any) -> DeadLetter:
+def _dead_letter(message: Any) -> DeadLetter:
     headers = message.headers() or []
     _, put_at_ms = message.timestamp()
     error = {
@@ -191,11 +190,11 @@ def _letter(message: Any) -> DeadLetter:
     )
 
 
-def _decoded(letter: DeadLetter) -> tuple[Event, bool]:
-    """Decode ``letter``; tell whether it says its own place in the log. Raises BadInput."""
+def _decode(letter: DeadLetter) -> tuple[Event, bool]:
+    """Decode ``letter``; also return whether it contains its event id. Raises BadInput."""
     if "cut" in letter.error:
         raise LimitExceeded(
-            "the letter holds only the beginning of the record", size_bytes=letter.error["cut"]
+            "the dead letter contains only the beginning of the record", size_bytes=letter.error["cut"]
         )
     try:
         return decode(letter.value, letter.headers), True

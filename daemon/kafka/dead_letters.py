@@ -1,8 +1,8 @@
-"""Dead letters: records that cannot be used, kept as they came with the reason beside them.
+"""Writer of dead letters: records that cannot be decoded, stored unchanged together with the reason.
 
-One topic for all sources. A letter is the original key, value and headers, plus headers ``tideline.error.*`` that say what
-was wrong, where the record lay and who could not use it. It is written before the reader goes on, so nothing is dropped that
-is not kept here; a reader that starts over writes the same letter again, and ``letters`` shows it once.
+All sources share one topic. A dead letter consists of the original key, value and headers, and of headers ``tideline.error.*`` with
+the error, the position of the record and the reader. It is written before the reader continues, so no record is lost. A restarted
+reader writes the same dead letter again; ``DeadLetterReader`` returns it once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, Producer
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translated
+from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from state.errors import KafkaUnavailable
 
@@ -28,7 +28,7 @@ _TEXT_CHARS: Final = 2_000
 
 
 class DeadLetters:
-    """The writing end, for one reader of one topic. Connects when the first letter is put."""
+    """Writes the dead letters of one reader of one topic. Connects with the first one."""
 
     def __init__(self, broker: BrokerSettings, topic: TopicSettings, *, origin: str, reader: str) -> None:
         self._broker = broker
@@ -38,12 +38,12 @@ class DeadLetters:
         self._producer: Producer | None = None
 
     def put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
-        """Keep ``record``; it is safe when this returns. Raises KafkaUnavailable, ConfigError."""
-        producer = self._connected()
+        """Store ``record`` durably. Raises KafkaUnavailable, ConfigError."""
+        producer = self._connect()
         failures: list[KafkaError] = []
-        value, cut = _fitting(record.value, self._settings.message_bytes_max - _HEADERS_BYTES)
-        headers: Any = [*record.headers, *self._explanation(record, error, event_id, cut)]
-        with translated("write a dead letter", topic=self._settings.name):
+        value, cut = _truncate(record.value, self._settings.message_bytes_max - _HEADERS_BYTES)
+        headers: Any = [*record.headers, *self._error_headers(record, error, event_id, cut)]
+        with translate_errors("write a dead letter", topic=self._settings.name):
             producer.produce(
                 self._settings.name,
                 key=self._name(record, event_id),
@@ -61,12 +61,12 @@ class DeadLetters:
             raise KafkaUnavailable("a dead letter was not acknowledged in time", topic=self._settings.name)
 
     def close(self) -> None:
-        """Close the connection; what was put is safe already."""
+        """Close the connection. All dead letters are already durable."""
         if self._producer is not None:
             self._producer.close()
             self._producer = None
 
-    def _connected(self) -> Producer:
+    def _connect(self) -> Producer:
         if self._producer is None:
             Topic(self._broker, self._settings).ensure()
             self._producer = Producer(
@@ -80,11 +80,11 @@ class DeadLetters:
         return self._producer
 
     def _name(self, record: Fetched, event_id: int | None) -> str:
-        """The same for the same record whenever it is met, so that repetitions are recognised."""
+        """Return the same name for the same record at every repetition."""
         place = f"event-{event_id}" if record.offset is None else str(record.offset)
         return f"{self._origin}/{PARTITION}/{place}/{self._reader}"
 
-    def _explanation(
+    def _error_headers(
         self, record: Fetched, error: BadInput, event_id: int | None, cut: int | None
     ) -> list[tuple[str, bytes]]:
         values = {
@@ -108,8 +108,8 @@ def dead_letter_topic(name: str, *, message_bytes_max: int) -> TopicSettings:
     )
 
 
-def _fitting(value: bytes | None, bytes_max: int) -> tuple[bytes | None, int | None]:
-    """Return what fits of ``value``, and its whole size where it had to be cut."""
+def _truncate(value: bytes | None, bytes_max: int) -> tuple[bytes | None, int | None]:
+    """Return ``value``, truncated if necessary, and its full size if it was truncated."""
     if value is None or len(value) <= bytes_max:
         return value, None
     return value[:bytes_max], len(value)

@@ -1,11 +1,11 @@
-"""The topic of one source: made right, checked at every start, and asked for its extent.
+"""The topic of one source: created, and verified at every start.
 
-A notification log has one order, and Kafka keeps an order only within a partition; so the topic has exactly one, and a topic
-with more is refused: a second partition would let a reader see a commit before the write that it commits. ``cleanup.policy``
-is ``delete``: compaction would drop events that share a key, which here are all of them.
+A notification log has one order, and Kafka preserves order only within a partition. The topic therefore has exactly one partition; with
+a second one, a reader could see a commit before its writes. ``cleanup.policy`` is ``delete``, because compaction would drop events
+that share a key, which all events do.
 
-Identity: a topic that was deleted and made again has the same name and other contents. The broker's topic id tells (Kafka 2.8
-and later); where it gives none, the time of the earliest record does.
+Identity: a topic that was deleted and created again has the same name but different contents. The broker's topic id distinguishes
+them (Kafka 2.8 and later). If there is none, the time of the earliest record does.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported there without saying so
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported implicitly
     AdminClient,
     ConfigResource,
     NewTopic,
     OffsetSpec,
 )
 
-from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translated
+from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translate_errors
 from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
 
 
@@ -36,48 +36,48 @@ if TYPE_CHECKING:
 
 PARTITION: Final = 0
 MESSAGE_BYTES_MIN: Final = 8 * 1024 * 1024
-"""Least max.message.bytes of a topic: an event that cannot be cut may be larger than relay.record_bytes_max."""
+"""Minimum of max.message.bytes: an event that cannot be split may be larger than relay.record_bytes_max."""
 _RETENTION_S: Final = 7 * 24 * 3600
 _VISIBLE_POLL_S: Final = 0.02
-_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library's gap
+_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the library
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewise
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """One topic, as it is made and as it has to be."""
+    """Settings with which a topic is created, and which it must have."""
 
     name: str
     retention_s: int = _RETENTION_S
-    """How long a projection may be away and still find its events in the topic. The notification log's own retention comes
-    on top of it, because what the topic lost is read from there."""
+    """How long a projection may be away and still find its events in the topic. The retention of the notification log adds to
+    it, because events that the topic lost are read from there."""
     message_bytes_max: int = 8 * 1024 * 1024
-    """``max.message.bytes``: above the relay's largest record, so that no event is too large for its topic."""
+    """``max.message.bytes``: larger than the relay's largest record, so that every event fits."""
     replication: int = -1
-    """Copies of the topic; -1 leaves it to the broker's default."""
+    """Replication factor; -1 uses the default of the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """Offsets that the topic holds: ``low`` is the earliest, ``high`` the one that the next record gets."""
+    """Range of offsets: ``low`` is the earliest, ``high`` is that of the next record."""
 
     low: int
     high: int
 
     @property
     def empty(self) -> bool:
-        """Whether no offset is left to read (there may be none even where this is False: markers take offsets too)."""
+        """Whether there is no offset to read. If False, there may still be no record, because markers use offsets too."""
         return self.low >= self.high
 
 
 class Topic:
-    """Administration of one topic. Opens no connection before it is asked something; safe to use from several threads."""
+    """Administration of one topic. Connects on first use; safe to use from several threads."""
 
     def __init__(self, broker: BrokerSettings, settings: TopicSettings) -> None:
         self._broker = broker
         self.settings = settings
         self.name = settings.name
-        # Kept for its whole life: librdkafka fails the answers of an AdminClient that was collected meanwhile.
+        # Kept alive, because librdkafka fails pending answers of an AdminClient that was garbage-collected.
         self._admin = AdminClient(broker.librdkafka(), logger=LIBRARY_LOG)
 
     def ensure(self) -> bool:
@@ -94,24 +94,24 @@ class Topic:
         return created
 
     def verify_order(self) -> None:
-        """Raise ConfigError unless the topic has one partition; NotFound, KafkaUnavailable. What a reader has to know."""
+        """Raise ConfigError unless the topic has one partition, as readers require; raise NotFound, KafkaUnavailable."""
         description = self._describe()
         if len(description.partitions) != 1:
             raise ConfigError(
-                "the topic has more than one partition, so it cannot keep the order of events",
+                "the topic has more than one partition, so it cannot preserve the order of events",
                 hint="Name another topic, or delete this one and let the relay create it.",
                 topic=self.name,
                 partitions=len(description.partitions),
             )
 
     def verify(self) -> None:
-        """Raise ConfigError unless the topic has one partition, room for our records and no compaction; NotFound."""
+        """Raise ConfigError unless the topic has one partition, accepts the relay's records and is not compacted; raise NotFound."""
         self.verify_order()
         config = self._config()
         bytes_max = int(config["max.message.bytes"])
         if bytes_max < self.settings.message_bytes_max:
             raise ConfigError(
-                "the topic takes smaller records than the relay may write",
+                "the topic accepts only smaller records than the relay writes",
                 hint="Raise max.message.bytes of the topic, or lower the setting.",
                 topic=self.name,
                 max_message_bytes=bytes_max,
@@ -126,14 +126,14 @@ class Topic:
             )
 
     def identity(self) -> str:
-        """Return what tells this topic from another one of the same name, made later; raise NotFound, KafkaUnavailable."""
+        """Return an id that distinguishes the topic from a later one of the same name; raise NotFound, KafkaUnavailable."""
         topic_id = getattr(self._describe(), "topic_id", None)
         if topic_id is not None and str(topic_id).strip("A"):  # the zero id of old brokers is all A in base64
             return str(topic_id)
         return f"earliest-{self._offset(OffsetSpec.for_timestamp(0)).timestamp}"
 
     def watermarks(self) -> Watermarks:
-        """Return the offsets that the topic holds, from the partition's leader; raise NotFound, KafkaUnavailable."""
+        """Return the range of offsets from the leader of the partition; raise NotFound, KafkaUnavailable."""
         return Watermarks(self._offset(_EARLIEST).offset, self._offset(_LATEST).offset)
 
     def _create(self) -> bool:
@@ -148,7 +148,7 @@ class Topic:
                 self._admin.create_topics([new], request_timeout=self._broker.timeout_s), "create the topic"
             )
         except Refused:
-            return False  # it is there already
+            return False  # it already exists
         return True
 
     def _await_visible(self) -> None:
@@ -176,37 +176,37 @@ class Topic:
 
     def _describe(self) -> Any:
         names = TopicCollection([self.name])
-        asked = self._admin.describe_topics(names, request_timeout=self._broker.timeout_s)
-        return self._answer(asked, "describe the topic")
+        futures = self._admin.describe_topics(names, request_timeout=self._broker.timeout_s)
+        return self._answer(futures, "describe the topic")
 
     def _config(self) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)
-        asked = self._admin.describe_configs([resource], request_timeout=self._broker.timeout_s)
-        entries = self._answer(asked, "read the topic's configuration")
+        futures = self._admin.describe_configs([resource], request_timeout=self._broker.timeout_s)
+        entries = self._answer(futures, "read the topic's configuration")
         return {name: str(entry.value) for name, entry in entries.items()}
 
     def _offset(self, spec: OffsetSpec) -> Any:
-        asked = self._admin.list_offsets(
+        futures = self._admin.list_offsets(
             {TopicPartition(self.name, PARTITION): spec},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._broker.timeout_s,
         )
-        return self._answer(asked, "ask for the topic's offsets")
+        return self._answer(futures, "read the topic's offsets")
 
-    def _answer(self, asked: dict[Any, Future[Any]], doing: str) -> Any:
-        """Wait for the one answer of ``asked``."""
-        with translated(doing, topic=self.name):
-            (answer,) = asked.values()
+    def _answer(self, futures: dict[Any, Future[Any]], doing: str) -> Any:
+        """Wait for the only answer of ``futures``."""
+        with translate_errors(doing, topic=self.name):
+            (answer,) = futures.values()
             return answer.result(timeout=self._broker.timeout_s + 5)
 
 
 def source_topic(config: Config, source: SourceConfig) -> Topic:
-    """Return the source's topic; raise ConfigError for settings that librdkafka does not take."""
+    """Return the source's topic; raise ConfigError for settings that librdkafka rejects."""
     assert config.kafka is not None, "checked with the configuration"
     settings = TopicSettings(
         source.topic,
         retention_s=source.relay.topic_retention_s,
         message_bytes_max=max(MESSAGE_BYTES_MIN, 2 * source.relay.record_bytes_max),
     )
-    with translated("use the settings of 'kafka'"):
+    with translate_errors("use the settings of 'kafka'"):
         return Topic(broker_settings(config.kafka), settings)

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.kafka.offset_search import Probe
+from daemon.kafka.offset_search import OffsetReader
 from daemon.relay.publisher import Publisher
 from daemon.relay.resuming import Start, StoredPosition, resume
 from daemon.relay.settings import RelaySettings, RelayStatus
@@ -65,7 +65,7 @@ class Relay:
 
     def _start(self) -> Start:
         try:
-            with Probe(self._broker, self._topic.name) as probe:
+            with OffsetReader(self._broker, self._topic.name) as probe:
                 return resume(probe, self._outbox, self._stored, self._settings.start)
         except (
             NotFound

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from daemon.kafka.offset_search import Located, Records, last_record
+from daemon.kafka.offset_search import LocatedRecord, Records, find_last
 from handlers.failpoints import failpoint
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.positions import Position
@@ -72,7 +72,7 @@ def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: Star
 
     Raises Inconsistent and GapDetected (module docstring), ConfigError, StateCorrupt, Transient.
     """
-    last = last_record(records)
+    last = find_last(records)
     if last is None:
         position = stored.load()
         if position is None:
@@ -98,7 +98,7 @@ def _configured(outbox: Outbox, start: StartAt) -> Position:
     return Position.before(start)
 
 
-def _check_same_event(outbox: Outbox, last: Located) -> None:
+def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
     """Compare the topic's last record with the log; nothing to compare where the log has been cleaned up to it."""
     event_id = last.position.event_id
     try:
@@ -122,7 +122,7 @@ def _check_same_event(outbox: Outbox, last: Located) -> None:
         )
 
 
-def _require_complete(last: Located) -> None:
+def _require_complete(last: LocatedRecord) -> None:
     if not last.position.complete:
         raise GapDetected(
             "an event is half written to the topic, and its rest has left the notification log",
@@ -132,7 +132,7 @@ def _require_complete(last: Located) -> None:
         )
 
 
-def _written_alike(last: Located, item: Outgoing) -> bool:
+def _written_alike(last: LocatedRecord, item: Outgoing) -> bool:
     """Whether the log's event is cut as it was before, so that its remaining parts go on where the topic ends."""
     part, parts = last.position.part, last.position.parts
     return len(item.records) == parts and bool(

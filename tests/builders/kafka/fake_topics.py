@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.consumer.fetching import Taken
 from daemon.consumer.seeking import Sought
 from daemon.kafka.broker import Fetched
-from daemon.kafka.offset_search import Located, find, next_record
+from daemon.kafka.offset_search import LocatedRecord, find_next, find_offset
 from daemon.kafka.topic import Watermarks
 from daemon.relay.settings import RelaySettings
 from daemon.sources.outbox import Outbox
@@ -62,13 +62,13 @@ class ListedTopic:
     def watermarks(self) -> Watermarks:
         return Watermarks(self.low, self.high)
 
-    def first_from(self, offset: int, end: int) -> Located | None:
+    def first_from(self, offset: int, end: int) -> LocatedRecord | None:
         for at in range(offset, end):
             try:
                 place = peek_position(self.values.get(at, b""))
             except BadInput:
                 continue
-            return Located(at, Position(*place), self.values[at])
+            return LocatedRecord(at, Position(*place), self.values[at])
         return None
 
 
@@ -82,11 +82,11 @@ class ListedSeeker:
 
     def seek(self, position: Position) -> Sought:
         marks = self.topic.watermarks()
-        offset = position.event_id if self.offsets_are_ids else find(self.topic, position)
+        offset = position.event_id if self.offsets_are_ids else find_offset(self.topic, position)
         return Sought(offset, marks.empty)
 
     def next_offset(self, position: Position) -> int | None:
-        return None if self.offsets_are_ids else next_record(self.topic, position)
+        return None if self.offsets_are_ids else find_next(self.topic, position)
 
     def remember(self, position: Position, offset: int) -> None:
         assert self.offsets_are_ids or peek_position(self.topic.values[offset])[:2] == (

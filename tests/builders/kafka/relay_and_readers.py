@@ -14,7 +14,7 @@ from daemon.consumer.reading import TopicReader
 from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
-from daemon.kafka.offset_search import Located, Probe
+from daemon.kafka.offset_search import LocatedRecord, OffsetReader
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from daemon.relay.loop import Relay
 from daemon.relay.settings import RelaySettings
@@ -131,10 +131,10 @@ class Stream:
         for answer in self._admin.delete_topics([self.name], operation_timeout=DEADLINE_S).values():
             answer.result(DEADLINE_S)
 
-    def contents(self) -> list[Located]:
+    def contents(self) -> list[LocatedRecord]:
         """Return all records of the topic that are events."""
-        found: list[Located] = []
-        with Probe(self.broker, self.name) as probe:
+        found: list[LocatedRecord] = []
+        with OffsetReader(self.broker, self.name) as probe:
             marks = probe.watermarks()
             at = marks.low
             while (record := probe.first_from(at, marks.high)) is not None:

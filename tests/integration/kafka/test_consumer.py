@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from daemon.consumer.following import follow
-from daemon.kafka.dead_letter_reader import LetterBox, Outcome
+from daemon.kafka.dead_letter_reader import DeadLetterReader, Outcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.positions import Position
@@ -205,25 +205,25 @@ def test_poison_is_kept_as_it_came_and_the_rest_goes_on(stream_of: StreamOf) -> 
     records = [record.value for record in records_of(stream.log)]
     stream.topic.ensure()
     stream.produce([*records[:2], b"\x00hello", records[2], None, records[3]])
-    with LetterBox(stream.broker, stream.name + ".dead") as box:
-        assert list(box.letters()) == []
+    with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
+        assert list(box.read_all()) == []
     for _ in range(2):  # a reader that starts over writes the same letters again
         reader = stream.reader()
         events = drain(reader, Position(0))
         assert ids(events) == [1, 2, 3, 4]
         assert isinstance(events[1], Undecodable)
         assert reader.status.dead_letters == 3
-    with LetterBox(stream.broker, stream.name + ".dead") as box:
-        letters = list(box.letters())
+    with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
+        letters = list(box.read_all())
         assert [letter.value for letter in letters] == [records[1], b"\x00hello", None]
         assert [letter.error.get("event_id") for letter in letters] == ["2", None, None]
         assert [letter.error["offset"] for letter in letters] == ["1", "2", "4"]
         assert {letter.error["topic"] for letter in letters} == {stream.name}
         assert all(letter.error["code"] == "malformed-event" for letter in letters)
-        shown = box.letter(letters[1].number)
+        shown = box.read(letters[1].number)
         assert shown == letters[1]
         with pytest.raises(NotFound):
-            box.letter(10**6)
+            box.read(10**6)
         assert [box.replay(letter).outcome for letter in letters] == [Outcome.UNREADABLE] * 3
 
 
@@ -259,16 +259,16 @@ def test_a_letter_of_a_format_without_event_ids_is_sent_again_once_it_is_readabl
 
     letters.put(Fetched(offset, value), MalformedEvent("an older version could not read it"), None)
     letters.close()
-    with LetterBox(stream.broker, stream.name + ".dead") as box:
-        (letter,) = box.letters()
+    with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
+        (letter,) = box.read_all()
         assert box.replay(letter).outcome is Outcome.RESENT
     assert [value for _, value in _raw(stream)] == [APIARY % 1] * 2
 
 
 def _raw(stream: Stream) -> Iterator[tuple[int, bytes]]:
-    from daemon.kafka.offset_search import Probe
+    from daemon.kafka.offset_search import OffsetReader
 
-    with Probe(stream.broker, stream.name) as probe:
+    with OffsetReader(stream.broker, stream.name) as probe:
         marks = probe.watermarks()
         yield from list(probe.values(marks.low, marks.high))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.kafka.offset_search import Probe, find, last_record
+from daemon.kafka.offset_search import OffsetReader, find_last, find_offset
 from state.errors import KafkaUnavailable, NotFound
 from state.positions import Position
 
@@ -25,8 +25,8 @@ def value(event_id: int) -> bytes:
 
 
 def found(stream: Stream, event_id: int) -> int:
-    with Probe(stream.broker, stream.name) as probe:
-        return find(probe, Position(event_id))
+    with OffsetReader(stream.broker, stream.name) as probe:
+        return find_offset(probe, Position(event_id))
 
 
 def test_a_place_among_a_hundred_thousand_records_is_found_at_once(stream_of: StreamOf) -> None:
@@ -57,39 +57,39 @@ def test_markers_and_foreign_records_are_stepped_over(stream_of: StreamOf) -> No
     stream.markers(3)
     stream.produce([value(3), b"hello"])
     stream.markers(2)
-    with Probe(stream.broker, stream.name) as probe:
+    with OffsetReader(stream.broker, stream.name) as probe:
         marks = probe.watermarks()
-        last = last_record(probe)
+        last = find_last(probe)
         assert last is not None
         assert last.position == Position(3)
         assert marks.high > 7 + 5, "each marker and each aborted record has taken an offset"
         for event_id in (0, 1, 2):
-            next_one = probe.first_from(find(probe, Position(event_id)), marks.high)
+            next_one = probe.first_from(find_offset(probe, Position(event_id)), marks.high)
             assert next_one is not None
             assert next_one.position == Position(event_id + 1)
-        assert probe.first_from(find(probe, Position(3)), marks.high) is None
+        assert probe.first_from(find_offset(probe, Position(3)), marks.high) is None
 
 
 def test_an_empty_topic_has_no_last_record(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.topic.ensure()
-    with Probe(stream.broker, stream.name) as probe:
-        assert last_record(probe) is None
-        assert find(probe, Position(7)) == 0
+    with OffsetReader(stream.broker, stream.name) as probe:
+        assert find_last(probe) is None
+        assert find_offset(probe, Position(7)) == 0
 
 
 def test_a_topic_of_markers_alone_has_no_last_record(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.topic.ensure()
     stream.markers(3)
-    with Probe(stream.broker, stream.name) as probe:
-        assert last_record(probe) is None
+    with OffsetReader(stream.broker, stream.name) as probe:
+        assert find_last(probe) is None
 
 
 def test_a_missing_topic_and_a_missing_broker_are_told_apart(stream_of: StreamOf) -> None:
     stream = stream_of()
-    with Probe(stream.broker, stream.name) as probe, pytest.raises(NotFound):
+    with OffsetReader(stream.broker, stream.name) as probe, pytest.raises(NotFound):
         probe.watermarks()
     away = type(stream)("127.0.0.1:9", "nowhere", timeout_s=0.5)
-    with Probe(away.broker, away.name) as probe, pytest.raises(KafkaUnavailable):
+    with OffsetReader(away.broker, away.name) as probe, pytest.raises(KafkaUnavailable):
         probe.watermarks()

@@ -16,7 +16,7 @@ from daemon.consumer.following import follow
 from daemon.consumer.reading import TopicReader
 from daemon.consumer.settings import ConsumerSettings
 from daemon.kafka.broker import BrokerSettings
-from daemon.kafka.dead_letter_reader import LetterBox
+from daemon.kafka.dead_letter_reader import DeadLetterReader
 from daemon.kafka.dead_letters import DeadLetters
 from daemon.kafka.topic import Topic, TopicSettings
 from dev.stack.hive.sql_session import Session
@@ -151,10 +151,10 @@ class Rig:
 
     def letters(self) -> list[tuple[str, str]]:
         """Return (event type, code) of each dead letter."""
-        with LetterBox(self.broker, self.dead_letter_topic) as box:
+        with DeadLetterReader(self.broker, self.dead_letter_topic) as box:
             return [
                 (orjson.loads(letter.value or b"{}")["tableName"], letter.error["code"])
-                for letter in box.letters()
+                for letter in box.read_all()
             ]
 
     def beat(self) -> None:

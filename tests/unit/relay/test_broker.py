@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translated
+from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
 from daemon.relay.tailing import Pace
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
 
@@ -35,7 +35,7 @@ def test_every_kind_of_failure_has_its_branch(code: int, kind: type[TidelineErro
 
 
 def test_no_exception_of_the_library_gets_out() -> None:
-    with pytest.raises(KafkaUnavailable), translated("write"):
+    with pytest.raises(KafkaUnavailable), translate_errors("write"):
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.kafka.offset_search import find, is_at, last_record, next_record
+from daemon.kafka.offset_search import find_last, find_next, find_offset, is_at
 from state.positions import Position
 from tests.builders.kafka.fake_topics import ListedTopic
 
@@ -42,14 +42,14 @@ def test_everything_in_front_was_applied_and_nothing_behind(
     topic: ListedTopic, event_id: int, part: int, parts: int
 ) -> None:
     position = Position(event_id, min(part, parts - 1), parts)
-    offset = find(topic, position)
+    offset = find_offset(topic, position)
     assert topic.low <= offset <= topic.high
     assert all((at < offset) == position.covers(found.event_id, found.part) for at, found in located(topic))
 
 
 @given(topics())
 def test_the_last_record_is_the_last_one_that_names_its_event(topic: ListedTopic) -> None:
-    found = last_record(topic)
+    found = find_last(topic)
     expected = located(topic)
     assert (found is None) == (not expected)
     if found is not None:
@@ -62,7 +62,7 @@ def test_the_next_event_is_there_or_it_is_not(topic: ListedTopic, event_id: int)
     expected = [
         offset for offset, found in located(topic) if (found.event_id, found.part) == (event_id + 1, 0)
     ]
-    offset = next_record(topic, position)
+    offset = find_next(topic, position)
     if expected:
         assert offset is not None
         assert offset <= expected[0]
@@ -79,7 +79,7 @@ def test_where_two_writers_overlapped_the_search_steps_back_to_the_next_event() 
     interleaved = [item for pair in zip(late[9:], early, strict=True) for item in pair]
     topic = ListedTopic([*late[:9], *interleaved])
     for event_id in range(20):
-        offset = find(topic, Position(event_id))
+        offset = find_offset(topic, Position(event_id))
         seen = {found.event_id for at, found in located(topic) if at >= offset}
         assert seen.issuperset(range(event_id + 1, 21))
 
