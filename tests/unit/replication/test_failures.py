@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,25 @@ def test_a_quarantine_by_an_event_that_changes_no_name_is_stored_at_once(
     monkeypatch.setattr(replica.target, "alter_table", alter_table)
     replica.projection.apply([created(1), created(2, "other"), altered(3), altered(4, "other")])
     assert stored == [{"orders": "invalid-request"}]
+
+
+def test_a_policy_may_skip_an_event_that_fails_and_follow_the_table_further(tmp_path: Path) -> None:
+    replica = faked_replica(tmp_path, on_failure="skip")
+    replica.target.fails("alter_table", InvalidRequest("no"))
+    with closing(replica.projection):
+        replica.projection.apply([created(1), altered(2), dropped(3)])
+        assert replica.context.handle_failure("orders", 2, InvalidRequest("no")) == "failed"
+    assert replica.stored_quarantine() == {}
+    assert replica.target.tables == {}
+
+
+def test_a_policy_may_stop_at_an_event_that_fails(tmp_path: Path) -> None:
+    replica = faked_replica(tmp_path, on_failure="fail")
+    replica.target.fails("alter_table", InvalidRequest("no"))
+    with closing(replica.projection), pytest.raises(InvalidRequest):
+        replica.projection.apply([created(1), altered(2), dropped(3)])
+    assert replica.stored_quarantine() == {}
+    assert replica.stored_position() == 1
 
 
 def broken() -> Embedded[Table]:
