@@ -18,22 +18,22 @@ class RelayConfig(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether this daemon publishes the source's log; false where another one does.",
+        description="Whether this daemon publishes the source's log. Set it to false if another one does.",
     )
     start: Literal["current", "earliest"] | int = Field(
         default="current",
         union_mode="left_to_right",
-        description="Where to begin when neither the topic nor the state knows: 'current' (after the newest event), "
-        "'earliest' (the oldest that is kept) or an event id.",
+        description="Where to begin if neither the topic nor the state has a position: 'current' (after the newest event), "
+        "'earliest' (the oldest retained event) or an event id.",
     )
     batch_events: int = Field(
-        default=1000, ge=1, le=100_000, description="Events asked for in one metastore call."
+        default=1000, ge=1, le=100_000, description="Events requested in one metastore call."
     )
     record_bytes_max: int = Field(
         default=524_288,
         ge=4096,
         le=16 * 1024 * 1024,
-        description="Size that no Kafka record exceeds; commits with more files have more parts.",
+        description="Maximum size of a Kafka record; commits with more files are split into more parts.",
     )
     poll_min_s: float = Field(
         default=0.01,
@@ -45,12 +45,12 @@ class RelayConfig(Section):
         default=0.2,
         gt=0,
         le=600,
-        description="Longest pause between two calls to an idle source: what a new event waits at most.",
+        description="Longest pause between two calls to an idle source, and so the longest delay of a new event.",
     )
     topic_retention_s: int = Field(
         default=604_800,
         ge=3600,
-        description="Retention of the topic where the relay has to create it (7 days).",
+        description="Retention of the topic if the relay creates it (7 days).",
     )
 
 
@@ -58,20 +58,21 @@ class SourceConfig(Section):
     """A cluster whose changes are followed."""
 
     metastore: ThriftUris = Field(
-        min_length=1, max_length=16, description="Addresses of the source's metastore, asked in this order."
+        min_length=1, max_length=16, description="Addresses of the source's metastore, tried in this order."
     )
     topic: Topic = Field(
-        description="Kafka topic of the source's events; one partition. Names: letters, digits, '.', '_', '-'."
+        description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and '-' are allowed."
     )
     format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
-        default="auto", description="Wire format of the topic's records; 'auto' recognises each record."
+        default="auto", description="Format of the topic's records; 'auto' recognizes each record."
     )
     relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
     read_roots: Locations = Field(
         default=[],
         max_length=64,
-        description="Places that files may be copied from. Whoever may write to the topic names the files to copy: list "
-        "the warehouse, the external locations and the change manager's root. Wanted as soon as a policy uses the source.",
+        description="Locations that files may be copied from: the warehouse, the external locations and the change manager's "
+        "root. Events name the files to copy, so this limits what a writer to the topic can make Tideline read. Required as soon as a "
+        "policy uses the source.",
     )
 
 
@@ -79,22 +80,22 @@ class TargetConfig(Section):
     """A cluster that replicas are kept on."""
 
     metastore: ThriftUris = Field(
-        min_length=1, max_length=16, description="Addresses of the target's metastore, asked in this order."
+        min_length=1, max_length=16, description="Addresses of the target's metastore, tried in this order."
     )
 
 
 class KafkaConfig(Section):
     """The broker that holds the sources' topics."""
 
-    bootstrap: Bootstrap = Field(description="Addresses of brokers, host:port, separated by commas.")
+    bootstrap: Bootstrap = Field(description="Comma-separated list of brokers as host:port.")
     options: Options = Field(
         default={},
-        description="Further settings of librdkafka by their own names, such as security.protocol.",
+        description="Further settings of librdkafka under their own names, such as security.protocol.",
     )
     secrets: dict[str, Secret] = Field(
         default={},
-        description="Settings of librdkafka that are secret, such as sasl.password: {file: PATH} or {env: NAME}.",
+        description="Secret settings of librdkafka, such as sasl.password: {file: PATH} or {env: NAME}.",
     )
     dead_letter_topic: Topic = Field(
-        default="tideline.dead-letters", description="Topic of records that could not be used."
+        default="tideline.dead-letters", description="Topic of dead letters: records that could not be used."
     )

@@ -56,8 +56,10 @@ def number(document: Document, key: Key) -> float | None:
 def missing_kafka(document: Document) -> Iterator[Problem]:
     """Yield the problem that something reads a topic and no broker is configured."""
     if not document.values.get("kafka"):
-        reason = "is missing, and there are sources"
-        yield Problem(document.place(()), "kafka.bootstrap", None, reason, "give the broker's address")
+        reason = "must be set as soon as there is a source or another topic to read"
+        yield Problem(
+            document.place(()), "kafka.bootstrap", None, reason, "set it to the address of the broker"
+        )
 
 
 def _unknown_ends(document: Document) -> Iterator[Problem]:
@@ -67,8 +69,10 @@ def _unknown_ends(document: Document) -> Iterator[Problem]:
             value = policy.get(end)
             if isinstance(value, str) and value not in known:
                 close = get_close_matches(value, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
-                yield problem(document, ("policies", name, end), value, f"is not among the {end}s", hint)
+                hint = (
+                    f"did you mean {close[0]!r}?" if close else f"known {end}s: {', '.join(known) or 'none'}"
+                )
+                yield problem(document, ("policies", name, end), value, f"unknown {end}", hint)
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:
@@ -78,9 +82,13 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
         end = (policy.get("target"), database)
         if isinstance(database, str) and end in seen:
             key = "target_database" if policy.get("target_database") else "database"
-            reason = f"is written by policy {seen[end]!r} already"
+            reason = f"is already the target of policy {seen[end]!r}"
             yield problem(
-                document, ("policies", name, key), database, reason, "one policy per target database"
+                document,
+                ("policies", name, key),
+                database,
+                reason,
+                "give each policy its own target database",
             )
         elif isinstance(database, str) and isinstance(end[0], str):
             seen[end] = name
@@ -91,7 +99,7 @@ def _missing_roots(document: Document) -> Iterator[Problem]:
     for name, source in entries(document, "sources"):
         if name in used and not source.get("read_roots"):
             key = ("sources", name, "read_roots")
-            reason = "is missing, and policies copy files from there"
+            reason = "must be set, because policies copy files from this source"
             hint = "list the warehouse, the external locations and the change manager's root"
             yield Problem(document.place(key), ".".join(key), None, reason, hint)
 
@@ -104,17 +112,17 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
             users[topic].append(name)
     for topic, names in users.items():
         for name in names[1:]:
-            reason = f"is the topic of source {names[0]!r} already"
+            reason = f"is already the topic of source {names[0]!r}"
             yield problem(
                 document,
                 ("sources", name, "topic"),
                 topic,
                 reason,
-                "event ids are per source: one topic each",
+                "give each source its own topic, because event ids are per source",
             )
 
 
 def _order(document: Document, low: Key, high: Key) -> Iterator[Problem]:
     lower, upper = (number(document, key) for key in (low, high))
     if lower is not None and upper is not None and lower > upper:
-        yield problem(document, low, lower, f"is above {'.'.join(high)} = {upper}")
+        yield problem(document, low, lower, f"must not be above {'.'.join(high)} = {upper}")

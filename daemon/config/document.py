@@ -1,8 +1,8 @@
-"""The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with where each key stands.
+"""The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with the place of each key.
 
-Why not the ready-made settings sources: they forget which file, line or variable a value came from, keep the last of two
-equal keys in silence, and pass over a variable whose first section is misspelt. Each of these would be a setting that a
-user believes in and that the daemon does not have.
+The settings sources of pydantic are not used: they forget which file, line or variable a value came from, silently keep the last of
+two equal keys, and ignore a variable whose first section is misspelled. In each case a user would believe in a setting that the
+daemon does not have.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ENV_PREFIX: Final = "TIDELINE__"
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 DEPTH_MAX: Final = 32
 NODES_MAX: Final = 200_000
-"""Values in the file, aliases counted as often as they are used: a few of them can stand for billions."""
+"""Values in the file; aliases count as often as they are used, because a few of them can expand to billions."""
 
 
 @dataclass(slots=True)
 class Document:
-    """Nested plain values, where each key was found, and what could not be read."""
+    """Nested plain values, the place of each key, and what could not be read."""
 
     values: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Document:
     nodes: int = 0
 
     def place(self, key: Key) -> str:
-        """Return where ``key``, or else the nearest key around it, stands: ``file:line`` or a variable's name."""
+        """Return the place of ``key`` or of the nearest key around it: ``file:line`` or a variable's name."""
         inside = next((place for found, place in self.places.items() if found[: len(key)] == key), None)
         if key and inside is not None:
             return self.places.get(key, inside)
@@ -50,11 +50,11 @@ class Document:
 
 
 class _TooMuch(Exception):  # noqa: N818 - ends the walk through the file; never leaves this module
-    """The file holds more than a configuration can."""
+    """The file exceeds a limit."""
 
 
 def read_document(path: Path | None, environment: Mapping[str, str]) -> Document:
-    """Read the file (none: defaults only), then let the environment override single keys of it."""
+    """Read the file, if there is one, then override single keys from the environment."""
     document = Document()
     if path is not None:
         _read_file(path, document)
@@ -71,16 +71,16 @@ def _read_file(path: Path, document: Document) -> None:
         document.problems.append(Problem(str(path), "", None, f"cannot be read: {error.strerror}"))
         return
     if len(content) > FILE_BYTES_MAX:
-        document.problems.append(Problem(str(path), "", None, f"has more than {FILE_BYTES_MAX} bytes"))
+        document.problems.append(Problem(str(path), "", None, f"must have at most {FILE_BYTES_MAX} bytes"))
         return
     try:
         root = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
     except UnicodeDecodeError:
-        document.problems.append(Problem(str(path), "", None, "is no UTF-8 text"))
+        document.problems.append(Problem(str(path), "", None, "must be UTF-8 text"))
     except yaml.YAMLError as error:
         document.problems.append(_syntax_problem(path, error))
     except RecursionError:
-        document.problems.append(Problem(str(path), "", None, f"is nested deeper than {DEPTH_MAX}"))
+        document.problems.append(Problem(str(path), "", None, f"must not be nested deeper than {DEPTH_MAX}"))
     else:
         _take_root(path, root, document)
 
@@ -88,14 +88,14 @@ def _read_file(path: Path, document: Document) -> None:
 def _syntax_problem(path: Path, error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None)
     place = f"{path}:{mark.line + 1}" if mark else str(path)
-    return Problem(place, "", None, f"is no YAML: {getattr(error, 'problem', None) or error}")
+    return Problem(place, "", None, f"invalid YAML: {getattr(error, 'problem', None) or error}")
 
 
 def _take_root(path: Path, root: yaml.Node | None, document: Document) -> None:
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        document.problems.append(Problem(f"{path}:1", "", None, "is no mapping of sections"))
+        document.problems.append(Problem(f"{path}:1", "", None, "must be a mapping of sections"))
         return
     try:
         document.values = _mapping(str(path), root, (), document)
@@ -119,9 +119,9 @@ def _mapping(path: str, node: yaml.MappingNode, above: Key, document: Document) 
 def _value(path: str, node: yaml.Node, key: Key, document: Document) -> Any:
     document.nodes += 1
     if document.nodes > NODES_MAX:
-        raise _TooMuch(f"has more than {NODES_MAX} values")
+        raise _TooMuch(f"must have at most {NODES_MAX} values")
     if len(key) > DEPTH_MAX:
-        raise _TooMuch(f"is nested deeper than {DEPTH_MAX}")
+        raise _TooMuch(f"must not be nested deeper than {DEPTH_MAX}")
     if isinstance(node, yaml.MappingNode):
         return _mapping(path, node, key, document)
     if isinstance(node, yaml.SequenceNode):
@@ -154,7 +154,7 @@ def _override(name: str, text: str, document: Document) -> None:
     key = tuple(part.lower() for part in name[len(ENV_PREFIX) :].split("__"))
     if not all(key):
         document.problems.append(
-            Problem(name, ".".join(key), None, f"is no setting: {ENV_PREFIX}SECTION__KEY is wanted")
+            Problem(name, ".".join(key), None, f"must have the form {ENV_PREFIX}SECTION__KEY")
         )
         return
     inner = document.values

@@ -1,7 +1,7 @@
-"""Kinds of settings: names, addresses, locations, lists and secrets, each with its limits and its own message.
+"""Kinds of settings: names, addresses, locations, lists, keys and secrets, each with its rule and its message.
 
-A message says what is wanted, since it is shown beside the value that was given. Secrets are never written in the
-configuration file: there they are ``{file: PATH}`` or ``{env: NAME}``, and their content is read when the configuration is.
+A message states the rule, because it is printed beside the value. Secrets are never written in the configuration file: it holds
+``{file: PATH}`` or ``{env: NAME}``, and the content is read together with the configuration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
 def _check_name(text: str) -> str:
     if not _NAME.fullmatch(text) or "__" in text:
         raise refused(
-            "is no name: lower-case letters, digits, '-' and single '_', a letter first, 63 characters at most"
+            "must consist of lower-case letters, digits, '-' and single '_', start with a letter, and have at most 63 characters"
         )
     return text
 
@@ -44,7 +44,7 @@ def _check_name(text: str) -> str:
 def _check_object_name(text: str) -> str:
     if not _OBJECT_NAME.fullmatch(text):
         raise refused(
-            "is no Hive name: lower-case letters, digits and '_', 128 characters at most (Hive stores names in lower case)"
+            "must be a Hive name: lower-case letters, digits and '_', at most 128 characters (Hive stores names in lower case)"
         )
     return text
 
@@ -52,32 +52,32 @@ def _check_object_name(text: str) -> str:
 def _check_pattern(text: str) -> str:
     if not _OBJECT_PATTERN.fullmatch(text):
         raise refused(
-            "is no table pattern: a lower-case table name with '*', '?' or '[...]', 256 characters at most"
+            "must be a table pattern: a lower-case table name with '*', '?' or '[...]', at most 256 characters"
         )
     return text
 
 
 def _check_qualified_pattern(text: str) -> str:
     if not _QUALIFIED_PATTERN.fullmatch(text):
-        raise refused("is no pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
+        raise refused("must be a pattern of tables: db.table in lower case, with '*', '?' or '[...]'")
     return text
 
 
 def _check_table(text: str) -> str:
     if not _TABLE.fullmatch(text):
-        raise refused("is no table: db.table in lower case is wanted")
+        raise refused("must be a table: db.table in lower case")
     return text
 
 
 def _check_topic(text: str) -> str:
     if not _TOPIC.fullmatch(text):
-        raise refused("is no topic name: letters, digits, '.', '_' and '-', 249 characters at most")
+        raise refused("must be a topic name: letters, digits, '.', '_' and '-', at most 249 characters")
     return text
 
 
 def _check_bootstrap(text: str) -> str:
     if not _BOOTSTRAP.fullmatch(text):
-        raise refused("is no list of brokers: host:port is wanted, several separated by commas")
+        raise refused("must be a comma-separated list of host:port")
     return text
 
 
@@ -86,7 +86,7 @@ def _check_thrift_uri(text: str) -> str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise refused("is no address: the port must be a number from 1 to 65535") from None
+        raise refused("must have a port from 1 to 65535") from None
     if (
         parts.scheme != "thrift"
         or not parts.hostname
@@ -95,7 +95,7 @@ def _check_thrift_uri(text: str) -> str:
         or parts.query
     ):
         raise refused(
-            f"is no metastore address: thrift://host:port is wanted (port {METASTORE_PORT} by default)"
+            f"must be a metastore address: thrift://host:port (the port defaults to {METASTORE_PORT})"
         )
     return f"thrift://{parts.netloc}" if port else f"thrift://{parts.netloc.rstrip(':')}:{METASTORE_PORT}"
 
@@ -108,13 +108,13 @@ def _check_location(text: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not parts.path.startswith("/") or ".." in parts.path.split("/"):
         raise refused(
-            "is no location: an absolute URI such as file:/data, hdfs://nameservice/data or s3a://bucket/data is wanted, without '..'"
+            "must be an absolute URI without '..', such as file:/data, hdfs://nameservice/data or s3a://bucket/data"
         )
     return text.rstrip("/") if parts.path != "/" else text
 
 
 def as_list(value: Any) -> Any:
-    """Read a list out of an environment variable: ``[a, b]`` or ``a,b``; leave everything else as it is."""
+    """Read a list from an environment variable, ``[a, b]`` or ``a,b``; return every other value unchanged."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -123,7 +123,7 @@ def as_list(value: Any) -> Any:
 
 
 def _as_flow(value: Any) -> Any:
-    """Read a mapping or list out of an environment variable; leave everything else as it is."""
+    """Read a mapping or list from an environment variable; return every other value unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -140,9 +140,7 @@ def _read_secret(value: Any) -> Any:
             return _secret_variable(name)
         case SecretStr():
             return value
-    raise refused(
-        "is no reference to a secret: {file: PATH} or {env: NAME} is wanted, never the secret itself"
-    )
+    raise refused("must be a reference to a secret, {file: PATH} or {env: NAME}, and never the secret itself")
 
 
 def _secret_file(path: Path) -> SecretStr:
@@ -150,12 +148,12 @@ def _secret_file(path: Path) -> SecretStr:
         with path.open("rb") as file:
             content = file.read(SECRET_BYTES_MAX + 1)
         if len(content) > SECRET_BYTES_MAX:
-            raise refused(f"names a file of more than {SECRET_BYTES_MAX} bytes, which is no secret")
+            raise refused(f"must name a file of at most {SECRET_BYTES_MAX} bytes")
         return SecretStr(content.decode().rstrip("\r\n"))
     except OSError as error:
         raise refused(f"names a file that cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise refused("names a file that is no UTF-8 text") from None
+        raise refused("must name a file with UTF-8 text") from None
 
 
 def _secret_variable(name: str) -> SecretStr:
@@ -168,7 +166,7 @@ def _check_options(options: dict[str, str | int | float | bool]) -> dict[str, st
     for key in options:
         if names_secret(key):
             raise refused(
-                f"holds {key!r}, which is a secret: it belongs in 'secrets', as {{file: PATH}} or {{env: NAME}}"
+                f"must not hold the secret {key!r}: move it to 'secrets', as {{file: PATH}} or {{env: NAME}}"
             )
     return options
 
@@ -191,7 +189,7 @@ _SECRET_SCHEMA: Final = {
 }
 
 Name = Annotated[str, AfterValidator(_check_name)]
-"""What a source, target or policy is called: also in metrics, file names and environment variables."""
+"""Name of a source, target or policy; also used in metrics, file names and environment variables."""
 
 ObjectName = Annotated[str, AfterValidator(_check_object_name)]
 """A database of Hive."""
@@ -207,12 +205,12 @@ QualifiedPatterns = Annotated[
 """Patterns of tables, as db.table."""
 
 ThriftUris = Annotated[list[Annotated[str, AfterValidator(_check_thrift_uri)]], BeforeValidator(as_list)]
-"""Metastores of one cluster, asked in this order."""
+"""Metastores of one cluster, tried in this order."""
 
 Location = Annotated[str, AfterValidator(_check_location)]
 Locations = Annotated[list[Location], BeforeValidator(as_list)]
-Place = Annotated[str, BeforeValidator(_as_uri), AfterValidator(_check_location)]
-"""A location, or an absolute path, which is a place on the local disk."""
+FileLocation = Annotated[str, BeforeValidator(_as_uri), AfterValidator(_check_location)]
+"""A location, or an absolute path on the local disk."""
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
 Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
@@ -225,16 +223,16 @@ Options = Annotated[
 """Settings that are passed on to a library under its own names."""
 
 
-def key_named(text: str) -> KeyPath:
-    """Read a key as people write it: ``$.a.b`` or ``a.b``; raise BadInput where it is none."""
+def parse_key(text: str) -> KeyPath:
+    """Parse a key as users write it, ``$.a.b`` or ``a.b``; raise BadInput for anything else."""
     return KeyPath.of_json_path(text) if text.startswith("$") else KeyPath.of_dotted(text)
 
 
 def _check_key(text: str) -> str:
     try:
-        return key_named(text).text
+        return parse_key(text).text
     except BadInput as error:
-        raise refused(f"is no key: {error.message}; $.a.b or a.b is wanted") from None
+        raise refused(f"must be a key such as $.a.b or a.b: {error.message}") from None
 
 
 KeyText = Annotated[str, AfterValidator(_check_key)]

@@ -1,17 +1,19 @@
-"""From file and environment to a ``Config``, or to every problem at once."""
+"""Reads the configuration: from file and environment to a ``Config``, or to all problems at once."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
 from daemon.config.problem import Problem
+from daemon.config.values import section_of
 from daemon.process.redaction import Redactor, names_secret
 from state.errors import ConfigError
 
@@ -32,14 +34,14 @@ _UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was read: the settings, or None and the problems that prevented them."""
+    """What was read: the configuration, or None and the problems."""
 
     config: Config | None
     problems: tuple[Problem, ...]
 
 
 def find_file(path: Path | None) -> Path | None:
-    """Return the file to read: the given one, or the first default that exists."""
+    """Return the given path, or the first default path that exists."""
     return path or next((default for default in DEFAULT_PATHS if default.is_file()), None)
 
 
@@ -60,7 +62,7 @@ class ConfigReader:
         return Loaded(None if found else config, tuple(found))
 
     def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
-        """Return the settings; raise ConfigError with the first problem and the number of the others."""
+        """Return the configuration; raise ConfigError with the first problem and the number of the others."""
         loaded = self.read(path, environment)
         if loaded.config is not None:
             return loaded.config
@@ -68,7 +70,7 @@ class ConfigReader:
         more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""
         hint = "Run 'tideline config check' to see every problem at once."
         raise ConfigError(
-            f"the configuration is wrong{more}",
+            f"the configuration is invalid{more}",
             hint=f"{first.hint[0].upper()}{first.hint[1:]}. {hint}" if first.hint else hint,
             place=first.place,
             key=first.key,
@@ -81,17 +83,17 @@ class ConfigReader:
             return self.model.model_validate(document.values), []
         except ValidationError as error:
             details = error.errors(include_url=False)
-            return None, [_problem(document, detail) for detail in details]
+            return None, [_problem(document, self.model, detail) for detail in details]
 
 
-def _problem(document: Document, detail: ErrorDetails) -> Problem:
+def _problem(document: Document, model: type[Config], detail: ErrorDetails) -> Problem:
     key = _key(document.values, detail["loc"])
-    reason, hint = _reason(detail)
+    reason, hint = _reason(detail, model, key)
     return Problem(document.place(key), ".".join(key), _shown(key, detail), reason, hint)
 
 
 def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
-    """Keep what is really in the document: pydantic also names the branches of a union and the keys of a mapping."""
+    """Return the part of ``location`` that is in the document; pydantic adds branches of unions and keys of mappings."""
     key: list[str] = []
     inner: Any = values
     for part in location:
@@ -107,20 +109,38 @@ def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
     return tuple(key)
 
 
-def _reason(detail: ErrorDetails) -> tuple[str, str]:
+def _reason(detail: ErrorDetails, model: type[Config], key: Key) -> tuple[str, str]:
+    """Return the reason, and a hint where there is one."""
     match detail["type"]:
         case "missing":
             return "is missing", ""
         case "extra_forbidden":
-            return "is no setting", "see 'tideline config schema' for those that exist"
+            return "unknown setting", _suggestion(model, key)
         case "setting":
             return str(detail["ctx"]["message"]), ""
-    message = detail["msg"]
+    message = detail["msg"].removeprefix("Input should be ")
+    if message != detail["msg"]:
+        return f"must be {message}", ""
     return message[0].lower() + message[1:], ""
 
 
+def _suggestion(model: type[Config], key: Key) -> str:
+    """Return a hint for an unknown setting: the known one that it resembles, or where all are listed."""
+    close = get_close_matches(key[-1], _known_keys(model, key[:-1]), n=1)
+    return f"did you mean {close[0]!r}?" if close else "run 'tideline config schema' to list all settings"
+
+
+def _known_keys(model: type[BaseModel], path: Key) -> list[str]:
+    """Return the settings of the section at ``path``; the names of its entries stand between a section and its settings."""
+    if not path:
+        return list(model.model_fields)
+    field = model.model_fields.get(path[0])
+    inner, named = (None, False) if field is None else section_of(field.annotation, field.metadata)
+    return [] if inner is None else _known_keys(inner, path[2 if named else 1 :])
+
+
 def _shown(key: Key, detail: ErrorDetails) -> str | None:
-    """Return the given value; None for whatever may be a secret, which includes the value of a misspelt key."""
+    """Return the given value; None for whatever may be a secret, which includes the value of a misspelled key."""
     if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or names_secret(part) for part in key):
         return None
     value = detail["input"]

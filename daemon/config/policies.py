@@ -25,7 +25,7 @@ class TablesConfig(Section):
     exclude: TablePatterns = Field(
         default=[],
         max_length=1000,
-        description="Patterns of tables that are left out; they win over 'include'.",
+        description="Patterns of tables that are not replicated; they take precedence over 'include'.",
     )
 
 
@@ -36,26 +36,26 @@ class PolicyConfig(Section):
     target: Name = Field(description="Name of the target.")
     database: ObjectName = Field(description="Database of the source.")
     target_database: ObjectName | None = Field(
-        default=None, description="Its name on the target; the same where not given."
+        default=None, description="Name of the database on the target; the same name if not given."
     )
-    tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables.")
+    tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables are replicated.")
     external_base: Location | None = Field(
         default=None,
-        description="URI below which external tables are put on the target (base and path at the source); not given: the "
-        "target's own default.",
+        description="URI below which external tables are placed on the target (base, then the path at the source). Not given: "
+        "the target's own default.",
     )
     bootstrap: Literal["manual", "auto"] = Field(
         default="manual",
-        description="Who makes the replica when it is new: 'manual' wants 'tideline bootstrap POLICY' once; with 'auto' the "
-        "daemon does it when it first opens the policy (where a command beside the daemon is in the way: containers).",
+        description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' once, 'auto' by the daemon "
+        "when it first opens the policy (for containers, where running a command is inconvenient).",
     )
     on_failure: Literal["quarantine", "fail", "skip"] = Field(
         default="quarantine",
-        description="What a permanent failure of one table does: 'quarantine' stops following that table, 'fail' stops the "
-        "policy, 'skip' leaves out the event and goes on (the replica then differs).",
+        description="What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail' stops "
+        "the policy, 'skip' ignores the event and continues (the replica then differs).",
     )
 
     @property
     def replica_database(self) -> str:
-        """The database's name on the target."""
+        """Return the name of the database on the target."""
         return self.target_database or self.database

@@ -1,4 +1,4 @@
-"""One thing that is wrong with the configuration, told so that it can be found and put right."""
+"""A problem of the configuration: where it is, what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``place`` is ``file:line``, a variable of the environment, or a live component; ``key`` the dotted setting."""
+    """``place`` is ``file:line``, an environment variable, or a live component; ``key`` is the setting with dots."""
 
     place: str
     key: str
     value: str | None
-    """What was given, as text; None where it is not known or must not be shown."""
+    """The given value as text; None if it is unknown or must not be shown."""
     reason: str
     hint: str = ""
     warning: bool = False
-    """Whether the daemon can run in spite of it."""
+    """Whether the daemon can run nevertheless."""
 
     def order(self) -> tuple[str, int, str]:
         """Sort by file and line, then by key."""

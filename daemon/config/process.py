@@ -1,4 +1,4 @@
-"""The settings of the process itself, whatever it does: its state, its port, its logs, how it copies and how it ends.
+"""Settings of the process itself: its state, its port, its logs, copying of files, and restarts.
 
 All have defaults that suit a daemon on a machine of its own.
 """
@@ -15,11 +15,11 @@ from daemon.config.section import Section
 
 
 class StateConfig(Section):
-    """What the daemon remembers."""
+    """The state that the daemon keeps."""
 
     dir: Path = Field(
         default=Path("/var/lib/tideline"),
-        description="Directory of positions and state, for one daemon only; on a local disk.",
+        description="Directory of positions and state, on a local disk. Only one daemon may use it.",
     )
 
 
@@ -31,22 +31,26 @@ class HttpConfig(Section):
         default=8470,
         ge=0,
         le=65535,
-        description="Port; 0 takes a free one, which <state.dir>/http.json then tells.",
+        description="Port. 0 chooses a free one, which is written to <state.dir>/http.json.",
     )
-    lag_ready_s: float = Field(default=300, gt=0, description="Lag above which /readyz says no.")
+    lag_ready_s: float = Field(
+        default=300, gt=0, description="Lag above which /readyz reports that the daemon is not ready."
+    )
 
 
 class LogsConfig(Section):
     """What is written to standard output."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least important level that is written."
+        default="info", description="Lowest level that is written."
     )
     format: Literal["auto", "json", "console"] = Field(
         default="auto", description="'auto' is 'console' on a terminal and 'json' elsewhere."
     )
     repeat_s: float = Field(
-        default=60, ge=0, description="How long a repeated warning or error is only counted; 0 writes each."
+        default=60,
+        ge=0,
+        description="How long a repeated warning or error is counted instead of written; 0 writes every one.",
     )
 
 
@@ -54,19 +58,19 @@ class FilesConfig(Section):
     """Copying of files between the clusters."""
 
     copy_workers: int = Field(
-        default=8, ge=1, le=256, description="Files copied at the same time, per policy."
+        default=8, ge=1, le=256, description="Files copied at the same time for each policy."
     )
     options: dict[Name, Options] = Field(
         default={},
-        description="Per file system scheme (hdfs, s3a, gs, abfs): settings passed on to pyarrow by their own names.",
+        description="Settings of pyarrow by file system scheme (hdfs, s3a, gs, abfs), under pyarrow's own names.",
     )
     secrets: dict[Name, dict[str, Secret]] = Field(
         default={},
-        description="Per scheme: settings that are secret, such as secret_key: {file: PATH} or {env: NAME}.",
+        description="Secret settings by scheme, such as secret_key: {file: PATH} or {env: NAME}.",
     )
 
     def all_options(self) -> dict[str, dict[str, object]]:
-        """Return options and secrets per scheme, together."""
+        """Return options and secrets together, by scheme."""
         merged: dict[str, dict[str, object]] = {scheme: dict(given) for scheme, given in self.options.items()}
         for scheme, secrets in self.secrets.items():
             known = {key: secret.get_secret_value() for key, secret in secrets.items()}
@@ -75,19 +79,17 @@ class FilesConfig(Section):
 
 
 class SupervisorConfig(Section):
-    """Restarts and the end of the process."""
+    """Restarts of loops, and the end of the process."""
 
-    backoff_min_s: float = Field(default=0.5, gt=0, le=60, description="Shortest pause after a failure.")
-    backoff_max_s: float = Field(default=60, gt=0, le=3600, description="Longest pause between two attempts.")
+    backoff_min_s: float = Field(default=0.5, gt=0, le=60, description="Shortest delay before a restart.")
+    backoff_max_s: float = Field(default=60, gt=0, le=3600, description="Longest delay before a restart.")
     attempts_max: int = Field(
         default=8,
         ge=1,
         le=1000,
-        description="Failures in a row after which what the other side refuses is not tried again.",
+        description="Consecutive failures after which a request that the other side refuses is not repeated.",
     )
-    drain_s: float = Field(
-        default=20, gt=0, le=600, description="Time that the loops have to end after SIGTERM."
-    )
+    drain_s: float = Field(default=20, gt=0, le=600, description="Time that loops have to end after SIGTERM.")
     heartbeat_max_s: float = Field(
-        default=300, ge=10, description="Age of a loop's last heartbeat above which /livez says no."
+        default=300, ge=10, description="Age of a loop's last heartbeat above which /livez fails."
     )

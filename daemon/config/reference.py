@@ -1,19 +1,18 @@
-"""The configuration described: as JSON schema for editors and charts, and as docs/CONFIG.md."""
+"""Describes the configuration as docs/CONFIG.md."""
 
 from __future__ import annotations
 
-import types
-from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from daemon.config.values import ValueSection
+from daemon.config.values import section_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
+    from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
     from daemon.config.model import Config
@@ -28,12 +27,12 @@ One YAML file, given with `--config`, in `TIDELINE_CONFIG`, as `./tideline.yaml`
 overridden by an environment variable: `TIDELINE__`, then the path in upper case with `__` between its steps, such as
 `TIDELINE__SOURCES__LAKE__METASTORE=thrift://a:9083,thrift://b:9083`. Lists are separated by commas or written as YAML (`[a, b]`).
 
-Unknown keys, keys given twice and values out of range are errors. `tideline config check` prints every problem at once with file and
-line, `--live` also asks the metastores and the broker; `tideline config show` prints the settings in effect.
+Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem at once with file and
+line; with `--live` it also checks the metastores and the broker. `tideline config show` prints the settings in effect.
 
-Secrets never stand in the file: where one is wanted, `{file: PATH}` or `{env: NAME}` is given, and the content is read at start.
+Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at start.
 
-This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a name of your choice:
+This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a name that you choose:
 lower-case letters, digits, `-` and `_`, a letter first.
 
 ## Example
@@ -89,36 +88,18 @@ def markdown(config: type[Config]) -> str:
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
     for name, field in model.model_fields.items():
-        inner, named = _inner(field.annotation, field.metadata)
+        inner, named = section_of(field.annotation, field.metadata)
         if inner is not None:
             below = f"{path}{name}.NAME" if named else f"{path}{name}"
             yield below, inner
             yield from _sections(inner, f"{below}.")
 
 
-def _inner(annotation: Any, metadata: Iterable[Any] = ()) -> tuple[type[BaseModel] | None, bool]:
-    """Return the section that a field holds, and whether it holds several of them by name."""
-    for each in metadata:
-        if isinstance(each, ValueSection):
-            return each.model, False
-    if get_origin(annotation) is Annotated:
-        return _inner(annotation.__origin__, annotation.__metadata__)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation, False
-    if get_origin(annotation) is dict:
-        return _inner(get_args(annotation)[1])[0], True
-    if get_origin(annotation) in {types.UnionType, Union}:
-        return next(
-            (found for found in map(_inner, get_args(annotation)) if found[0] is not None), (None, False)
-        )
-    return None, False
-
-
 def _section(path: str, model: type[BaseModel]) -> str:
     rows = [
         f"| `{name}` | {_default(field)} | {_text(name, field)} |"
         for name, field in model.model_fields.items()
-        if _inner(field.annotation, field.metadata)[0] is None
+        if section_of(field.annotation, field.metadata)[0] is None
     ]
     head = f"## `{path}`\n\n{(model.__doc__ or '').strip()}"
     return "\n".join([f"{head}\n", "| key | default | meaning |", "|---|---|---|", *rows]) if rows else head

@@ -1,4 +1,4 @@
-"""What all sections of the configuration have in common: their strictness, and how a validator of theirs says no."""
+"""What all sections of the configuration share: strict models, the error of a validator, and sections that capabilities add."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 
 class Section(BaseModel):
-    """A section: no unknown keys, no changes after reading."""
+    """A section of the configuration: unknown keys are refused, values cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 def refused(message: str) -> PydanticCustomError:
-    """Return the error for a validator to raise; ``load`` shows its message beside the setting, as it stands.
+    """Return the error that a validator raises; ``message`` is printed behind the setting.
 
-    The message is data: braces in it are not for formatting.
+    The message is passed as data, so that braces in it are not read as format fields.
     """
     return PydanticCustomError("setting", "{message}", {"message": message})
 

@@ -11,11 +11,12 @@ import ast
 import inspect
 import sys
 import textwrap
+import types
 from dataclasses import MISSING, dataclass, fields
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Field, create_model
+from pydantic import BaseModel, Field, create_model
 from pydantic_core import core_schema
 
 from daemon.config.section import Section, refused
@@ -25,7 +26,7 @@ from state.errors import ConfigError
 
 if TYPE_CHECKING:
     import dataclasses
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pydantic import GetCoreSchemaHandler
     from pydantic_core.core_schema import CoreSchema, ValidatorFunctionWrapHandler
@@ -119,3 +120,21 @@ def _read_hints(values: type[Any], names: list[str]) -> Mapping[str, Any]:
     annotations = {name: values.__annotations__[name] for name in names}
     module = vars(sys.modules[values.__module__])
     return get_type_hints(SimpleNamespace(__annotations__=annotations), globalns=module, include_extras=True)
+
+
+def section_of(annotation: Any, metadata: Iterable[Any] = ()) -> tuple[type[BaseModel] | None, bool]:
+    """Return the section that a field of this type holds, and whether it holds several by name."""
+    for each in metadata:
+        if isinstance(each, ValueSection):
+            return each.model, False
+    if get_origin(annotation) is Annotated:
+        return section_of(annotation.__origin__, annotation.__metadata__)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    if get_origin(annotation) is dict:
+        return section_of(get_args(annotation)[1])[0], True
+    if get_origin(annotation) in {types.UnionType, Union}:
+        return next(
+            (found for found in map(section_of, get_args(annotation)) if found[0] is not None), (None, False)
+        )
+    return None, False

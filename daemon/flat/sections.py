@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daemon.config.fields import Bootstrap, Keys, KeyText, Options, Place, Secret, Topic, as_list, key_named
+from daemon.config.fields import (
+    Bootstrap,
+    FileLocation,
+    Keys,
+    KeyText,
+    Options,
+    Secret,
+    Topic,
+    as_list,
+    parse_key,
+)
 from daemon.config.section import Section, refused
 from daemon.config.values import Form, ValueSection, setting
 from state.columns.rules import FlatRules
@@ -55,7 +65,7 @@ TypeName = Literal["tinyint", "smallint", "int", "bigint", "double", "string", "
 
 
 def _parse_keys(texts: list[str]) -> frozenset[KeyPath]:
-    return frozenset(map(key_named, texts))
+    return frozenset(map(parse_key, texts))
 
 
 def _write_keys(keys: frozenset[KeyPath]) -> list[str]:
@@ -63,7 +73,7 @@ def _write_keys(keys: frozenset[KeyPath]) -> list[str]:
 
 
 def _parse_pins(pins: dict[str, str]) -> dict[KeyPath, ColumnType]:
-    return {key_named(key): ColumnType[name.upper()] for key, name in pins.items()}
+    return {parse_key(key): ColumnType[name.upper()] for key, name in pins.items()}
 
 
 def _write_pins(pins: dict[KeyPath, ColumnType]) -> dict[str, str]:
@@ -82,7 +92,7 @@ RulesSection = Annotated[
     FlatRules, ValueSection(FlatRules, numeric_strings=_KEYS, whitelist=_KEYS, skip=_PATTERNS, pins=_PINS)
 ]
 EventTimeSection = Annotated[
-    EventTime, ValueSection(EventTime, key=Form(KeyText, key_named, lambda key: key.text))
+    EventTime, ValueSection(EventTime, key=Form(KeyText, parse_key, lambda key: key.text))
 ]
 SealingSection = Annotated[Sealing, ValueSection(Sealing)]
 LimitsSection = Annotated[Limits, ValueSection(Limits)]
@@ -111,7 +121,7 @@ class FlatSourceConfig(Section):
     records_per_batch: int = setting(KafkaSource, "records_per_batch", note="Only for 'kafka'.")
     records_to_wait_for: int = setting(KafkaSource, "records_to_wait_for", note="Only for 'kafka'.")
     wait_s: float = setting(KafkaSource, "wait_s", note="Only for 'kafka'.")
-    path: Place | None = Field(
+    path: FileLocation | None = Field(
         default=None,
         description="Directory in which files appear, each complete at once (by rename). Only for 'directory'.",
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from daemon.config.fields import Name, ObjectName, Place, TableName, ThriftUris
+from daemon.config.fields import FileLocation, Name, ObjectName, TableName, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
 from daemon.config.values import setting
 from daemon.flat.sections import (
@@ -82,13 +82,13 @@ class FlatConfig(Section):
         default=True,
         description="Whether the daemon runs the table's driver; false if 'tideline split run' or another machine does.",
     )
-    location: Place | None = Field(
+    location: FileLocation | None = Field(
         default=None,
         description="The table's directory; required, with source and event_time, for a table that is written.",
     )
     source: FlatSourceConfig | None = Field(default=None, description="The source of raw events.")
     event_time: EventTimeSection | None = Field(default=None, description="Which hour an event belongs to.")
-    checkpoint: Place | None = Field(
+    checkpoint: FileLocation | None = Field(
         default=None,
         description="Directory of the stream's progress; never share or delete it. By default .checkpoint in location.",
     )
@@ -104,11 +104,11 @@ class FlatConfig(Section):
     partition_columns: dict[ObjectName, PartitionColumnConfig] = Field(
         default=_COLUMNS, min_length=1, max_length=8, description="Partition columns, in their order."
     )
-    dead_letters: Place | None = Field(
+    dead_letters: FileLocation | None = Field(
         default=None,
         description="Directory of dead letters; by default .dead-letters in location.",
     )
-    raw_files: Place | None = Field(
+    raw_files: FileLocation | None = Field(
         default=None,
         description="Directory of files of JSON lines that backfills read instead of raw_table.",
     )

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.crosscheck import missing_kafka
-from daemon.config.fields import Bootstrap, Name, ObjectName, Place, Secret, TableName, Topic, as_list
+from daemon.config.fields import Bootstrap, FileLocation, Name, ObjectName, Secret, TableName, Topic, as_list
 from daemon.config.section import ConfigSection, Section, refused
 
 
@@ -89,7 +89,7 @@ class RawTableConfig(Section):
         max_length=16,
         description="Catalogs through which engines see this table; another catalog's table of the name is another.",
     )
-    location: Place | None = Field(
+    location: FileLocation | None = Field(
         default=None, description="Its directory, by which plans over files are recognised as being about it."
     )
     views: Annotated[list[TableName], BeforeValidator(as_list)] = Field(
@@ -119,7 +119,7 @@ class QuerySourceConfig(Section):
         description="'job-history' (MapReduce's configuration files), 'spark-events' (Spark's event logs), 'sql-files' "
         "(a directory of .sql files) or 'trino' (a topic of Trino's query events)."
     )
-    path: Place | None = Field(default=None, description="Directory of the files; not for 'trino'.")
+    path: FileLocation | None = Field(default=None, description="Directory of the files; not for 'trino'.")
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'trino'.")
     bootstrap: Bootstrap | None = Field(
         default=None, description="Brokers of the topic; not given: kafka.bootstrap. Only for 'trino'."

@@ -75,7 +75,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     as_json: bool,
 ) -> None:
     """Show who asked for which key: one row per key, person, query and day."""
-    from daemon.config.fields import key_named
+    from daemon.config.fields import parse_key
     from daemon.keylog.opening import open_key_log
 
     with closing(open_key_log(_config(config_path))) as log:
@@ -83,7 +83,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
         from daemon.keys.text import log_text
         from streaming.keylog.log_reader import LogFilter
 
-        wanted = LogFilter(raw_table, user, source, None if key is None else key_named(key), days)
+        wanted = LogFilter(raw_table, user, source, None if key is None else parse_key(key), days)
         answer = log_answer(log, wanted, limit)
     echo(answer, as_json, log_text)
 
@@ -239,12 +239,12 @@ def _decide(  # noqa: PLR0913 - what the four commands have in common
     type_name: str | None = None,
 ) -> None:
     """Store a decision, or take it back; the driver sees it before its next batch."""
-    from daemon.config.fields import key_named
+    from daemon.config.fields import parse_key
     from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
     flat = _table(config, table)
-    named = subject if kind == "skip" else key_named(subject)
+    named = subject if kind == "skip" else parse_key(subject)
     with closing(open_key_log(config)) as log:
         from daemon.keylog.answers import decide
 

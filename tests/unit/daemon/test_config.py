@@ -87,12 +87,32 @@ def test_every_problem_is_reported_at_once_with_its_line(read: Read) -> None:
         ("policies.Shop.target", "8"),
         ("supervisor.backoff_min_s", "9"),
     }
-    assert problem(loaded, "kafka.bootstrap").reason == "is missing, and there are sources"
+    assert problem(loaded, "kafka.bootstrap").reason.startswith("must be set")
 
 
 def test_a_name_that_is_nearly_right_is_suggested(read: Read) -> None:
     loaded = read(GOOD.replace("source: lake", "source: laek"))
     assert problem(loaded, "policies.shop.source").hint == "did you mean 'lake'?"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "hint"),
+    [
+        ("sources: {lake: {topik: t}}", "sources.lake.topik", "did you mean 'topic'?"),
+        ("htp: {port: 1}", "htp", "did you mean 'http'?"),
+        (
+            "mining: {sources: {logs: {kind: trino, topik: t}}}",
+            "mining.sources.logs.topik",
+            "did you mean 'topic'?",
+        ),
+        ("http: {colour: red}", "http.colour", "run 'tideline config schema' to list all settings"),
+    ],
+)
+def test_an_unknown_setting_gets_the_known_one_that_it_resembles(
+    read: Read, line: str, key: str, hint: str
+) -> None:
+    unknown = problem(read(line), key)
+    assert (unknown.reason, unknown.hint) == ("unknown setting", hint)
 
 
 def test_a_missing_setting_is_reported_at_its_section(read: Read) -> None:
@@ -112,14 +132,14 @@ def test_two_policies_for_one_target_database_are_a_problem(read: Read) -> None:
         "    policies:\n", "    policies:\n      again: {source: lake, target: dr, database: shop}\n"
     )
     loaded = read(text)
-    assert "is written by policy 'again' already" in problem(loaded, "policies.shop.database").reason
+    assert "is already the target of policy 'again'" in problem(loaded, "policies.shop.database").reason
 
 
 def test_two_sources_with_one_topic_are_a_problem(read: Read) -> None:
     text = GOOD.replace(
         "    targets:\n", "      pond: {metastore: thrift://d, topic: tideline.lake}\n    targets:\n"
     )
-    assert "is the topic of source 'lake' already" in problem(read(text), "sources.pond.topic").reason
+    assert "is already the topic of source 'lake'" in problem(read(text), "sources.pond.topic").reason
 
 
 def test_a_daemon_that_is_to_mine_wants_to_be_told_what(read: Read) -> None:
@@ -207,7 +227,7 @@ def test_a_secret_in_the_wrong_place_is_a_problem_that_does_not_show_it(read: Re
 def test_a_secret_file_that_cannot_be_used_is_a_problem(read: Read, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "huge").write_bytes(b"x" * 100_000)
-    for name, reason in (("absent", "cannot be read"), ("binary", "no UTF-8"), ("huge", "no secret")):
+    for name, reason in (("absent", "cannot be read"), ("binary", "UTF-8"), ("huge", "at most")):
         loaded = read(f"kafka: {{bootstrap: 'k:1', secrets: {{sasl.password: {{file: {tmp_path}/{name}}}}}}}")
         assert reason in problem(loaded, "kafka.secrets.sasl.password").reason
 
@@ -215,8 +235,8 @@ def test_a_secret_file_that_cannot_be_used_is_a_problem(read: Read, tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a: [1", "is no YAML"),
-        ("- a", "is no mapping"),
+        ("a: [1", "invalid YAML"),
+        ("- a", "must be a mapping"),
         ("[" * 5000, "nested deeper"),
         ("a: " + "{a: " * 40 + "1" + "}" * 40, "nested deeper"),
         ("logs: {level: !!timestamp x}", "cannot be read"),
@@ -231,15 +251,15 @@ def test_aliases_that_stand_for_billions_of_values_are_refused(read: Read) -> No
     bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     loaded = read("\n".join(bomb))
-    assert any("more than" in found.reason for found in loaded.problems)
+    assert any("at most" in found.reason for found in loaded.problems)
 
 
 def test_a_file_that_is_absent_too_large_or_no_text_is_a_problem(tmp_path: Path) -> None:
     assert "cannot be read" in read_config(tmp_path / "absent", {}).problems[0].reason
     (tmp_path / "latin").write_bytes(b"a: \xe4")
-    assert "no UTF-8" in read_config(tmp_path / "latin", {}).problems[0].reason
+    assert "UTF-8" in read_config(tmp_path / "latin", {}).problems[0].reason
     (tmp_path / "large").write_bytes(b"#" * (5 * 1024 * 1024))
-    assert "more than" in read_config(tmp_path / "large", {}).problems[0].reason
+    assert "at most" in read_config(tmp_path / "large", {}).problems[0].reason
 
 
 @pytest.mark.parametrize(
@@ -266,7 +286,7 @@ def test_loading_raises_the_first_problem_and_counts_the_others(tmp_path: Path) 
     path.write_text("http: {port: -1}\nlogs: {level: loud}\n")
     with pytest.raises(ConfigError) as caught:
         load_config(path, {})
-    assert caught.value.message == "the configuration is wrong; 1 more problem"
+    assert caught.value.message == "the configuration is invalid; 1 more problem"
     assert caught.value.context["key"] == "http.port"
     assert caught.value.context["place"] == f"{path}:1"
     assert "tideline config check" in caught.value.hint

@@ -166,7 +166,7 @@ def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Pat
         ("cluster: dr", "view: events_old", "flat.events.view", "needs a metastore"),
         ("cluster: dr", "cluster: dr\n        view: events_flat", "flat.events", "with the table's own name"),
         ("unit: ms", "grace_s: 1", "flat.events", "grace"),
-        ("key: meta.epoch", "key: ''", "flat.events.event_time.key", "is no key"),
+        ("key: meta.epoch", "key: ''", "flat.events.event_time.key", "must be a key"),
         ("local[3]", "local[x]", "flat.events.spark.master", "must be a Spark master"),
         ("driver_memory: 2g", "driver_memory: 2gb", "flat.events.spark.driver_memory", "must be a size"),
         (
@@ -175,7 +175,7 @@ def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Pat
             "flat.events",
             "do not distinguish hours",
         ),
-        ("kafka:\n      bootstrap", "http:\n      host", "kafka.bootstrap", "is missing"),
+        ("kafka:\n      bootstrap", "http:\n      host", "kafka.bootstrap", "must be set"),
     ],
 )
 def test_what_cannot_be_is_told_with_its_place(

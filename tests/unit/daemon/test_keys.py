@@ -180,8 +180,8 @@ def test_the_section_has_every_rule_with_its_default() -> None:
         ("keylog: {url: 'mysql://u:hunter2@db/keys'}", "holds a password"),
         ("keylog: {url: 'oracle://db/keys'}", "is no address of a key log"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {empty_days: 1}}}", "reused"),
-        ("flat: {web: {table: a.b, raw_table: a.c, rules: {whitelist: ['$']}}}", "is no key"),
-        ("flat: {web: {table: a.b, raw_table: a.c, rules: {pins: {k: text}}}}", "input should be"),
+        ("flat: {web: {table: a.b, raw_table: a.c, rules: {whitelist: ['$']}}}", "must be a key"),
+        ("flat: {web: {table: a.b, raw_table: a.c, rules: {pins: {k: text}}}}", "must be "),
     ],
 )
 def test_settings_that_cannot_be_are_told(tmp_path: Path, text: str, reason: str) -> None:
@@ -252,8 +252,8 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
     [
         ("mining: {sources: {s: {kind: trino}}}", "has no topic"),
         ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
-        ("mining: {sources: {s: {kind: trino, topic: t}}}", "there are sources"),
-        ("mining: {raw_tables: {raw: {json_column: j}}}", "is no table"),
+        ("mining: {sources: {s: {kind: trino, topic: t}}}", "as soon as there is a source"),
+        ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
         ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "30 days that questions"),
         ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "500 days that questions"),
         (
