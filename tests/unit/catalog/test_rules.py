@@ -74,7 +74,11 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
         ("catalog: {pond: {}}", "catalog.pond", "not among the sources"),
         ("catalog: {lake: {publish: {target: dr}}}", "catalog.lake.publish.target", "not among the targets"),
         ("facts: {f: {source: lake, tables: {a.b: {}}}}", "facts.f.source", "has no catalog"),
-        ("catalog: {lake: {rules: {r: {tables: [x]}}}}", "catalog.lake.rules.r.tables.0", "must be a pattern"),
+        (
+            "catalog: {lake: {rules: {r: {tables: [x]}}}}",
+            "catalog.lake.rules.r.tables.0",
+            "must be a pattern",
+        ),
         (
             "catalog: {lake: {rules: {r: {tables: [a.b], periods: [NIGHTLY]}}}}",
             "catalog.lake.rules.r.periods.0",
@@ -90,7 +94,11 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
             "catalog.lake.rules.r.columns.0",
             "no column name",
         ),
-        ("catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {b: {}}}}", "facts.f.tables", "must be a table"),
+        (
+            "catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {b: {}}}}",
+            "facts.f.tables",
+            "must be a table",
+        ),
         (
             "catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {a.b: {start: soon}}}}",
             "facts.f.tables.a.b.start",
