@@ -9,18 +9,18 @@ statistics travel as one JSON text.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import starmap, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.types import NOTHING, Evidence, integers
-from state.errors import FilesUnavailable, StateCorrupt
+from state.errors import StateCorrupt
+from streaming.split.pushdown_guard import orc_errors
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -109,7 +109,7 @@ class FooterReader:
     def read(self, path: str) -> Footer:
         """Return the footer of a file. Raises FilesUnavailable if it cannot be read, StateCorrupt if it is not a flat ORC file."""
         orc = self._jvm.org.apache.orc.OrcFile
-        with _errors(path):
+        with orc_errors(path):
             reader = orc.createReader(
                 self._jvm.org.apache.hadoop.fs.Path(path), orc.readerOptions(self._conf)
             )
@@ -154,20 +154,3 @@ def _column(statistics: Mapping[str, Any]) -> ColumnFooter:
 
 def _wider(one: Kind, other: Kind) -> Kind:
     return Kind.DOUBLE if {one, other} == {Kind.INTEGER, Kind.DOUBLE} else Kind.STRING
-
-
-@contextmanager
-def _errors(path: str) -> Iterator[None]:
-    from py4j.protocol import Py4JError, Py4JJavaError
-
-    try:
-        yield
-    except Py4JJavaError as error:
-        reason = str(error.java_exception)[:500]
-        if error.java_exception.getClass().getName().endswith("FileFormatException"):
-            raise StateCorrupt(
-                "a file of a flat table is not an ORC file", path=path, reason=reason
-            ) from error
-        raise FilesUnavailable("an ORC file cannot be read", path=path, reason=reason) from error
-    except Py4JError as error:
-        raise FilesUnavailable("Spark's JVM does not answer", path=path, reason=str(error)[:500]) from error

@@ -19,7 +19,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from state.errors import FilesUnavailable
+from state.errors import FilesUnavailable, StateCorrupt
 
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class PushdownGuard:
     def _build_tail(self, path: str, slots: Collection[int]) -> tuple[int, bytes]:
         """Return the length of the unchanged beginning, and the new end: footer, postscript, and the length of the postscript."""
         orc = self._jvm.org.apache.orc.OrcFile
-        with _errors(path):
+        with orc_errors(path):
             reader = orc.createReader(
                 self._jvm.org.apache.hadoop.fs.Path(path), orc.readerOptions(self._conf)
             )
@@ -92,13 +92,18 @@ def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
 
 
 @contextmanager
-def _errors(path: str) -> Iterator[None]:
+def orc_errors(path: str) -> Iterator[None]:
+    """Raise FilesUnavailable if ORC's library cannot read the file, and StateCorrupt if it is not an ORC file."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
         reason = str(error.java_exception)[:500]
+        if error.java_exception.getClass().getName().endswith("FileFormatException"):
+            raise StateCorrupt(
+                "a file of a flat table is not an ORC file", path=path, reason=reason
+            ) from error
         raise FilesUnavailable("an ORC file cannot be read", path=path, reason=reason) from error
     except Py4JError as error:
         raise FilesUnavailable("Spark's JVM does not answer", path=path, reason=str(error)[:500]) from error
