@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from thrift.Thrift import TApplicationException
 
 from dev.fixtures.writing_client import WritingMetastore
+from handlers.metastore.connection import BrokenConnectionError, Connection
+from handlers.metastore.partitions import BATCH
+from handlers.structs.constraints import CONSTRAINT_KINDS, PRIMARY_KEY, SQLPrimaryKey
 from handlers.structs.exceptions import (
     AlreadyExistsException,
     HiveException,
@@ -20,7 +24,8 @@ from handlers.structs.exceptions import (
     NoSuchTxnException,
     TxnAbortedException,
 )
-from handlers.structs.objects import Database
+from handlers.structs.objects import Database, Partition, StorageDescriptor
+from handlers.structs.table_requests import AddPartitionsResult
 from handlers.structs.transactions import OpenTxnsResponse
 from state.errors import (
     AlreadyExists,
@@ -51,6 +56,8 @@ from tests.builders.metastore.fake_metastore import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from handlers.metastore.calls import AnyCall
 
 
 ID = "get_current_notificationEventId"
@@ -121,6 +128,23 @@ def test_a_changing_call_whose_connection_broke_after_sending_is_ambiguous_and_n
     assert server.calls.count("open_txns") == 1
 
 
+def test_a_changing_call_whose_connection_broke_before_sending_is_sent_again(
+    server: FakeMetastore, client: WritingMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.current_event_id()
+    perform = Connection.perform
+    failures = [BrokenConnectionError(OSError("reset"), sent=False)]
+
+    def perform_later(connection: Connection, call: AnyCall[Any], *rest: Any) -> Any:
+        if call.name == "create_database" and failures:
+            raise failures.pop()
+        return perform(connection, call, *rest)
+
+    monkeypatch.setattr(Connection, "perform", perform_later)
+    client.create_database(Database(name="d"))
+    assert server.calls.count("create_database") == 1
+
+
 def test_an_idle_connection_closed_by_the_server_is_replaced_before_a_call_is_sent(
     server: FakeMetastore, client: WritingMetastore
 ) -> None:
@@ -169,6 +193,8 @@ def test_a_call_that_the_server_does_not_know_is_unsupported(
     with pytest.raises(Unsupported) as unsupported:
         client.write_events(5)
     assert unsupported.value.context["call"] == "get_all_write_event_info"
+    client.current_event_id()
+    assert len(server.connections) == 1, "the connection stays usable"
 
 
 def test_an_answer_without_a_result_is_a_server_fault(
@@ -339,3 +365,29 @@ def test_an_open_that_does_not_return_exactly_one_transaction_is_a_divergence(
         server.will("open_txns", returns(OpenTxnsResponse(txn_ids=ids)))
         with pytest.raises(TargetDiverged):
             client.open_replayed("p.*", 5)
+
+
+# --- partitions and constraints ---
+
+
+@pytest.mark.parametrize(("if_not_exists", "calls"), [(True, 2), (False, 1)])
+def test_partitions_that_may_exist_are_added_in_batches_and_new_ones_in_one_call(
+    server: FakeMetastore, client: WritingMetastore, calls: int, *, if_not_exists: bool
+) -> None:
+    server.will("add_partitions_req", *[returns(AddPartitionsResult())] * calls)
+    partition = Partition(values=["1"], dbName="d", tableName="t", sd=StorageDescriptor())
+    client.add_partitions("d", "t", [partition] * (BATCH + 1), if_not_exists=if_not_exists)
+    assert server.calls.count("add_partitions_req") == calls
+
+
+@pytest.mark.parametrize(("present", "error"), [("other", NotFound), ("pk", ServerFault)])
+def test_an_internal_error_at_a_drop_of_a_constraint_means_not_found_only_if_it_is_missing(
+    server: FakeMetastore, client: WritingMetastore, present: str, error: type[TidelineError]
+) -> None:
+    server.will("drop_constraint", fails())
+    for kind in CONSTRAINT_KINDS:
+        columns = [SQLPrimaryKey(pk_name=present)] if kind is PRIMARY_KEY else []
+        call = "get_" + re.sub(r"(?<!^)(?=[A-Z])", "_", kind.hive_name).lower() + "s"
+        server.will(call, returns(kind.list_response(**{kind.list_field: columns})))
+    with pytest.raises(error):
+        client.drop_constraint("d", "t", "pk")

@@ -12,7 +12,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from dev.fixtures.hive_tables import a_table
 from handlers.structs.exceptions import MetaException
-from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
+from handlers.structs.objects import CreationMetadata, FieldSchema, Partition, StorageDescriptor, Table
 from handlers.structs.statistics import ColumnStatistics
 from handlers.structs.struct import Struct, parse_wire_type
 from tests.builders.metastore.any_structs import any_struct
@@ -67,6 +67,13 @@ def test_a_copy_shares_nothing_with_its_original() -> None:
     table.sd.cols = []
     assert (twin.parameters or {})["a"] == "1"
     assert [c.name for c in twin.sd.cols or []] == ["id"]
+
+
+def test_a_copy_of_a_set_is_another_set() -> None:
+    original = CreationMetadata(catName="hive", dbName="d", tblName="v", tablesUsed={"d.a"})
+    twin = original.copy()
+    twin.tablesUsed.add("d.b")
+    assert original.tablesUsed == {"d.a"}
 
 
 @given(STRUCTS)
