@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import happybase  # makes the module of HBase's interface
+import happybase  # creates the module of HBase's interface
 import pytest
 from Hbase_thrift import IllegalArgument
 from Hbase_thrift import IOError as Failed
 from thriftpy2.transport import TTransportException
 
-from handlers.hbase.gateway import Gateway, make_connector
+from handlers.hbase.gateway import BYTES_MAX, ROWS_MAX, Gateway, make_connector
 from state.errors import ConfigError, HBaseUnavailable, InvalidRequest, TidelineError
 from tests.builders.stores.fake_hbase import FakeHBase
 from tests.builders.stores.gateway_contract import GatewayContract
@@ -28,7 +28,20 @@ def gateway(server: FakeHBase) -> Gateway:
 
 
 class TestFake(GatewayContract):
-    """The fake keeps the contract."""
+    """The fake fulfils the contract."""
+
+
+def test_writes_are_sent_in_messages_of_bounded_size(server: FakeHBase, gateway: Gateway) -> None:
+    value = bytes(BYTES_MAX // 2 - 100)
+    before = server.messages
+    gateway.put({b"%d" % number: {b"p:v": value} for number in range(4)}, 1)
+    assert server.messages - before == 2, "two rows fit into one message"
+    before = server.messages
+    gateway.put({b"%d" % number: {b"p:v": value + bytes(200)} for number in range(4)}, 1)
+    assert server.messages - before == 4, "two rows no longer fit into one message"
+    before = server.messages
+    gateway.put({b"%d" % number: {b"p:v": b""} for number in range(ROWS_MAX + 1)}, 1)
+    assert server.messages - before == 2
 
 
 BROKEN = [

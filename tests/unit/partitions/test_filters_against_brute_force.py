@@ -71,17 +71,17 @@ def expect_same(
     names = [column.name for column in columns]
     expected = sorted(format_name(names, values).encode() for values in rows if condition.holds(values))
     assert [name.encode() for name in index.names(prepared)] == expected
-    expect_sound_ways(index, prepared, len(expected))
+    expect_sound_paths(index, prepared, len(expected))
 
 
-def expect_sound_ways(index: PartitionIndex, prepared: PreparedFilter, matching: int) -> None:
-    """Every way to read a plan finds all that matches, and only that where it says that it is exact."""
+def expect_sound_paths(index: PartitionIndex, prepared: PreparedFilter, matching: int) -> None:
+    """Every access path finds all matches, and an exact one nothing else."""
     assert prepared.condition is not None
     plan, columns = plan_filter(prepared.condition), len(prepared.table.key_schema.columns)
     plan.check()
     check = compile_check(prepared.condition, columns)
-    for way in [None, *range(1, columns)]:
-        access = find_ranges(plan, columns, way)
+    for path in [None, *range(1, columns)]:
+        access = find_ranges(plan, columns, path)
         edges = [edge for range_ in access.ranges for edge in range_]
         assert edges == sorted(set(edges), key=lambda edge: edge or b"\xff")
         found = list(index.keys(replace(prepared, access=access, check=None)))

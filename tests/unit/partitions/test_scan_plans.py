@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.intervals import Interval, check, contains, intersect_all, unite
-from state.partitions.index.key_ranges import RANGES_MAX, choose_path
+from state.partitions.index.key_ranges import RANGES_MAX, choose_path, find_ranges
 from state.partitions.index.scan_plans import (
     BOXES_MAX,
     EVERYTHING,
@@ -167,6 +167,24 @@ def test_a_repeated_filter_is_planned_once() -> None:
     for number in range(300):
         index.prepare(TABLE, f"a = {number}")
     assert index.counts["plans"] == 301 - 1
+    index.prepare(TABLE, "a = 299")
+    assert index.counts["plans"] == 300, "a recent filter is cached"
+    index.prepare(TABLE, "a = 0")
+    assert index.counts["plans"] == 301, "only a bounded number is"
+
+
+def test_a_very_long_filter_is_planned_each_time() -> None:
+    index = an_index([("a", "int")], [("1",)])
+    text = "a = 1" + " " * (1 << 16)
+    assert index.prepare(TABLE, text) is not index.prepare(TABLE, text)
+
+
+def test_postings_repeat_their_own_column_with_the_same_value() -> None:
+    index = an_index([("a", "int"), ("b", "int")], [("1", "5")])
+    condition = index.prepare(TABLE, "a = 1 and (b) in (5, 7, 9)").condition
+    access = find_ranges(plan_filter(condition), 2, 1)
+    assert len(access.ranges) == 3
+    assert access.exact
 
 
 @pytest.mark.parametrize(
