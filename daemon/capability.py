@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from daemon.config.section import ConfigSection
     from daemon.consumer.metrics import ProjectionMetrics
     from daemon.process.supervisor import Job
-    from daemon.sources.metastore import CallMetrics
-    from daemon.status.collector import ProjectionPart, SectionPart, SourcePart
+    from daemon.sources.connections import CallMetrics
     from daemon.status.model import DaemonStatus, StatusSection
+    from daemon.status.reporter import ProjectionPart, SectionPart, SourcePart
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from bench.events.environment import make_name, say
 from bench.events.recorded_log import RecordedLog
 from bench.report import Row, row
-from daemon.consumer.reading import TopicReader
 from daemon.consumer.settings import ConsumerSettings
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings

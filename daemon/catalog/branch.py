@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from daemon.catalog.metrics import CatalogMetrics, CatalogObserver
     from daemon.catalog.queries import Answers, Query
     from daemon.config.model import Config
-    from daemon.sources.metastore import CallMetrics
+    from daemon.sources.connections import CallMetrics
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.projection import CatalogProjection
     from handlers.catalog.timelines.publisher import Publisher

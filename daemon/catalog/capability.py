@@ -67,7 +67,7 @@ class Catalog(Capability):
         from daemon.catalog.metrics import CatalogMetrics
         from daemon.consumer.metrics import ProjectionMetrics
         from daemon.process.metrics import LoopMetrics
-        from daemon.sources.metastore import CallMetrics
+        from daemon.sources.connections import CallMetrics
 
         registry = CollectorRegistry(auto_describe=False)
         metrics = CatalogMetrics(registry, ProjectionMetrics(registry, LoopMetrics(registry)))

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.opening import open_catalog, projection_name, requests_directory
-from daemon.consumer.following import follow
-from daemon.consumer.projection import ProjectionStatus
+from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop
 from daemon.process.inbox import Inbox
 from daemon.process.supervisor import Job
-from daemon.sources.reader import topic_reader
-from daemon.status.collector import ProjectionPart
+from daemon.sources.connections import topic_reader
+from daemon.status.reporter import ProjectionPart
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.catalog.branch import Ground
 from daemon.catalog.metrics import CatalogObserver
 from daemon.process.state_file import open_state
-from daemon.sources.metastore import measured_metastore
+from daemon.sources.connections import measured_metastore
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 from starlette.routing import Route
 
 from daemon.catalog.queries import Query
-from daemon.http.answering import at_once, in_a_thread
+from daemon.http.endpoints import at_once, in_a_thread
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from daemon.catalog.queries import Answer, Answers
-    from daemon.http.answering import Parameters
+    from daemon.http.endpoints import Parameters
 
 
 Q = TypeVar("Q", bound=Query)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Histogram
 
-from daemon.process import buckets
+from daemon.process.metrics import APPLY_BUCKETS_S, VISIBLE_BUCKETS_S
 
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ProjectionMetrics:
             "tideline_apply_seconds",
             "Time to apply one event.",
             names,
-            buckets=buckets.APPLY_S,
+            buckets=APPLY_BUCKETS_S,
             registry=registry,
         )
         self.visible_s = Histogram(
@@ -48,7 +48,7 @@ class ProjectionMetrics:
             "Time from an event on the source to its effect here (a commit: visible), of the last event of each batch; event "
             "times are whole seconds of the source's clock.",
             names,
-            buckets=buckets.VISIBLE_S,
+            buckets=VISIBLE_BUCKETS_S,
             registry=registry,
         )
         self._types: set[str] = set()

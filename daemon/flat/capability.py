@@ -53,7 +53,7 @@ class Flat(Capability):
         from daemon.flat.routes import flat_routes
         from daemon.flat.settings import FLAT
         from daemon.flat.tables import FlatAnswers
-        from daemon.status.collector import SectionPart
+        from daemon.status.reporter import SectionPart
 
         metrics, tables = FlatMetrics(runtime.registry), FLAT.of(runtime.config)
         run = (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from daemon.capability import Runtime
     from daemon.flat.metrics import FlatMetrics
     from daemon.process.heartbeat import Heartbeat
-    from daemon.status.collector import Moment
+    from daemon.status.reporter import Moment
 
 
 log = structlog.get_logger(__name__)

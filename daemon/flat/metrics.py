@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process import buckets
+from daemon.process.metrics import BATCH_BUCKETS_S
 
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class FlatMetrics:
             return Gauge(f"tideline_flat_{name}", text, (*names, *more), registry=registry)
 
         def histogram(name: str, text: str) -> Histogram:
-            return Histogram(f"tideline_flat_{name}", text, names, buckets=buckets.BATCH_S, registry=registry)
+            return Histogram(f"tideline_flat_{name}", text, names, buckets=BATCH_BUCKETS_S, registry=registry)
 
         self.counters = {
             each: Counter(name, text, names, registry=registry) for each, (name, text) in _COUNTERS.items()

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.flat.page import flat_page, flats_page, refusal_page
-from daemon.http.answering import HEADERS, in_a_thread, status_of
+from daemon.http.endpoints import HEADERS, in_a_thread, status_of
 from state.errors import TidelineError
 
 

@@ -61,7 +61,7 @@ class Keys(Capability):
         from daemon.keys.metrics import MiningMetrics
         from daemon.keys.progress import MINING_STATUS
         from daemon.process.supervisor import Job
-        from daemon.status.collector import SectionPart
+        from daemon.status.reporter import SectionPart
 
         metrics = MiningMetrics(runtime.registry)
         if runtime.relays_only or MINING.of(runtime.config).every_s is None:

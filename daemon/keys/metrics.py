@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process import buckets
+from daemon.process.metrics import BATCH_BUCKETS_S
 
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class MiningMetrics:
             "tideline_mining_pass_seconds",
             "Time of one pass over the source's news.",
             names,
-            buckets=buckets.BATCH_S,
+            buckets=BATCH_BUCKETS_S,
             registry=registry,
         )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process import buckets
+from daemon.process.metrics import ANSWER_BUCKETS_S
 
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class PartitionMetrics:
             "tideline_partitions_answer_seconds",
             "Time of one answer from the partition index, waiting for a change included.",
             (*names, "call"),
-            buckets=buckets.ANSWER_S,
+            buckets=ANSWER_BUCKETS_S,
             registry=registry,
         )
         self.costs = {

@@ -1,14 +1,37 @@
-"""Metrics of the supervisor's loops."""
+"""Bucket bounds of the histograms of times, and the metrics of the supervisor's loops.
+
+Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, so that they can be compared; they
+differ in the lowest and highest bounds. Histograms of delays that users see have bounds at round limits: a minute, a quarter of an
+hour, a day. The bounds are public, because queries of dashboards name them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter
 
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+
+_COMMON_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+APPLY_BUCKETS_S: Final = (0.0005, *_COMMON_S, 5, 10, 60, 600)
+"""One event: a call that changes nothing, or the copy of all files of a partition."""
+
+CALL_BUCKETS_S: Final = (*_COMMON_S, 5, 10, 30, 60)
+"""One metastore call, with a network and a database behind it."""
+
+ANSWER_BUCKETS_S: Final = (0.0001, 0.00025, 0.0005, *_COMMON_S, 10)
+"""One answer from the partition index, from memory or a local file."""
+
+BATCH_BUCKETS_S: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
+"""One step of a Spark driver or one mining pass."""
+
+VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
+"""From an event on the source to its effect."""
 
 
 class LoopMetrics:
@@ -22,7 +45,7 @@ class LoopMetrics:
             registry=registry,
         )
         self.restarts = Counter(
-            "tideline_loop_restarts", "New runs of a loop after a failure.", ("loop",), registry=registry
+            "tideline_loop_restarts", "Restarts of a loop after a failure.", ("loop",), registry=registry
         )
 
     def loop_failed(self, loop: str, code: str) -> None:
@@ -30,5 +53,5 @@ class LoopMetrics:
         self.errors.labels(loop, code).inc()
 
     def loop_restarted(self, loop: str) -> None:
-        """Count a new run after a failure."""
+        """Count a restart after a failure."""
         self.restarts.labels(loop).inc()

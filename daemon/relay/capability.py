@@ -20,7 +20,7 @@ class Relay(Capability):
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a relay, or a watch, for each source."""
-        from daemon.relay.assembly import source_part
+        from daemon.relay.loop import source_part
 
         parts = [
             source_part(runtime.config, name, runtime.calls)

@@ -34,7 +34,7 @@ class Replica(Capability):
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.progress import COPIES
-        from daemon.status.collector import SectionPart
+        from daemon.status.reporter import SectionPart
 
         metrics = ReplicaMetrics(runtime.registry, runtime.projections)
         policies = () if runtime.relays_only else runtime.config.policies

@@ -6,16 +6,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.consumer.following import follow
-from daemon.consumer.projection import ProjectionStatus
+from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.metrics import PolicyObserver
 from daemon.replica.progress import CopyStatus
-from daemon.sources.metastore import measured_metastore
-from daemon.sources.reader import topic_reader
-from daemon.status.collector import ProjectionPart
+from daemon.sources.connections import measured_metastore, topic_reader
+from daemon.status.reporter import ProjectionPart
 from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from daemon.consumer.settings import ReaderStatus
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.sources.metastore import CallMetrics
+    from daemon.sources.connections import CallMetrics
     from handlers.replication.context import Observer
 
 

@@ -35,7 +35,7 @@ CAPABILITIES: Final[Sequence[Capability]] = (
 )
 
 SHARED_COMMANDS: Final = (
-    Command("config", "daemon.service.config_commands", "Check, show and describe the configuration."),
+    Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
     Command("dlq", "daemon.kafka.commands", "List, show and replay records that could not be used."),
     Command(
         "relay", "daemon.service.commands", "Publish the sources' notification logs, and do nothing else."

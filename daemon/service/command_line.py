@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from daemon.service.capabilities import CAPABILITIES, all_commands
-from daemon.terminal.failures import failure_lines
+from daemon.terminal.layout import failure_lines
 
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
     if asked:
-        from daemon.status.version import version_text
+        from daemon.terminal.application import version_text
 
         click.echo(f"tideline {version_text()}")
         ctx.exit()

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from daemon.terminal.application import load_config
-from daemon.terminal.options import config_option
+from daemon.service.capabilities import CAPABILITIES
+from daemon.terminal.application import application, load_config
+from daemon.terminal.options import config_option, echo_json, json_option
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from daemon.config.problem import Problem
 
 
 @click.command()
@@ -50,3 +54,68 @@ def _leave_behind(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+@click.group()
+def config() -> None:
+    """Check, show and describe the configuration."""
+
+
+@config.command()
+@config_option
+@json_option
+@click.option("--live", is_flag=True, help="Also ask the metastores and the broker.")
+@click.pass_context
+def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
+    """Print every problem at once; exit with 1 where the daemon could not run."""
+    from daemon.config.load import find_file
+
+    path = find_file(config_path)
+    loaded = application().config_reader().read(path)
+    problems = list(loaded.problems)
+    if live and loaded.config is not None:
+        for capability in CAPABILITIES:
+            problems += capability.live_problems(loaded.config)
+    fatal = [problem for problem in problems if not problem.warning]
+    if as_json:
+        echo_json({"file": path, "ok": not fatal, "problems": problems})
+    else:
+        _print(path, problems)
+    ctx.exit(1 if fatal else 0)
+
+
+def _print(path: Path | None, problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"{'warning' if problem.warning else 'error'}: {problem}")
+    count = len([problem for problem in problems if not problem.warning])
+    name = path or "the defaults (there is no configuration file)"
+    click.echo(
+        f"{name}: {count} problem{'' if count == 1 else 's'}" if count else f"{name}: nothing is wrong"
+    )
+
+
+@config.command()
+@config_option
+@json_option
+def show(config_path: Path | None, as_json: bool) -> None:
+    """Print the settings in effect, defaults and environment included; secrets are masked."""
+    values = load_config(config_path).model_dump(mode="json")
+    if as_json:
+        echo_json(values)
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(values, sort_keys=False), nl=False)
+
+
+@config.command()
+@click.option("--format", "form", type=click.Choice(["json", "markdown"]), default="json", show_default=True)
+def schema(form: str) -> None:
+    """Print the JSON schema of the configuration file, or its description as Markdown."""
+    from daemon.config.reference import markdown
+
+    model = application().config_reader().model
+    if form == "markdown":
+        click.echo(markdown(model), nl=False)
+    else:
+        echo_json(model.model_json_schema())

@@ -24,9 +24,9 @@ from daemon.process.retry_policy import Backoff
 from daemon.process.signals import stop_signals
 from daemon.process.supervisor import Supervisor
 from daemon.service.assembly import all_sections, build_parts, process_registry
-from daemon.sources.metastore import CallMetrics
+from daemon.sources.connections import CallMetrics
 from daemon.status.client import STATUS_FILE
-from daemon.status.collector import Reporter
+from daemon.status.reporter import Reporter
 from daemon.status.routes import Views, status_routes
 
 

@@ -44,7 +44,7 @@ def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str
 @json_option
 def version(as_json: bool) -> None:
     """Print the version."""
-    from daemon.status.version import version_text
+    from daemon.terminal.application import version_text
 
     if as_json:
         echo_json({"version": version_text()})

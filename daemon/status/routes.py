@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.http.answering import HEADERS
+from daemon.http.endpoints import HEADERS
 from daemon.status.page import status_page
 
 

@@ -46,3 +46,14 @@ def load_config(config_path: Path | None) -> Config:
     from daemon.config.load import find_file
 
     return application().config_reader().load(find_file(config_path))
+
+
+def version_text() -> str:
+    """Return the version; ``0+source`` when run from a source tree that was not installed."""
+    # Imported here: --help should not pay for it.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("tideline")
+    except PackageNotFoundError:
+        return "0+source"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from state.errors import TidelineError
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,3 +73,23 @@ def bytes_text(size_bytes: int) -> str:
             return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def failure_lines(error: Exception) -> list[str]:
+    """Return the message, then the values that it is about, then what to do; control characters made visible."""
+    if not isinstance(error, TidelineError):
+        return [
+            _visible(f"Error: {type(error).__name__}: {error}"),
+            "  This is a defect of Tideline: run the command with --debug first ('tideline --debug ...') and report it.",
+        ]
+    lines = [f"Error [{error.code}]: {error.message}"]
+    values = ", ".join(f"{name}={value}" for name, value in error.context.items() if value is not None)
+    if values:
+        lines.append(f"  {values}")
+    if error.hint:
+        lines.append(f"  {error.hint}")
+    return [_visible(line) for line in lines]
+
+
+def _visible(text: str) -> str:
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
-from daemon.sources.metastore import measured_metastore
+from daemon.sources.connections import measured_metastore
 from daemon.timelines.answers import KnownTimelines
 from daemon.timelines.settings import facts_of, rules_of
 from handlers.catalog.timelines.drift import compare_timelines

@@ -12,7 +12,7 @@ from daemon.consumer.metrics import ProjectionMetrics
 from daemon.process.metrics import LoopMetrics
 from daemon.service.assembly import all_sections, build_parts
 from daemon.service.configuration import config_model
-from daemon.sources.metastore import CallMetrics
+from daemon.sources.connections import CallMetrics
 from daemon.status.metrics import StatusCollector
 from daemon.status.routes import Views, status_routes
 from tests.builders.daemon.loops import daemon_status

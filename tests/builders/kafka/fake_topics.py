@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.consumer.fetching import Taken
-from daemon.consumer.seeking import Sought
+from daemon.consumer.fetcher import Taken
+from daemon.consumer.seeker import Sought
 from daemon.kafka.broker import Fetched
 from daemon.kafka.offset_search import LocatedRecord, find_next, find_offset
 from daemon.kafka.topic import Watermarks
@@ -73,7 +73,7 @@ class ListedTopic:
 
 
 class ListedSeeker:
-    """Replaces ``daemon.consumer.seeking.Seeker``."""
+    """Replaces ``daemon.consumer.seeker.Seeker``."""
 
     def __init__(self, topic: ListedTopic, *, offsets_are_ids: bool = False) -> None:
         self.topic = topic
@@ -96,7 +96,7 @@ class ListedSeeker:
 
 
 class ListedFetcher:
-    """Replaces ``daemon.consumer.fetching.Fetcher``."""
+    """Replaces ``daemon.consumer.fetcher.Fetcher``."""
 
     def __init__(self, topic: ListedTopic, offset: int) -> None:
         self.topic = topic

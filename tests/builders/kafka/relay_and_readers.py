@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from daemon.consumer.reading import TopicReader
 from daemon.consumer.settings import ConsumerSettings
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
 from daemon.kafka.offset_search import LocatedRecord, OffsetReader

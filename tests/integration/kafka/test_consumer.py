@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from daemon.consumer.following import follow
+from daemon.consumer.projection import follow
 from daemon.kafka.dead_letter_reader import DeadLetterReader, Outcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
@@ -21,7 +21,7 @@ from tests.builders.kafka.relay_and_readers import Collecting, Stream, drain, dr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.consumer.reading import TopicReader
+    from daemon.consumer.topic_reader import TopicReader
     from dev.stack.servers.kafka import Kafka
     from tests.integration.kafka.conftest import StreamOf
 

@@ -12,9 +12,9 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from daemon.consumer.following import follow
-from daemon.consumer.reading import TopicReader
+from daemon.consumer.projection import follow
 from daemon.consumer.settings import ConsumerSettings
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letter_reader import DeadLetterReader
 from daemon.kafka.dead_letters import DeadLetters

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from daemon.consumer import reading as reading_module
-from daemon.consumer.reading import TopicReader
+from daemon.consumer import topic_reader as reading_module
 from daemon.consumer.settings import ConsumerSettings
+from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from tests.builders.kafka.fake_topics import ListedFetcher, ListedLetters, ListedSeeker, ListedTopic
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.consumer.following import follow
-from daemon.consumer.projection import ProjectionStatus
+from daemon.consumer.projection import ProjectionStatus, follow
 from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl

@@ -16,7 +16,7 @@ from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox,
 
 
 if TYPE_CHECKING:
-    from daemon.consumer.reading import TopicReader
+    from daemon.consumer.topic_reader import TopicReader
     from handlers.decoding.encoder import Record
     from handlers.events import Event
     from tests.unit.consumer.conftest import ReaderOf

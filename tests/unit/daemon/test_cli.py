@@ -11,7 +11,7 @@ import pytest
 
 from daemon.http.server import write_atomically
 from daemon.service.command_line import call
-from daemon.terminal.failures import failure_lines
+from daemon.terminal.layout import failure_lines
 from state.errors import ConfigError, GapDetected
 from tests.builders.daemon.loops import daemon_status
 

@@ -9,8 +9,8 @@ import pytest
 from daemon.flat.loop import flat_status
 from daemon.flat.progress import FLATS, DriverNews, FlatStatus
 from daemon.process.supervisor import Job
-from daemon.status.collector import Moment, Reporter, SectionPart
 from daemon.status.model import DaemonStatus
+from daemon.status.reporter import Moment, Reporter, SectionPart
 from daemon.status.text import status_text
 from tests.builders.daemon.assembly import SECTIONS, config_of, parts_of, registry_of
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise

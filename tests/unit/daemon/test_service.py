@@ -10,7 +10,7 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop
 from daemon.process.supervisor import Job, LoopState
-from daemon.relay.assembly import relay_settings
+from daemon.relay.loop import relay_settings
 from daemon.replica.loop import handler_policy
 from state.errors import ConfigError, StateCorrupt
 from tests.builders.daemon.assembly import config_of, parts_of

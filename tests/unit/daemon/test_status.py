@@ -10,8 +10,8 @@ import pytest
 from daemon.consumer.projection import ProjectionStatus
 from daemon.process.supervisor import Job
 from daemon.relay.settings import RelayStatus
-from daemon.status.collector import ProjectionPart, Reporter, SourcePart
 from daemon.status.model import DaemonStatus, ProjectionView
+from daemon.status.reporter import ProjectionPart, Reporter, SourcePart
 from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import GapDetected, MalformedEvent

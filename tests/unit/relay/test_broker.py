@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
-from daemon.relay.tailing import Pace
+from daemon.relay.tail import Pace
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
 
 

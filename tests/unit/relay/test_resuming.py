@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.relay.resuming import Start, StoredPosition, resume
+from daemon.relay.start_position import Start, StoredPosition, resume
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.positions import Position
 from state.store.memory import MemoryStore

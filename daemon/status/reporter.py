@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
-from daemon.status.version import version_text
+from daemon.terminal.application import version_text
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import Counter, Histogram
 
-from daemon.process import buckets
+from daemon.consumer.settings import ConsumerSettings
+from daemon.consumer.topic_reader import TopicReader
+from daemon.kafka.broker import broker_settings
+from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
+from daemon.kafka.topic import source_topic
+from daemon.process.metrics import CALL_BUCKETS_S
+from daemon.sources.outbox import OutboxSettings, outbox_of
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 
@@ -18,6 +24,7 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from daemon.config.model import Config
     from handlers.metastore.calls import AnyCall
 
 
@@ -32,7 +39,7 @@ class CallMetrics:
             "tideline_metastore_call_seconds",
             "Time of one metastore call.",
             ("cluster", "call"),
-            buckets=buckets.CALL_S,
+            buckets=CALL_BUCKETS_S,
             registry=registry,
         )
         self.errors = Counter(
@@ -60,3 +67,26 @@ def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:
                 metrics.call_s.labels(cluster, call.name).observe(time.perf_counter() - started)
 
     return MeasuredMetastore
+
+
+def topic_reader(config: Config, source_name: str, *, projection: str, group: str) -> TopicReader:
+    """Return the reader of ``projection``; raises ConfigError (a topic that cannot be used), KafkaUnavailable."""
+    source = config.sources[source_name]
+    assert config.kafka is not None, "checked with the configuration"
+    broker, topic = broker_settings(config.kafka), source_topic(config, source)
+    if source.relay.enabled:
+        topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
+    letters = DeadLetters(
+        broker,
+        dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
+        origin=topic.name,
+        reader=projection,
+    )
+    # The outbox of the relay's settings, so that what fills a gap has the same bytes as what the relay would have written.
+    outbox = OutboxSettings(
+        source=source_name,
+        record_bytes_max=source.relay.record_bytes_max,
+        batch_events=source.relay.batch_events,
+    )
+    filler = outbox_of(lambda: Metastore(source.metastore), outbox, topic)
+    return TopicReader(broker, topic, ConsumerSettings(group=group, format=source.format), letters, filler)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from daemon.process.heartbeat import Heartbeat
     from daemon.relay.publisher import Publisher
-    from daemon.relay.resuming import Start, StoredPosition
     from daemon.relay.settings import RelaySettings, RelayStatus
+    from daemon.relay.start_position import Start, StoredPosition
     from daemon.sources.outbox import Outbox, Outgoing
 
 
