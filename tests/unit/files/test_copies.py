@@ -299,7 +299,7 @@ def rehearse(warehouse: Warehouse) -> None:
 
 
 def as_nobody(act: Callable[[], object]) -> Callable[[], None]:
-    """Run ``act`` without the right to pass over permissions."""
+    """Run ``act`` as a user who is subject to permissions."""
 
     def run() -> None:
         if os.getuid() == 0:

@@ -82,7 +82,7 @@ def test_a_component_that_ended_is_not_signalled_again(
     script = Script(tmp_path, "raise SystemExit(1)")
     with pytest.raises(ComponentFailed):
         script.start()
-    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("its number may belong to somebody else by now"))
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("the process id may have been reused"))
     script.stop()
 
 

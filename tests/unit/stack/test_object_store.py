@@ -27,7 +27,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def a_go(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, version: str = "go1.26.8", checksum: str = CHECKSUM
 ) -> Path:
-    """Put a Go in front of others; returns the file in which it notes what it was asked for."""
+    """Put a script named ``go`` first on the path; return the file in which it records its arguments."""
     programs, source, asked = tmp_path / "bin", tmp_path / "source", tmp_path / "asked"
     programs.mkdir()
     source.mkdir()
