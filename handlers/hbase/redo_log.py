@@ -72,9 +72,9 @@ class Writes:
         for key in self.deletes:
             parts += [_HEAD.pack(_DELETE, len(key)), key]
         for start, end, version in self.cleared:
-            behind = b"" if end is None else end
+            end_bytes = b"" if end is None else end
             parts += [_HEAD.pack(_FROM, len(start)), start]
-            parts += [_HEAD.pack(_TO_LAST if end is None else _TO, len(behind)), behind]
+            parts += [_HEAD.pack(_TO_LAST if end is None else _TO, len(end_bytes)), end_bytes]
             parts += [_HEAD.pack(_UP_TO, _VERSION.size), _VERSION.pack(version)]
         return b"".join(parts)
 

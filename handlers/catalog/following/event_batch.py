@@ -185,11 +185,11 @@ class EventBatch:
         """Move a table to its new name, or request a load where the state of the old name is not sufficient."""
         listed = self._is_in_listing(table.name, event_id)
         known = None if self._is_in_listing(old, event_id) else self._states.get(old)
-        waits = self._states.is_waiting(old)
+        is_waiting = self._states.is_waiting(old)
         accepting = self._accepting(table)
         if (
             known is not None
-            and not waits
+            and not is_waiting
             and accepting
             and not listed
             and _can_rename(known, event_id, table)
@@ -204,7 +204,7 @@ class EventBatch:
             self._states.forget(self._txn, old)
             self._states.put(self._txn, table.name, replace(known, published=None))
             return None
-        if known is not None or waits:
+        if known is not None or is_waiting:
             self._forget(old)
         if listed:
             return "in-snapshot"

@@ -57,12 +57,15 @@ def compare_partitions(
     """
     found = PartitionComparison()
     db, _, table = name.partition(".")
-    there = source.partition_names(db, table)
-    here = set(follower.index.names(follower.index.prepare(name, "")))
-    missing, surplus = [one for one in there if one not in here], sorted(here.difference(there))
+    at_source = source.partition_names(db, table)
+    indexed_names = set(follower.index.names(follower.index.prepare(name, "")))
+    missing, surplus = (
+        [one for one in at_source if one not in indexed_names],
+        sorted(indexed_names.difference(at_source)),
+    )
     found.missing_count, found.surplus_count = len(missing), len(surplus)
     found.missing, found.surplus = missing[:SHOWN_MAX], surplus[:SHOWN_MAX]
-    both = [one for one in there if one in here]
+    both = [one for one in at_source if one in indexed_names]
     for start in range(0, len(both), PIECE):
         partitions = source.get_partitions(db, table, both[start : start + PIECE])
         _compare_piece(partitions, follower, name, found)
@@ -77,9 +80,13 @@ def _compare_piece(
     indexed = follower.index.get_each(name, [partition.values for partition in partitions])
     for partition, known in zip(partitions, indexed, strict=True):
         found.compared += 1
-        there = dict(_fields(normalize(partition)))
-        here = {} if known is None else dict(_fields(follower.whole(name, known)))
-        fields = sorted(one for one in there.keys() | here.keys() if there.get(one) != here.get(one))
+        source_fields = dict(_fields(normalize(partition)))
+        index_fields = {} if known is None else dict(_fields(follower.whole(name, known)))
+        fields = sorted(
+            one
+            for one in source_fields.keys() | index_fields.keys()
+            if source_fields.get(one) != index_fields.get(one)
+        )
         if fields:
             found.differing_count += 1
             if len(found.differing) < SHOWN_MAX:

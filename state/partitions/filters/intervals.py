@@ -104,5 +104,5 @@ def contains(lows: Sequence[bytes], highs: Sequence[bytes], field: bytes) -> boo
 def check(intervals: Intervals) -> None:
     """Assert that intervals are not empty, sorted and disjoint."""
     assert all(interval.lo < interval.hi for interval in intervals), intervals
-    for before, behind in itertools.pairwise(intervals):
-        assert before.hi <= behind.lo, (before, behind)
+    for before, following in itertools.pairwise(intervals):
+        assert before.hi <= following.lo, (before, following)

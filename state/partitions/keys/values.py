@@ -102,9 +102,9 @@ def _decimal(type_: ColumnType, text: str) -> Decimal | None:
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int), text
     significant = "".join(map(str, digits)).lstrip("0")
-    behind = -(exponent + len(significant) - len(significant.rstrip("0")))
+    decimals = -(exponent + len(significant) - len(significant.rstrip("0")))
     before = len(significant) + exponent
-    return value if behind <= type_.scale and before <= type_.precision - type_.scale else None
+    return value if decimals <= type_.scale and before <= type_.precision - type_.scale else None
 
 
 def _float(type_: ColumnType, text: str) -> float | None:
