@@ -1,10 +1,12 @@
-"""Metrics of the catalog: what is kept, loaded, refused and published."""
+"""Metrics of the catalog: timelines and partitions that are kept, loaded, refused and published."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge
+
+from daemon.process.metrics import Metric, MetricTable
 
 
 if TYPE_CHECKING:
@@ -13,43 +15,45 @@ if TYPE_CHECKING:
     from daemon.consumer.metrics import ProjectionMetrics
 
 
-class CatalogMetrics:
-    """What catalogs count, beside the metrics of every projection."""
+class CatalogMetrics(MetricTable):
+    """The metrics of catalogs, beside those of every projection."""
+
+    timelines = Metric(Gauge, "tideline_timelines", "Timelines that are kept.", "projection")
+    runs = Metric(Gauge, "tideline_timeline_runs", "Runs of all timelines together.", "projection")
+    waiting = Metric(
+        Gauge, "tideline_timeline_tables_loading", "Tables that wait to be loaded.", "projection"
+    )
+    loads = Metric(
+        Counter,
+        "tideline_timeline_rebuilds",
+        "Tables loaded from the source, by reason.",
+        "projection",
+        "reason",
+    )
+    drift = Metric(
+        Counter,
+        "tideline_timeline_drift",
+        "Timelines that differed from the source in a check.",
+        "projection",
+    )
+    refused = Metric(
+        Counter,
+        "tideline_timeline_values_refused",
+        "Partition values that were refused, by reason: no-time or stray.",
+        "projection",
+        "reason",
+    )
+    published = Metric(
+        Counter,
+        "tideline_timelines_published",
+        "Attempts to write the timelines of a table into its properties, by outcome.",
+        "projection",
+        "outcome",
+    )
 
     def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
-        names = ("projection",)
+        super().__init__(registry)
         self.projections = projections
-        self.timelines = Gauge("tideline_timelines", "Timelines that are kept.", names, registry=registry)
-        self.runs = Gauge(
-            "tideline_timeline_runs", "Runs of all timelines together.", names, registry=registry
-        )
-        self.waiting = Gauge(
-            "tideline_timeline_tables_loading", "Tables that wait to be loaded.", names, registry=registry
-        )
-        self.loads = Counter(
-            "tideline_timeline_rebuilds",
-            "Tables loaded from the source, by reason.",
-            (*names, "reason"),
-            registry=registry,
-        )
-        self.drift = Counter(
-            "tideline_timeline_drift",
-            "Timelines that a check found to differ from the source.",
-            names,
-            registry=registry,
-        )
-        self.refused = Counter(
-            "tideline_timeline_values_refused",
-            "Partition values that were not taken: no-time or stray.",
-            (*names, "reason"),
-            registry=registry,
-        )
-        self.published = Counter(
-            "tideline_timelines_published",
-            "Tables whose properties were to be written, by outcome.",
-            (*names, "outcome"),
-            registry=registry,
-        )
 
 
 class CatalogObserver:
@@ -60,31 +64,31 @@ class CatalogObserver:
         self._projection = projection
 
     def event_applied(self, kind: str) -> None:
-        """An event changed what is followed."""
+        """Count an event that changed the catalog."""
         self._metrics.projections.count_applied(self._projection, kind)
 
     def event_skipped(self, reason: str) -> None:
-        """An event changed nothing."""
+        """Count an event that changed nothing."""
         self._metrics.projections.count_skipped(self._projection, reason)
 
     def table_loaded(self, reason: str) -> None:
-        """A table was loaded from the source."""
+        """Count a table that was loaded from the source."""
         self._metrics.loads.labels(self._projection, reason).inc()
 
     def table_quarantined(self, code: str) -> None:
-        """A table was quarantined."""
+        """Count a table that was quarantined."""
         self._metrics.projections.count_quarantined(self._projection, code)
 
     def values_refused(self, reason: str, count: int) -> None:
-        """Partition values were not taken."""
+        """Count partition values that were refused."""
         self._metrics.refused.labels(self._projection, reason).inc(count)
 
     def published(self, outcome: str) -> None:
-        """A table's properties were written, or not."""
+        """Count an attempt to write a table's properties."""
         self._metrics.published.labels(self._projection, outcome).inc()
 
     def count_drift(self, count: int) -> None:
-        """Count timelines that a check found to differ from the source."""
+        """Count timelines that differed from the source in a check."""
         self._metrics.drift.labels(self._projection).inc(count)
 
     def set_sizes(self, timelines: int, runs: int) -> None:

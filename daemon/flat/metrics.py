@@ -1,122 +1,139 @@
-"""What flat tables measure: what came in, what could not be used, how far behind, how long batches take.
+"""Metrics of flat tables: what was read, what could not be used, the lag, and how long batches take.
 
-Positions, lags and counts come from the last news of each driver when somebody scrapes (``daemon.flat.progress``); only durations are
-collected as they are told.
+Counts and positions are set as the driver reports them (``daemon.flat.progress``); the state and the lag in seconds are computed at
+each scrape, from the status.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process.metrics import BATCH_BUCKETS_S
+from daemon.process.metrics import BATCH_BUCKETS_S, Metric, MetricTable
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prometheus_client import CollectorRegistry
-
-    from daemon.flat.progress import Counts, DriverNews
+    from daemon.flat.progress import DriverProgress
 
 
-_COUNTERS: Final = {
-    "batches": ("tideline_flat_batches", "Batches that are in the flat table."),
-    "rows": ("tideline_flat_rows", "Rows that came into the flat table."),
-    "bytes": ("tideline_flat_bytes", "Bytes of JSON that those rows were."),
-    "malformed": (
+class FlatMetrics(MetricTable):
+    """The metrics of all flat tables. Counters have the names of the fields of ``daemon.flat.progress.Counts``."""
+
+    batches = Metric(Counter, "tideline_flat_batches", "Batches written to the flat table.", "flat")
+    rows = Metric(Counter, "tideline_flat_rows", "Rows written to the flat table.", "flat")
+    bytes = Metric(Counter, "tideline_flat_bytes", "Bytes of JSON in those rows.", "flat")
+    malformed = Metric(
+        Counter,
         "tideline_flat_malformed_rows",
-        "Rows that were no JSON object; their text is in _rescued.",
-    ),
-    "rescued": ("tideline_flat_rescued_rows", "Rows with a value that did not fit its column."),
-    "misfits": ("tideline_flat_misfits", "Values that did not fit their column."),
-}
+        "Rows that are not a JSON object; their text is in _rescued.",
+        "flat",
+    )
+    rescued = Metric(
+        Counter, "tideline_flat_rescued_rows", "Rows with a value that did not fit its column.", "flat"
+    )
+    misfits = Metric(Counter, "tideline_flat_misfits", "Values that did not fit their column.", "flat")
+    dead_letters = Metric(
+        Counter, "tideline_flat_dead_letters", "Rows that belong to no hour.", "flat", "reason"
+    )
+    starts = Metric(Counter, "tideline_flat_driver_starts", "Starts of the flat table's driver.", "flat")
+    refused = Metric(
+        Counter,
+        "tideline_flat_driver_lines_refused",
+        "Lines of the driver's progress that could not be read.",
+        "flat",
+    )
+    lag = Metric(
+        Gauge,
+        "tideline_flat_lag_records",
+        "Records of the topic after the last batch.",
+        "flat",
+        "partition",
+    )
+    columns = Metric(
+        Gauge,
+        "tideline_flat_columns",
+        "Columns by state; reused ones are live and had another key before.",
+        "flat",
+        "state",
+    )
+    backlog = Metric(Gauge, "tideline_flat_seal_backlog_hours", "Hours that are due to be sealed.", "flat")
+    progress_time = Metric(
+        Gauge,
+        "tideline_flat_progress_time_seconds",
+        "Unix time at which the driver last reported progress.",
+        "flat",
+    )
+    watermark = Metric(
+        Gauge,
+        "tideline_flat_watermark_time_seconds",
+        "Event time, as Unix time, that the stream has reached.",
+        "flat",
+    )
+    version = Metric(Gauge, "tideline_flat_layout_version", "Version of the table's columns.", "flat")
+    batch_s = Metric(
+        Histogram,
+        "tideline_flat_batch_seconds",
+        "Time of one batch, from its rows to the table.",
+        "flat",
+        buckets=BATCH_BUCKETS_S,
+    )
+    upkeep_s = Metric(
+        Histogram,
+        "tideline_flat_upkeep_seconds",
+        "Time of sealing and other upkeep before one batch.",
+        "flat",
+        buckets=BATCH_BUCKETS_S,
+    )
 
 
-class FlatMetrics:
-    """The metrics, in the process' registry."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        names = ("flat",)
-
-        def gauge(name: str, text: str, *more: str) -> Gauge:
-            return Gauge(f"tideline_flat_{name}", text, (*names, *more), registry=registry)
-
-        def histogram(name: str, text: str) -> Histogram:
-            return Histogram(f"tideline_flat_{name}", text, names, buckets=BATCH_BUCKETS_S, registry=registry)
-
-        self.counters = {
-            each: Counter(name, text, names, registry=registry) for each, (name, text) in _COUNTERS.items()
-        }
-        self.letters = Counter(
-            "tideline_flat_dead_letters", "Rows that no hour takes.", (*names, "reason"), registry=registry
-        )
-        self.starts = Counter(
-            "tideline_flat_driver_starts", "Starts of the flat table's driver.", names, registry=registry
-        )
-        self.refused = Counter(
-            "tideline_flat_driver_lines_refused",
-            "Lines of the driver that could not be read.",
-            names,
-            registry=registry,
-        )
-        self.lag = gauge("lag_records", "Records of the topic behind the last batch.", "partition")
-        self.columns = gauge(
-            "columns", "Columns by state; reused ones are live and had another key before.", "state"
-        )
-        self.backlog = gauge("seal_backlog_hours", "Hours that are due to be sealed.")
-        self.told = gauge("progress_time_seconds", "Unix time at which the driver last told how it stands.")
-        self.watermark = gauge("watermark_time_seconds", "Event time, Unix, that the stream has come to.")
-        self.version = gauge("layout_version", "Version of the table's columns.")
-        self.batch_s = histogram("batch_seconds", "Time of one batch, from its rows to the table.")
-        self.upkeep_s = histogram("upkeep_seconds", "Time of sealing and other upkeep before one batch.")
+_COUNTERS: Final = ("batches", "rows", "bytes", "malformed", "rescued", "misfits")
 
 
 class FlatMeasures:
-    """What one table's driver tells."""
+    """The metrics of one table."""
 
     def __init__(self, metrics: FlatMetrics, flat: str) -> None:
         self._metrics = metrics
         self._flat = flat
-        for counter in (*metrics.counters.values(), metrics.starts, metrics.refused):
-            counter.labels(flat)
+        for name in (*_COUNTERS, "starts", "refused"):
+            self._of(name)
 
-    def started(self) -> None:
-        """A driver was started."""
-        self._metrics.starts.labels(self._flat).inc()
+    def count_start(self) -> None:
+        """Count a start of the driver."""
+        self._of("starts").inc()
 
-    def refused(self, count: int) -> None:
-        """So many lines could not be read."""
-        self._metrics.refused.labels(self._flat).inc(count)
+    def count_refused(self, count: int) -> None:
+        """Count lines that could not be read."""
+        self._of("refused").inc(count)
 
-    def took(self, durations: Mapping[str, float]) -> None:
-        """A batch took so long."""
-        for name, histogram in (("batch_s", self._metrics.batch_s), ("upkeep_s", self._metrics.upkeep_s)):
+    def observe_durations(self, durations: Mapping[str, float]) -> None:
+        """Observe how long a batch and its upkeep took."""
+        for name in ("batch_s", "upkeep_s"):
             if name in durations:
-                histogram.labels(self._flat).observe(durations[name])
+                self._of(name).observe(durations[name])
 
-    def news(self, before: DriverNews, now: DriverNews) -> None:
-        """The driver told something."""
+    def set_progress(self, before: DriverProgress, now: DriverProgress) -> None:
+        """Count what has been reported since ``before``, and set what the driver reports now."""
         metrics, flat = self._metrics, self._flat
-        for name, counter in metrics.counters.items():
-            counter.labels(flat).inc(_grown(name, before.counts, now.counts))
-        for reason, count in now.letters.items():
-            metrics.letters.labels(flat, reason).inc(count - before.letters.get(reason, 0))
-        for partition, behind in now.lag.items():
-            metrics.lag.labels(flat, partition).set(behind)
+        for name in _COUNTERS:
+            self._of(name).inc(getattr(now.counts, name) - getattr(before.counts, name))
+        for reason, count in now.dead_letters.items():
+            metrics.dead_letters.labels(flat, reason).inc(count - before.dead_letters.get(reason, 0))
+        for partition, records in now.lag.items():
+            metrics.lag.labels(flat, partition).set(records)
         for state, count in now.columns.items():
             metrics.columns.labels(flat, state).set(count)
         metrics.backlog.labels(flat).set(now.seal_backlog)
         for gauge, value in (
-            (metrics.told, now.told_s),
+            (metrics.progress_time, now.told_s),
             (metrics.watermark, now.watermark_s),
             (metrics.version, now.layout_version),
         ):
             if value is not None:
                 gauge.labels(flat).set(value)
 
-
-def _grown(name: str, before: Counts, now: Counts) -> int:
-    grown: int = getattr(now, name) - getattr(before, name)
-    return grown
+    def _of(self, name: str) -> Any:
+        return getattr(self._metrics, name).labels(self._flat)

@@ -1,17 +1,19 @@
-"""What a flat table's driver has reported, as one value, and the section ``flats`` of the daemon's status that is made from it.
+"""Progress of a flat table's driver, and the section ``flats`` of the daemon's status that is made from it.
 
-Events are folded one by one. A batch that is reported twice, because the driver was killed before Spark recorded its end, counts
-once. A malformed event raises MalformedEvent and changes nothing.
+Events are folded one by one into one value. A batch that is reported twice, because the driver was killed before Spark recorded its
+end, counts once. A malformed event raises MalformedEvent and changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import quote
 
 from prometheus_client.core import GaugeMetricFamily
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from daemon.status.metrics import families, state_family
 from daemon.status.model import StatusSection
@@ -20,17 +22,58 @@ from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from prometheus_client.metrics_core import Metric
 
 
-LETTERS_MAX: Final = 32
+T = TypeVar("T")
+REASONS_MAX: Final = 32
+"""Distinct reasons of dead letters; further ones are counted as ``other``."""
+Name = Annotated[str, AfterValidator(lambda text: text[:100])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A ``started`` event, as far as the daemon uses it."""
+
+    application: Annotated[str, AfterValidator(lambda text: text[:200])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Upkeep:
+    """An ``upkeep`` event, and the upkeep of a ``progress`` event."""
+
+    backlog: int
+    refused: Annotated[str, AfterValidator(lambda text: text[:500])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A ``progress`` event."""
+
+    batchId: int  # noqa: N815 - Spark's name
+    rows: int
+    bytes: int
+    malformed: int
+    rescued: int
+    misfits: int
+    dead_letters: Mapping[Name, int]
+    watermark: int | None
+    lag: Mapping[Name, int]
+    columns: Mapping[Name, int]
+    layout_version: int
+    upkeep: _Upkeep
+
+
+_STARTED: Final = TypeAdapter(_Started)
+_UPKEEP: Final = TypeAdapter(_Upkeep)
+_BATCH: Final = TypeAdapter(_Batch)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows since the daemon's start, by what became of them."""
+    """Batches and rows since the daemon's start, by what was found in the rows."""
 
     batches: int = 0
     rows: int = 0
@@ -39,10 +82,21 @@ class Counts:
     rescued: int = 0
     misfits: int = 0
 
+    def plus(self, batch: _Batch) -> Counts:
+        """Return the counts with one more batch."""
+        return Counts(
+            self.batches + 1,
+            self.rows + batch.rows,
+            self.bytes + batch.bytes,
+            self.malformed + batch.malformed,
+            self.rescued + batch.rescued,
+            self.misfits + batch.misfits,
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class DriverNews:
-    """How a driver stands."""
+class DriverProgress:
+    """What a driver has reported so far."""
 
     application: str = ""
     """Spark's name for the run."""
@@ -54,7 +108,7 @@ class DriverNews:
     """Unix time of the last batch's end."""
     watermark_s: int | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
-    """Records behind the last batch, by partition of the topic; empty for a source that does not tell."""
+    """Records after the last batch, by partition of the topic; empty for a source that does not report them."""
     columns: Mapping[str, int] = field(default_factory=dict)
     """Columns by state: live, empty, reused."""
     layout_version: int | None = None
@@ -62,60 +116,55 @@ class DriverNews:
     """Hours that are due to be sealed."""
     refused_to_drop: str = ""
     counts: Counts = Counts()
-    letters: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
     """Dead letters since the daemon's start, by reason."""
 
     @property
     def lag_records(self) -> int | None:
-        """Records behind, of all partitions; None where the source does not tell."""
+        """Records after the last batch, in all partitions; None where the source does not report them."""
         return sum(self.lag.values()) if self.lag else None
 
-    def after(self, event: Mapping[str, Any], now_s: float) -> DriverNews:
-        """Return the news with ``event``; raise MalformedEvent."""
-        told = replace(self, told_s=now_s)
-        try:
-            match event["event"]:
-                case "started":
-                    return replace(told, application=str(event["application"])[:200])
-                case "progress":
-                    return _progressed(told, event, now_s)
-                case "upkeep":
-                    return _kept(told, event)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MalformedEvent("an event of a driver cannot be read", reason=repr(error)[:200]) from error
-        return told
+    def after(self, event: Mapping[str, Any], now_s: float) -> DriverProgress:
+        """Return the progress with ``event``; raise MalformedEvent."""
+        heard = replace(self, told_s=now_s)
+        match event["event"]:
+            case "started":
+                return replace(heard, application=_parse(_STARTED, event).application)
+            case "progress":
+                return _add_batch(heard, _parse(_BATCH, event))
+            case "upkeep":
+                return _add_upkeep(heard, _parse(_UPKEEP, event))
+        return heard
 
 
-def _progressed(told: DriverNews, event: Mapping[str, Any], now_s: float) -> DriverNews:
-    batch, watermark = int(event["batchId"]), event["watermark"]
+def _add_batch(known: DriverProgress, batch: _Batch) -> DriverProgress:
     done = replace(
-        _kept(told, event["upkeep"]),
-        batch=batch,
-        batch_s=now_s,
-        watermark_s=None if watermark is None else int(watermark),
-        lag=_numbers(event["lag"]),
-        columns=_numbers(event["columns"]),
-        layout_version=int(event["layout_version"]),
+        _add_upkeep(known, batch.upkeep),
+        batch=batch.batchId,
+        batch_s=known.told_s,
+        watermark_s=batch.watermark,
+        lag=batch.lag,
+        columns=batch.columns,
+        layout_version=batch.layout_version,
     )
-    return done if batch == told.batch else _counted(done, event)
+    if batch.batchId == known.batch:
+        return done
+    letters = dict(known.dead_letters)
+    for reason, count in batch.dead_letters.items():
+        shown = reason if reason in letters or len(letters) < REASONS_MAX else "other"
+        letters[shown] = letters.get(shown, 0) + count
+    return replace(done, counts=known.counts.plus(batch), dead_letters=letters)
 
 
-def _kept(told: DriverNews, upkeep: Mapping[str, Any]) -> DriverNews:
-    return replace(told, seal_backlog=int(upkeep["backlog"]), refused_to_drop=str(upkeep["refused"])[:500])
+def _add_upkeep(known: DriverProgress, upkeep: _Upkeep) -> DriverProgress:
+    return replace(known, seal_backlog=upkeep.backlog, refused_to_drop=upkeep.refused)
 
 
-def _counted(told: DriverNews, event: Mapping[str, Any]) -> DriverNews:
-    had, letters = told.counts, dict(told.letters)
-    names = ("rows", "bytes", "malformed", "rescued", "misfits")
-    counts = Counts(had.batches + 1, **{name: getattr(had, name) + int(event[name]) for name in names})
-    for reason, count in _numbers(event["dead_letters"]).items():
-        known = reason if reason in letters or len(letters) < LETTERS_MAX else "other"
-        letters[known] = letters.get(known, 0) + count
-    return replace(told, counts=counts, letters=letters)
-
-
-def _numbers(given: Mapping[str, Any]) -> dict[str, int]:
-    return {str(name)[:100]: int(value) for name, value in given.items()}
+def _parse(event_type: TypeAdapter[T], event: Mapping[str, Any]) -> T:
+    try:
+        return event_type.validate_python(event)
+    except ValidationError as error:
+        raise MalformedEvent("an event of a driver cannot be read", reason=str(error)[:200]) from error
 
 
 _HEADER: Final = (
@@ -141,7 +190,7 @@ _GAUGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FlatStatus:
-    """One flat table: how its driver goes. The table itself is on its page."""
+    """One flat table: the state of its driver. The table itself is on its page."""
 
     name: str
     table: str
@@ -156,14 +205,14 @@ class FlatStatus:
     misfits: int = 0
     dead_letters: int = 0
     lag_records: int | None = None
-    """Records of the topic behind the last batch; None where the source does not tell."""
+    """Records of the topic after the last batch; None where the source does not report them."""
     lag_s: float | None = None
     columns: int | None = None
     """Columns that hold a key."""
     seal_backlog: int = 0
     watermark_s: int | None = None
     told_s: float | None = None
-    """Unix time at which the driver last told how it stands."""
+    """Unix time at which the driver last reported anything."""
     problem: str | None = None
     code: str | None = None
     restarts: int = 0

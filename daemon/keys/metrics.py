@@ -1,79 +1,75 @@
-"""What mining measures: what was read, what could not be followed or read, and when each source was last read to its end."""
+"""Metrics of mining: what was read, what could not be resolved or read, and when each source was last read completely."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process.metrics import BATCH_BUCKETS_S
+from daemon.process.metrics import BATCH_BUCKETS_S, Metric, MetricTable
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prometheus_client import CollectorRegistry
-
     from daemon.keys.progress import SourcePass
 
 
-_COUNTERS: Final = {
-    "queries": "Queries that were read.",
-    "queries_with_keys": "Queries that ask for keys of raw JSON.",
-    "asks": "Questions that were recorded: a key, asked by somebody in a query.",
-}
-_BY_REASON: Final = {
-    "unresolved": ("tideline_mining_unresolved", "Uses of raw JSON that could not be followed to a key."),
-    "dead": ("tideline_mining_dead_records", "Records of a query source that could not be read."),
-}
+class MiningMetrics(MetricTable):
+    """The metrics of all query sources."""
 
+    queries = Metric(Counter, "tideline_mining_queries", "Queries read.", "source")
+    queries_with_keys = Metric(
+        Counter, "tideline_mining_queries_with_keys", "Queries that request keys of raw JSON.", "source"
+    )
+    asks = Metric(
+        Counter, "tideline_mining_asks", "Recorded requests: a key, a user and a query each.", "source"
+    )
+    unresolved = Metric(
+        Counter,
+        "tideline_mining_unresolved",
+        "Uses of raw JSON that could not be resolved to a key.",
+        "source",
+        "reason",
+    )
+    dead = Metric(
+        Counter,
+        "tideline_mining_dead_records",
+        "Records of a query source that could not be read.",
+        "source",
+        "reason",
+    )
+    failures = Metric(
+        Counter, "tideline_mining_failures", "Passes that did not read the source completely.", "source"
+    )
+    read = Metric(
+        Gauge,
+        "tideline_mining_read_time_seconds",
+        "Unix time at which the source was last read completely.",
+        "source",
+    )
+    pass_s = Metric(
+        Histogram,
+        "tideline_mining_pass_seconds",
+        "Time of one pass over the new queries of a source.",
+        "source",
+        buckets=BATCH_BUCKETS_S,
+    )
 
-class MiningMetrics:
-    """The metrics, in the process' registry."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        names = ("source",)
-        self.counters = {
-            each: Counter(f"tideline_mining_{each}", text, names, registry=registry)
-            for each, text in _COUNTERS.items()
-        }
-        self.by_reason = {
-            each: Counter(name, text, (*names, "reason"), registry=registry)
-            for each, (name, text) in _BY_REASON.items()
-        }
-        self.failures = Counter(
-            "tideline_mining_failures",
-            "Passes that did not read the source to its end.",
-            names,
-            registry=registry,
-        )
-        self.read = Gauge(
-            "tideline_mining_read_time_seconds",
-            "Unix time at which the source was last read to its end.",
-            names,
-            registry=registry,
-        )
-        self.pass_s = Histogram(
-            "tideline_mining_pass_seconds",
-            "Time of one pass over the source's news.",
-            names,
-            buckets=BATCH_BUCKETS_S,
-            registry=registry,
-        )
-
-    def expect(self, sources: Iterable[str]) -> None:
-        """Show the sources' counters from the start, so that their first growth is seen."""
+    def show_sources(self, sources: Iterable[str]) -> None:
+        """Show the counters of the sources from the start, so that their first increase is seen."""
         for source in sources:
-            for counter in (*self.counters.values(), self.failures):
+            for counter in (self.queries, self.queries_with_keys, self.asks, self.failures):
                 counter.labels(source)
 
-    def took(self, done: SourcePass, now_s: float) -> None:
-        """A pass over one source has ended."""
-        for name, counter in self.counters.items():
-            counter.labels(done.source).inc(getattr(done, name))
-        for name, by_reason in self.by_reason.items():
-            for reason, count in getattr(done, name).items():
-                by_reason.labels(done.source, reason).inc(count)
+    def count_pass(self, done: SourcePass, now_s: float) -> None:
+        """Count a pass over one source."""
+        self.queries.labels(done.source).inc(done.queries)
+        self.queries_with_keys.labels(done.source).inc(done.queries_with_keys)
+        self.asks.labels(done.source).inc(done.asks)
+        for counter, counts in ((self.unresolved, done.unresolved), (self.dead, done.dead)):
+            for reason, count in counts.items():
+                counter.labels(done.source, reason).inc(count)
         self.pass_s.labels(done.source).observe(done.took_s)
         if done.error is None:
             self.read.labels(done.source).set(now_s)

@@ -1,4 +1,4 @@
-"""What the miner has reported, by query source, and the section ``mining`` of the daemon's status that is made from it.
+"""Progress of the miner by query source, and the section ``mining`` of the daemon's status that is made from it.
 
 The miner is a child process (``daemon.keys.loop``) that reports each of its passes as one event. A malformed event raises
 MalformedEvent and changes nothing.
@@ -6,97 +6,84 @@ MalformedEvent and changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
 from state.errors import MalformedEvent
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
 MINED: Final = "mined"
 ERROR_CHARS_MAX: Final = 2_000
+Name = Annotated[str, AfterValidator(lambda text: text[:100])]
+Error = Annotated[str, AfterValidator(lambda text: text[:ERROR_CHARS_MAX])]
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePass:
-    """What one pass over one source came to."""
+    """The result of one pass over one source, as the miner reports it."""
 
-    source: str
+    source: Name
     queries: int
     queries_with_keys: int
     asks: int
-    unresolved: Mapping[str, int]
-    """Uses of raw JSON that could not be followed, by reason."""
-    dead: Mapping[str, int]
+    unresolved: Mapping[Name, int]
+    """Uses of raw JSON that could not be resolved, by reason."""
+    dead: Mapping[Name, int]
     """Records that could not be read, by reason."""
     took_s: float
-    error: str | None
-    """Why it was not read to its end; None where it was."""
+    error: Error | None
+    """Why the source was not read completely; None where it was."""
 
 
-def passes_of(event: Mapping[str, Any]) -> list[SourcePass]:
-    """Return what a ``mined`` event tells, a pass per source; raise MalformedEvent."""
+_PASSES: Final = TypeAdapter(list[SourcePass])
+
+
+def read_passes(event: Mapping[str, Any]) -> list[SourcePass]:
+    """Return the passes of a ``mined`` event, one per source; raise MalformedEvent."""
     try:
-        return [
-            SourcePass(
-                str(each["source"])[:100],
-                int(each["queries"]),
-                int(each["queries_with_keys"]),
-                int(each["asks"]),
-                _numbers(each["unresolved"]),
-                _numbers(each["dead"]),
-                float(each["took_s"]),
-                None if each["error"] is None else str(each["error"])[:ERROR_CHARS_MAX],
-            )
-            for each in event["sources"]
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MalformedEvent("an event of the miner cannot be read", reason=repr(error)[:200]) from error
-
-
-def after(known: MinedSource, done: SourcePass, now_s: float) -> MinedSource:
-    """Return how a source stands after a pass; counts are since the daemon's start."""
-    return replace(
-        known,
-        queries=known.queries + done.queries,
-        queries_with_keys=known.queries_with_keys + done.queries_with_keys,
-        asks=known.asks + done.asks,
-        unresolved=known.unresolved + sum(done.unresolved.values()),
-        dead=known.dead + sum(done.dead.values()),
-        read_s=now_s if done.error is None else known.read_s,
-        problem=done.error,
-    )
-
-
-def _numbers(given: Mapping[str, Any]) -> dict[str, int]:
-    return {str(name)[:100]: int(value) for name, value in given.items()}
+        return _PASSES.validate_python(event.get("sources"))
+    except ValidationError as error:
+        raise MalformedEvent("an event of the miner cannot be read", reason=str(error)[:200]) from error
 
 
 @dataclass(frozen=True, slots=True)
 class MinedSource:
-    """One source of queries: what mining made of it since the daemon's start."""
+    """One query source: the counts since the daemon's start."""
 
     name: str
     queries: int = 0
     queries_with_keys: int = 0
     asks: int = 0
-    """Questions that were recorded: a key, asked by somebody in a query."""
+    """Recorded requests: a key, a user and a query each."""
     unresolved: int = 0
     dead: int = 0
     read_s: float | None = None
-    """Unix time at which it was last read to its end."""
+    """Unix time at which it was last read completely."""
     problem: str | None = None
-    """Why the last pass did not."""
+    """Why the last pass did not read it completely."""
+
+    def after(self, done: SourcePass, now_s: float) -> MinedSource:
+        """Return the counts after a pass."""
+        return replace(
+            self,
+            queries=self.queries + done.queries,
+            queries_with_keys=self.queries_with_keys + done.queries_with_keys,
+            asks=self.asks + done.asks,
+            unresolved=self.unresolved + sum(done.unresolved.values()),
+            dead=self.dead + sum(done.dead.values()),
+            read_s=now_s if done.error is None else self.read_s,
+            problem=done.error,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MiningStatus:
-    """The miner: how its process goes, and its sources."""
+    """The miner: the state of its process, and its sources."""
 
     state: str
     pid: int | None = None
@@ -117,11 +104,11 @@ class MiningSection(StatusSection[MiningStatus | None]):
 
     def text(self, value: MiningStatus | None, now_s: float) -> str:
         """Return a row for each query source."""
-        header = ("QUERIES OF", "READ", "WITH KEYS", "QUESTIONS", "UNRESOLVED", "DEAD", "LAST READ")
+        header = ("QUERIES OF", "READ", "WITH KEYS", "REQUESTS", "UNRESOLVED", "DEAD", "LAST READ")
         return table_text(header, (_mined_row(source, now_s) for source in value.sources) if value else ())
 
     def problems(self, value: MiningStatus | None) -> list[str]:
-        """Return why the miner does not run, and which sources it could not read to the end."""
+        """Return why the miner does not run, and which sources it could not read completely."""
         if value is None:
             return []
         own = [f"mining: {value.problem}"] if value.problem else []

@@ -81,7 +81,7 @@ class PartitionBranch:
         """Set how much is kept and loaded."""
         under_load = self.projection.states.under_load().values()
         staged, expected = sum(one.done for one in under_load), sum(one.total for one in under_load)
-        self._measures.counted(self.follower.indexed, staged, expected)
+        self._measures.set_sizes(self.follower.indexed, staged, expected)
 
     def _check(self, table: str) -> dict[str, Any]:
         if table not in self.follower.indexed:
@@ -89,7 +89,7 @@ class PartitionBranch:
         reflected = self.projection.position.applied_event_id
         found = compare_partitions(self._source, self.follower, table, reflected)
         if found.drift and not found.moving:
-            self._measures.drifted(found.drift)
+            self._measures.count_drift(found.drift)
         return {"table": table, "event_id": reflected, "drift": found.drift, **asdict(found)}
 
     def _load(self, table: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the partition index measures: what is kept and loaded, and what answers cost."""
+"""Metrics of the partition index: how much it holds, the progress of loads, and the cost of answers."""
 
 from __future__ import annotations
 
@@ -6,92 +6,98 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process.metrics import ANSWER_BUCKETS_S
+from daemon.process.metrics import ANSWER_BUCKETS_S, Metric, MetricTable
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prometheus_client import CollectorRegistry
-
 
 _COSTS: Final = {
-    "plans": ("tideline_partitions_plans", "Filters that were planned; one that comes again is not."),
-    "ranges": ("tideline_partitions_ranges", "Ranges of keys of the planned filters."),
-    "caps-hit": ("tideline_partitions_caps_hit", "Planned filters whose ranges were joined, being too many."),
-    "rows-scanned": ("tideline_partitions_rows_scanned", "Keys read for answers."),
-    "answers-unknown": (
-        "tideline_partitions_answers_unknown",
-        "Answers to expressions that may hold partitions which do not match.",
-    ),
+    "plans": "plans",
+    "ranges": "ranges",
+    "caps-hit": "caps_hit",
+    "rows-scanned": "rows_scanned",
+    "answers-unknown": "answers_unknown",
 }
+"""The metrics by the names of costs (``handlers.catalog.index.partition_queries``)."""
 
 
-class PartitionMetrics:
-    """The metrics, in the process' registry."""
+class PartitionMetrics(MetricTable):
+    """The metrics of all indexes."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        names = ("projection",)
-        self.tables = Gauge(
-            "tideline_partitions_tables", "Tables in the partition index.", names, registry=registry
-        )
-        self.indexed = Gauge(
-            "tideline_partitions_indexed", "Partitions in the partition index.", names, registry=registry
-        )
-        self.staged = Gauge(
-            "tideline_partitions_loading_staged",
-            "Partitions that are loaded of tables under load.",
-            names,
-            registry=registry,
-        )
-        self.expected = Gauge(
-            "tideline_partitions_loading_expected",
-            "Partitions that tables under load have at the source.",
-            names,
-            registry=registry,
-        )
-        self.drift = Counter(
-            "tideline_partitions_drift",
-            "Partitions that a check found to differ from the source.",
-            names,
-            registry=registry,
-        )
-        self.matched = Counter(
-            "tideline_partitions_rows_matched", "Partitions that were answered.", names, registry=registry
-        )
-        self.answer_s = Histogram(
-            "tideline_partitions_answer_seconds",
-            "Time of one answer from the partition index, waiting for a change included.",
-            (*names, "call"),
-            buckets=ANSWER_BUCKETS_S,
-            registry=registry,
-        )
-        self.costs = {
-            cost: Counter(name, text, names, registry=registry) for cost, (name, text) in _COSTS.items()
-        }
+    tables = Metric(Gauge, "tideline_partitions_tables", "Tables in the partition index.", "projection")
+    indexed = Metric(Gauge, "tideline_partitions_indexed", "Partitions in the partition index.", "projection")
+    staged = Metric(
+        Gauge,
+        "tideline_partitions_loading_staged",
+        "Partitions loaded so far, of tables that are being loaded.",
+        "projection",
+    )
+    expected = Metric(
+        Gauge,
+        "tideline_partitions_loading_expected",
+        "Partitions at the source, of tables that are being loaded.",
+        "projection",
+    )
+    drift = Metric(
+        Counter,
+        "tideline_partitions_drift",
+        "Partitions that differed from the source in a check.",
+        "projection",
+    )
+    matched = Metric(Counter, "tideline_partitions_rows_matched", "Partitions in answers.", "projection")
+    plans = Metric(
+        Counter, "tideline_partitions_plans", "Filters planned; a cached plan is not counted.", "projection"
+    )
+    ranges = Metric(
+        Counter, "tideline_partitions_ranges", "Ranges of keys in the planned filters.", "projection"
+    )
+    caps_hit = Metric(
+        Counter,
+        "tideline_partitions_caps_hit",
+        "Planned filters with too many ranges, which were joined.",
+        "projection",
+    )
+    rows_scanned = Metric(Counter, "tideline_partitions_rows_scanned", "Keys read for answers.", "projection")
+    answers_unknown = Metric(
+        Counter,
+        "tideline_partitions_answers_unknown",
+        "Answers to expressions that may contain partitions which do not match.",
+        "projection",
+    )
+    answer_s = Metric(
+        Histogram,
+        "tideline_partitions_answer_seconds",
+        "Time of one answer from the partition index, including the wait for a change.",
+        "projection",
+        "call",
+        buckets=ANSWER_BUCKETS_S,
+    )
 
 
 class PartitionMeasures:
-    """What the index of one projection tells (``handlers.catalog.index.partition_queries.QueryObserver``)."""
+    """The metrics of one projection's index (``handlers.catalog.index.partition_queries.QueryObserver``)."""
 
     def __init__(self, metrics: PartitionMetrics, projection: str) -> None:
         self._metrics = metrics
         self._projection = projection
+        self._costs: dict[str, Counter] = {cost: getattr(metrics, name) for cost, name in _COSTS.items()}
 
     def query_answered(self, call: str, seconds: float, costs: Mapping[str, int], matched: int) -> None:
-        """A question was answered in ``seconds`` with so many partitions."""
+        """Count a query that took ``seconds`` and matched so many partitions."""
         self._metrics.answer_s.labels(self._projection, call).observe(seconds)
         self._metrics.matched.labels(self._projection).inc(matched)
         for cost, count in costs.items():
-            if cost in self._metrics.costs:
-                self._metrics.costs[cost].labels(self._projection).inc(count)
+            if cost in self._costs:
+                self._costs[cost].labels(self._projection).inc(count)
 
-    def drifted(self, count: int) -> None:
-        """A check found so many partitions that differ from the source."""
+    def count_drift(self, count: int) -> None:
+        """Count partitions that differed from the source in a check."""
         self._metrics.drift.labels(self._projection).inc(count)
 
-    def counted(self, indexed: Mapping[str, int], staged: int, expected: int) -> None:
-        """So much is kept now, and so far are the loads that are under way."""
+    def set_sizes(self, indexed: Mapping[str, int], staged: int, expected: int) -> None:
+        """Set how much is kept now, and the progress of the loads."""
         self._metrics.tables.labels(self._projection).set(len(indexed))
         self._metrics.indexed.labels(self._projection).set(sum(indexed.values()))
         self._metrics.staged.labels(self._projection).set(staged)

@@ -1,4 +1,6 @@
-"""Bucket bounds of the histograms of times, and the metrics of the supervisor's loops.
+"""Tables of metrics, bucket bounds of the histograms of times, and the metrics of the supervisor's loops.
+
+The metrics of a capability are declared in one ``MetricTable``.
 
 Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, so that they can be compared; they
 differ in the lowest and highest bounds. Histograms of delays that users see have bounds at round limits: a minute, a quarter of an
@@ -7,12 +9,14 @@ hour, a day. The bounds are public, because queries of dashboards name them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge, Histogram
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from prometheus_client import CollectorRegistry
 
 
@@ -32,6 +36,37 @@ BATCH_BUCKETS_S: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600,
 
 VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
 """From an event on the source to its effect."""
+
+
+M = TypeVar("M", bound="Counter | Gauge | Histogram")
+
+
+class Metric(Generic[M]):
+    """A row in a table of metrics: kind, name, help text, labels and, for a histogram, the bounds of its buckets."""
+
+    def __init__(
+        self, kind: Callable[..., M], name: str, text: str, *labels: str, buckets: Sequence[float] = ()
+    ) -> None:
+        self._kind = kind
+        self._arguments = (name, text, labels)
+        self._options: dict[str, Any] = {"buckets": buckets} if buckets else {}
+
+    def register(self, registry: CollectorRegistry) -> M:
+        """Return the metric, in ``registry``."""
+        return self._kind(*self._arguments, registry=registry, **self._options)
+
+    def __get__(self, table: MetricTable, owner: type[MetricTable]) -> M:
+        """Tell the type checker what the attribute of an instance is; never called on one, which has the metric itself."""
+        raise AttributeError(self._arguments[0])
+
+
+class MetricTable:
+    """Subclasses declare their metrics as class attributes; an instance has them registered, under the same names."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        for name, row in vars(type(self)).items():
+            if isinstance(row, Metric):
+                setattr(self, name, row.register(registry))
 
 
 class LoopMetrics:

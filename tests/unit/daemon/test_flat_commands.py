@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from daemon.flat.driver_program import Order, hour_named, hours_between, run_driver, spark_commands
-from daemon.flat.progress import DriverNews
+from daemon.flat.progress import DriverProgress
 from daemon.flat.text import backfill_text, event_text, plan_answer, plan_text, upkeep_text
 from daemon.flat.view import keeping_view, view_name, write_view
 from daemon.service.command_line import tideline
@@ -202,11 +202,11 @@ def test_an_unknown_table_is_one_message_and_exit_code_1(tmp_path: Path) -> None
 )
 def test_an_event_without_what_belongs_to_it_changes_nothing(event: Mapping[str, Any]) -> None:
     with pytest.raises(MalformedEvent):
-        DriverNews().after(event, 1.0)
+        DriverProgress().after(event, 1.0)
 
 
 def test_events_of_tomorrow_only_tell_that_the_driver_lives() -> None:
-    assert DriverNews().after({"event": "dreaming"}, 5.0) == DriverNews(told_s=5.0)
+    assert DriverProgress().after({"event": "dreaming"}, 5.0) == DriverProgress(told_s=5.0)
 
 
 def test_a_reader_that_has_gone_does_not_stop_the_driver() -> None:

@@ -99,9 +99,9 @@ def test_what_a_driver_tells_is_counted_and_shown(
     ]
     driver = loop("".join(f"tell({literal(each)})\n" for each in events) + WAITS)
     supervisor = supervised(driver)
-    eventually(lambda: driver.news.batch == 1)
-    assert driver.news.counts.rows == 150, "a batch that is told twice counts once"
-    assert driver.news.lag_records == 7
+    eventually(lambda: driver.progress.batch == 1)
+    assert driver.progress.counts.rows == 150, "a batch that is told twice counts once"
+    assert driver.progress.lag_records == 7
     assert supervisor.statuses()["flat:0"].state is LoopState.FOLLOWING
     assert registry.get_sample_value("tideline_flat_rows_total", {"flat": "events"}) == 150
     assert (
@@ -126,7 +126,7 @@ def test_lines_that_are_no_events_are_counted_and_left_out(
         time.sleep(600)
     """)
     supervised(driver)
-    eventually(lambda: driver.news.batch == 3)
+    eventually(lambda: driver.progress.batch == 3)
     refused = "tideline_flat_driver_lines_refused_total"
     eventually(lambda: registry.get_sample_value(refused, {"flat": "events"}) == 5)
 
@@ -136,7 +136,7 @@ def test_a_driver_that_is_killed_is_started_again_and_another_loop_does_not_noti
 ) -> None:
     driver, other = loop(f"tell({literal(progress())})" + WAITS), Scripted(None)
     supervisor = supervised(driver, other)
-    eventually(lambda: driver.news.batch == 0)
+    eventually(lambda: driver.progress.batch == 0)
     first = driver.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
@@ -218,9 +218,9 @@ def test_an_orderly_stop_waits_for_the_batch_at_hand(loop: Callable[..., DriverL
     """)
     supervisor, _ = supervise(Job("flat:0", driver.run))
     supervisor.start()
-    eventually(lambda: driver.news.batch == 7)
+    eventually(lambda: driver.progress.batch == 7)
     assert supervisor.stop(20) == []
-    assert driver.news.batch == 8
+    assert driver.progress.batch == 8
     assert driver.pid is None
 
 
@@ -240,7 +240,7 @@ def test_a_driver_that_does_not_stop_in_time_is_killed_with_all_that_it_started(
     )
     supervisor, _ = supervise(Job("flat:0", driver.run))
     supervisor.start()
-    eventually(lambda: driver.news.batch == 0)
+    eventually(lambda: driver.progress.batch == 0)
     assert supervisor.stop(20) == []
     eventually(lambda: not is_alive(int((tmp_path / "java").read_text())))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.flat.loop import flat_status
-from daemon.flat.progress import FLATS, DriverNews, FlatStatus
+from daemon.flat.progress import FLATS, DriverProgress, FlatStatus
 from daemon.process.supervisor import Job
 from daemon.status.model import DaemonStatus
 from daemon.status.reporter import Moment, Reporter, SectionPart
@@ -69,7 +69,7 @@ def test_its_state_and_lag_are_gauges() -> None:
 def test_lag_counts_from_when_the_stream_was_last_caught_up() -> None:
     loop = Scripted(None)
     supervisor, _ = supervise(Job("flat:events", loop.run))
-    news = DriverNews().after(progress(0, lag={"0": 0}), 1.0)
+    news = DriverProgress().after(progress(0, lag={"0": 0}), 1.0)
 
     def collect(moment: Moment) -> tuple[FlatStatus, ...]:
         return (flat_status("events", "web.flat", "flat:events", news, 5, moment),)
