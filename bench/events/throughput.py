@@ -18,11 +18,11 @@ from bench.report import Row, row
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
-from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
+from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay.loop import Relay
 from daemon.relay.settings import RelaySettings
-from daemon.sources.outbox import outbox_of
+from daemon.sources.outbox import build_outbox
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.decoding.decoder import decode
 from state.positions import Position
@@ -100,7 +100,7 @@ class _TimedHeartbeat:
 
 def measure_read(broker: BrokerSettings, topic: Topic, size: int) -> float:
     """Return events per second from the first read to the last event, without the search for the offset."""
-    letters = DeadLetters(
+    letters = DeadLetterWriter(
         broker,
         dead_letter_topic(f"{topic.name}.dead", message_bytes_max=topic.settings.message_bytes_max),
         origin=topic.name,
@@ -118,7 +118,7 @@ def measure_read(broker: BrokerSettings, topic: Topic, size: int) -> float:
 
 def measure_decode(topic: Topic, log: RecordedLog) -> float:
     """Return events per second of the decoder alone, for the records of the first 10,000 events."""
-    outbox = outbox_of(log.connect, RelaySettings(source="bench"), topic)
+    outbox = build_outbox(log.connect, RelaySettings(source="bench"), topic)
     records = list(outbox.records(1, 10_000))
     began_s = time.perf_counter()
     for record in records:

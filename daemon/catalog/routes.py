@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from starlette.routing import Route
 
 from daemon.catalog.queries import Query
-from daemon.http.endpoints import at_once, in_a_thread
+from daemon.http.endpoints import build_async_endpoint, build_threaded_endpoint
 
 
 if TYPE_CHECKING:
@@ -34,5 +34,9 @@ def _route(query: type[Q], answers: Answers[Q], *, reads_store: bool) -> Route:
 
     parameters = query.parameters()
     long = [name for name, (_, parameter) in parameters.items() if parameter.is_long]
-    endpoint = in_a_thread(parameters, long, answer) if reads_store else at_once(parameters, answer)
+    endpoint = (
+        build_threaded_endpoint(parameters, long, answer)
+        if reads_store
+        else build_async_endpoint(parameters, answer)
+    )
     return Route(query.path, endpoint, methods=["GET"])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from daemon.kafka.broker import BrokerSettings, Fetched, kafka_failure
+from daemon.kafka.broker import BrokerSettings, TopicRecord, translate_error
 from daemon.kafka.topic import PARTITION
 from state.errors import KafkaUnavailable
 
@@ -54,10 +54,10 @@ _CONSUME: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class FetchResult:
     """What had been fetched."""
 
-    records: tuple[Fetched, ...] = ()
+    records: tuple[TopicRecord, ...] = ()
     ended: bool = False
     """The end of the topic follows ``records``."""
     lost: str | None = None
@@ -69,7 +69,7 @@ class _Queue:
 
     def __init__(self, records_max: int, bytes_max: int) -> None:
         self._records_max, self._bytes_max = records_max, bytes_max
-        self._records: deque[Fetched] = deque()
+        self._records: deque[TopicRecord] = deque()
         self._bytes = 0
         self._ended = False
         self._lost: str | None = None
@@ -77,7 +77,7 @@ class _Queue:
         self._changed = threading.Condition()
 
     def put(
-        self, records: list[Fetched], *, ended: bool, lost: str | None, failure: TidelineError | None
+        self, records: list[TopicRecord], *, ended: bool, lost: str | None, failure: TidelineError | None
     ) -> None:
         with self._changed:
             self._records.extend(records)
@@ -87,7 +87,7 @@ class _Queue:
             self._failure = failure or self._failure
             self._changed.notify_all()
 
-    def take(self, limit: int, timeout_s: float) -> Taken:
+    def take(self, limit: int, timeout_s: float) -> FetchResult:
         """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; raise what has failed after them."""
         with self._changed:
             if not self._something():
@@ -96,10 +96,10 @@ class _Queue:
             self._bytes -= sum(record.size_bytes for record in records)
             self._changed.notify_all()
             if self._records or records:
-                return Taken(records, ended=self._ended and not self._records)
+                return FetchResult(records, ended=self._ended and not self._records)
             if self._failure is not None:
                 raise self._failure
-            return Taken(ended=self._ended, lost=self._lost)
+            return FetchResult(ended=self._ended, lost=self._lost)
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """Wait until half of it has been taken, if it is full; tell whether there is room."""
@@ -149,7 +149,7 @@ class Fetcher:
         """Whether the partition is paused because the queue is full."""
         return self._paused
 
-    def take(self, limit: int, timeout_s: float) -> Taken:
+    def take(self, limit: int, timeout_s: float) -> FetchResult:
         """Return what was fetched, at most ``limit`` records; raise KafkaUnavailable, ConfigError (not allowed)."""
         return self._queue.take(limit, timeout_s)
 
@@ -168,7 +168,7 @@ class Fetcher:
             while not self._closing.is_set():
                 self._turn()
         except KafkaException as error:
-            self._fail(kafka_failure(error.args[0], "read the topic", topic=self._partition.topic))
+            self._fail(translate_error(error.args[0], "read the topic", topic=self._partition.topic))
         except Exception as error:  # noqa: BLE001 - the last handler of a thread: the reader raises it where it can be judged
             self._fail(KafkaUnavailable("fetching ended unexpectedly", reason=repr(error)))
 
@@ -212,7 +212,7 @@ class Fetcher:
             log.debug("offset not committed; it is for information only", reason=str(error))
 
     def _deliver(self, messages: list[Message]) -> None:
-        records: list[Fetched] = []
+        records: list[TopicRecord] = []
         ended, lost, failure = False, None, None
         for message in messages:
             error = message.error()
@@ -224,16 +224,16 @@ class Fetcher:
             elif error.code() in _LOST or error.code() in _GONE:
                 lost = lost or error.str()
             elif error.code() not in _PASSING and not error.retriable():
-                failure = failure or kafka_failure(error, "read the topic", topic=self._partition.topic)
+                failure = failure or translate_error(error, "read the topic", topic=self._partition.topic)
         self._queue.put(records, ended=ended, lost=lost, failure=failure)
 
     def _fail(self, error: TidelineError) -> None:
         self._queue.put([], ended=False, lost=None, failure=error)
 
 
-def _fetched(message: Message) -> Fetched:
+def _fetched(message: Message) -> TopicRecord:
     _, timestamp_ms = message.timestamp()
     headers: Any = message.headers() or []
     value: Any = message.value()  # bytes, since no deserializer is configured
     key: Any = message.key()
-    return Fetched(message.offset(), value, tuple(headers), key, max(0, timestamp_ms) // 1000)
+    return TopicRecord(message.offset(), value, tuple(headers), key, max(0, timestamp_ms) // 1000)

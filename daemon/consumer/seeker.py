@@ -32,7 +32,7 @@ _LOOK_BACK: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SeekResult:
     """Where to read on."""
 
     offset: int
@@ -53,7 +53,7 @@ class Seeker:
         self.undecided = form == "auto"
         """The format is to be recognised, and there was no record yet to recognise it by."""
 
-    def seek(self, position: Position) -> Sought:
+    def seek(self, position: Position) -> SeekResult:
         """Return where the event after ``position`` is, or will be.
 
         Raises ConfigError (not a topic that keeps order), GapDetected (offsets only), KafkaUnavailable.
@@ -78,17 +78,17 @@ class Seeker:
         """Remember that the record at ``offset`` is ``position``."""
         self._remembered = (position, offset)
 
-    def _sought(self, probe: OffsetReader, position: Position) -> Sought:
+    def _sought(self, probe: OffsetReader, position: Position) -> SeekResult:
         marks = probe.watermarks()
         if self.undecided and not marks.empty:
             self._recognise(probe, marks)
         if self.offsets_are_ids:
-            return Sought(self._checked_offset(marks, position), marks.empty)
+            return SeekResult(self._checked_offset(marks, position), marks.empty)
         if self._remembered is not None and self._remembered[0] == position:
             offset = self._remembered[1]
             if is_at(probe, position, offset):
-                return Sought(offset + 1, empty=False)
-        return Sought(find_offset(probe, position), marks.empty)
+                return SeekResult(offset + 1, empty=False)
+        return SeekResult(find_offset(probe, position), marks.empty)
 
     def _recognise(self, probe: OffsetReader, marks: Watermarks) -> None:
         """Learn from the newest readable record whether the topic's records carry event ids."""

@@ -11,7 +11,7 @@ from handlers.decoding.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.kafka.broker import Fetched
+    from daemon.kafka.broker import TopicRecord
     from handlers.decoding.decoder import Format
     from handlers.decoding.encoder import Record
     from state.errors import BadInput
@@ -57,7 +57,7 @@ class ReaderStatus:
     """Events of types that this version does not know."""
 
 
-class Filler(Protocol):
+class GapFiller(Protocol):
     """Where events are read that the topic has lost; the relay's ``Outbox`` is one."""
 
     def current_event_id(self) -> int:
@@ -70,8 +70,8 @@ class Filler(Protocol):
         """Release connections; they are made anew when needed."""
 
 
-class Letters(Protocol):
+class DeadLetterSink(Protocol):
     """Where records go that cannot be used; see ``daemon.kafka.dead_letters``."""
 
-    def put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
+    def put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         """Keep ``record``; it is safe when this returns. Raises KafkaUnavailable."""

@@ -25,8 +25,8 @@ import structlog
 
 from daemon.consumer.fetcher import Fetcher
 from daemon.consumer.seeker import Seeker
-from daemon.consumer.settings import ConsumerSettings, Filler, Letters, ReaderStatus
-from daemon.kafka.broker import Fetched
+from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller, ReaderStatus
+from daemon.kafka.broker import TopicRecord
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
 from handlers.events import Event, Undecodable, Unhandled
@@ -65,17 +65,17 @@ class TopicReader:
         broker: BrokerSettings,
         topic: Topic,
         settings: ConsumerSettings,
-        letters: Letters,
-        filler: Filler | None = None,
+        letters: DeadLetterSink,
+        filler: GapFiller | None = None,
     ) -> None:
         self._broker = broker
         self._settings = settings
         self._filler = filler
         self._seeker = Seeker(broker, topic, settings.format)
-        self._intake = Intake(settings, letters)
+        self._intake = RecordDecoder(settings, letters)
         self._fetcher: Fetcher | None = None
-        self._ahead: deque[Fetched] = deque()
-        self._filling: Iterator[Fetched] | None = None
+        self._ahead: deque[TopicRecord] = deque()
+        self._filling: Iterator[TopicRecord] | None = None
         self._ended = False
         self._mended_at: int | None = None
         self._lost_in_a_row = 0
@@ -150,7 +150,7 @@ class TopicReader:
         self._ahead.extend(taken.records)
         return taken.ended
 
-    def _next(self) -> Fetched | None:
+    def _next(self) -> TopicRecord | None:
         """Return the next record: of those that fill a hole, then of those that were fetched."""
         if self._filling is not None:
             record = next(self._filling, None)
@@ -168,14 +168,14 @@ class TopicReader:
         step = self._position.step(event.event_id, event.part)
         return Step.NEXT if step is Step.GAP and self._intake.offsets_are_ids else step
 
-    def _accept(self, record: Fetched, event: Event) -> None:
+    def _accept(self, record: TopicRecord, event: Event) -> None:
         self._intake.accepted(record, event)
         self._position = Position(event.event_id, event.part, event.parts)
         if record.offset is not None:
             self._seeker.remember(self._position, record.offset)
             self._mended_at = None
 
-    def _mend(self, record: Fetched, event: Event) -> None:
+    def _mend(self, record: TopicRecord, event: Event) -> None:
         """Find what is missing in front of ``event``: elsewhere in the topic, or in the notification log."""
         expected = self._position.expected()
         if record.offset is None or record.offset == self._mended_at:
@@ -200,10 +200,10 @@ class TopicReader:
         self._fetch_from(offset)
         self.status = replace(self.status, searches=self.status.searches + 1)
 
-    def _fill(self, first: int, last: int) -> Iterator[Fetched]:
+    def _fill(self, first: int, last: int) -> Iterator[TopicRecord]:
         assert self._filler is not None
         return (
-            Fetched(None, record.value, record.headers, record.key)
+            TopicRecord(None, record.value, record.headers, record.key)
             for record in self._filler.records(first, last)
         )
 
@@ -259,17 +259,17 @@ class TopicReader:
         )
 
 
-class Intake:
+class RecordDecoder:
     """Decodes one topic's records."""
 
-    def __init__(self, settings: ConsumerSettings, letters: Letters) -> None:
+    def __init__(self, settings: ConsumerSettings, letters: DeadLetterSink) -> None:
         self._settings = settings
         self._letters = letters
         self.offsets_are_ids = False
         self.dead_letters = 0
         self.unknown = 0
 
-    def event(self, record: Fetched) -> Event | None:
+    def event(self, record: TopicRecord) -> Event | None:
         """Return the record's event; None where it does not say its place, and then it is with the dead letters already."""
         arrival = None
         if self.offsets_are_ids and record.offset is not None:
@@ -288,7 +288,7 @@ class Intake:
             self._put(record, error, None)
             return None
 
-    def accepted(self, record: Fetched, event: Event) -> None:
+    def accepted(self, record: TopicRecord, event: Event) -> None:
         """Account for an event that is about to be handed out; one that cannot be used is kept first."""
         match event:
             case Undecodable():
@@ -298,6 +298,6 @@ class Intake:
             case _:
                 pass
 
-    def _put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
+    def _put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         self._letters.put(record, error, event_id)
         self.dead_letters += 1

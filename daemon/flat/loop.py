@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.flat.metrics import FlatMetrics
-    from daemon.status.reporter import Moment
+    from daemon.status.reporter import StatusContext
     from state.errors import TidelineError
 
 
@@ -40,7 +40,7 @@ class FlatPart:
     """The loop of one flat table, and its row of the status."""
 
     job: Job
-    status: Callable[[Moment], FlatStatus]
+    status: Callable[[StatusContext], FlatStatus]
 
 
 def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
@@ -54,14 +54,14 @@ def build_flat(runtime: Runtime, name: str, metrics: FlatMetrics) -> FlatPart:
         drain_s=runtime.config.supervisor.drain_s * DRAIN_SHARE,
     )
 
-    def status(moment: Moment) -> FlatStatus:
+    def status(moment: StatusContext) -> FlatStatus:
         return flat_status(name, flat.table, job, loop.progress, loop.pid, moment)
 
     return FlatPart(Job(job, loop.run), status)
 
 
 def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made from
-    name: str, table: str, job: str, progress: DriverProgress, pid: int | None, moment: Moment
+    name: str, table: str, job: str, progress: DriverProgress, pid: int | None, moment: StatusContext
 ) -> FlatStatus:
     """Return a table's row of the status, from the driver's progress and the state of its loop ``job``."""
     loop = moment.loops[job]

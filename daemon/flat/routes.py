@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.flat.page import flat_page, flats_page, refusal_page
-from daemon.http.endpoints import HEADERS, in_a_thread, status_of
+from daemon.http.endpoints import HEADERS, build_threaded_endpoint, status_of
 from state.errors import TidelineError
 
 
@@ -31,7 +31,7 @@ def flat_routes(answers: FlatAnswers) -> list[Route]:
     """Return the routes."""
 
     def route(path: str, answer: Callable[[str], dict[str, Any]]) -> Route:
-        endpoint = in_a_thread((), (), lambda name, _: answer(name))
+        endpoint = build_threaded_endpoint((), (), lambda name, _: answer(name))
         return Route(path, endpoint, methods=["GET"])
 
     def page(path: str, text: Callable[[str], str]) -> Route:

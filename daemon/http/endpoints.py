@@ -36,7 +36,9 @@ AnswerTo = Callable[[str, Parameters], dict[str, Any]]
 """The answer to a question about a name, with parameters."""
 
 
-def at_once(allowed: Iterable[str], answer: AnswerTo) -> Callable[[Request], Awaitable[Response]]:
+def build_async_endpoint(
+    allowed: Iterable[str], answer: AnswerTo
+) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint for answers from memory, which never wait: no thread is taken for them."""
     known = frozenset(allowed)
 
@@ -46,7 +48,7 @@ def at_once(allowed: Iterable[str], answer: AnswerTo) -> Callable[[Request], Awa
     return endpoint
 
 
-def in_a_thread(
+def build_threaded_endpoint(
     allowed: Iterable[str], long: Iterable[str], answer: AnswerTo
 ) -> Callable[[Request], Response]:
     """Return an endpoint for answers that read a store: a thread of the server's pool waits for them, nobody else does.

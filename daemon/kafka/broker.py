@@ -90,7 +90,7 @@ def _librdkafka(value: str | float | bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class TopicRecord:
     """A record from Kafka. ``offset`` is None if it was read from the notification log instead."""
 
     offset: int | None
@@ -111,10 +111,10 @@ def translate_errors(doing: str, **context: object) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        raise kafka_failure(error.args[0], doing, **context) from error
+        raise translate_error(error.args[0], doing, **context) from error
 
 
-def kafka_failure(error: KafkaError, doing: str, **context: object) -> TidelineError:
+def translate_error(error: KafkaError, doing: str, **context: object) -> TidelineError:
     """Return the error of the tree for an error of librdkafka."""
     kind, hint = _meaning(error.code())
     values: dict[str, Any] = {**context, "kafka": error.name(), "reason": error.str()}

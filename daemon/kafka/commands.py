@@ -69,7 +69,7 @@ def show(number: int, config_path: Path | None, as_json: bool) -> None:
 @click.pass_context
 def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: bool) -> None:
     """Decode a dead letter again with this version; exit with 1 if it still cannot be decoded."""
-    from daemon.kafka.dead_letter_reader import Outcome
+    from daemon.kafka.dead_letter_reader import ReplayOutcome
 
     with _open_reader(config_path) as reader:
         replayed = reader.replay(reader.read(number))
@@ -77,7 +77,7 @@ def replay(ctx: click.Context, number: int, config_path: Path | None, as_json: b
         echo_json({"number": number, "outcome": replayed.outcome.value, "problem": replayed.problem})
     else:
         click.echo(f"{number}: {replayed.outcome.value}{f': {replayed.problem}' if replayed.problem else ''}")
-    ctx.exit(1 if replayed.outcome is Outcome.UNREADABLE else 0)
+    ctx.exit(1 if replayed.outcome is ReplayOutcome.UNREADABLE else 0)
 
 
 def _open_reader(config_path: Path | None) -> AbstractContextManager[DeadLetterReader]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
+from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
 from daemon.kafka.dead_letters import PREFIX
 from daemon.kafka.topic import PARTITION
 from handlers.decoding.decoder import decode
@@ -54,7 +54,7 @@ class DeadLetter:
         )
 
 
-class Outcome(StrEnum):
+class ReplayOutcome(StrEnum):
     """The result of a replay."""
 
     READABLE = "readable"
@@ -66,11 +66,11 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """The result for one dead letter, with its event or its problem."""
 
     letter: DeadLetter
-    outcome: Outcome
+    outcome: ReplayOutcome
     event: Event | None = None
     problem: str | None = None
 
@@ -115,18 +115,18 @@ class DeadLetterReader:
             raise NotFound("there is no such dead letter", number=number, topic=self._topic)
         return found
 
-    def replay(self, letter: DeadLetter) -> Replayed:
+    def replay(self, letter: DeadLetter) -> ReplayResult:
         """Decode ``letter`` again, and resend it if its format has no event ids; raise KafkaUnavailable."""
         try:
             event, has_event_id = _decode(letter)
         except BadInput as error:
-            return Replayed(letter, Outcome.UNREADABLE, problem=str(error))
+            return ReplayResult(letter, ReplayOutcome.UNREADABLE, problem=str(error))
         if isinstance(event, Undecodable):
-            return Replayed(letter, Outcome.UNREADABLE, event, str(event.error))
+            return ReplayResult(letter, ReplayOutcome.UNREADABLE, event, str(event.error))
         if has_event_id:
-            return Replayed(letter, Outcome.READABLE, event)
+            return ReplayResult(letter, ReplayOutcome.READABLE, event)
         self._resend(letter)
-        return Replayed(letter, Outcome.RESENT, event)
+        return ReplayResult(letter, ReplayOutcome.RESENT, event)
 
     def _all(self) -> Iterator[DeadLetter]:
         try:
@@ -150,7 +150,7 @@ class DeadLetterReader:
             if error is not None and error.code() in _NOTHING_MORE:
                 return
             if error is not None:
-                raise kafka_failure(error, "read the dead letters", topic=self._topic)
+                raise translate_error(error, "read the dead letters", topic=self._topic)
             if message is not None:
                 deadline = time.monotonic() + self._broker.timeout_s
                 yield _dead_letter(message)

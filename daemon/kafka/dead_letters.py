@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, Producer
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
+from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from state.errors import KafkaUnavailable
 
 
 if TYPE_CHECKING:
-    from daemon.kafka.broker import Fetched
+    from daemon.kafka.broker import TopicRecord
     from state.errors import BadInput
 
 
@@ -27,7 +27,7 @@ _HEADERS_BYTES: Final = 65_536
 _TEXT_CHARS: Final = 2_000
 
 
-class DeadLetters:
+class DeadLetterWriter:
     """Writes the dead letters of one reader of one topic. Connects with the first one."""
 
     def __init__(self, broker: BrokerSettings, topic: TopicSettings, *, origin: str, reader: str) -> None:
@@ -37,7 +37,7 @@ class DeadLetters:
         self._reader = reader
         self._producer: Producer | None = None
 
-    def put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
+    def put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         """Store ``record`` durably. Raises KafkaUnavailable, ConfigError."""
         producer = self._connect()
         failures: list[KafkaError] = []
@@ -56,7 +56,7 @@ class DeadLetters:
             )
             left = producer.flush(self._broker.timeout_s)
         if failures:
-            raise kafka_failure(failures[0], "write a dead letter", topic=self._settings.name)
+            raise translate_error(failures[0], "write a dead letter", topic=self._settings.name)
         if left:
             raise KafkaUnavailable("a dead letter was not acknowledged in time", topic=self._settings.name)
 
@@ -79,13 +79,13 @@ class DeadLetters:
             )
         return self._producer
 
-    def _name(self, record: Fetched, event_id: int | None) -> str:
+    def _name(self, record: TopicRecord, event_id: int | None) -> str:
         """Return the same name for the same record at every repetition."""
         place = f"event-{event_id}" if record.offset is None else str(record.offset)
         return f"{self._origin}/{PARTITION}/{place}/{self._reader}"
 
     def _error_headers(
-        self, record: Fetched, error: BadInput, event_id: int | None, cut: int | None
+        self, record: TopicRecord, error: BadInput, event_id: int | None, cut: int | None
     ) -> list[tuple[str, bytes]]:
         values = {
             "code": error.code,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
+from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
 from daemon.kafka.topic import PARTITION, Watermarks
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import peek_position
@@ -208,7 +208,7 @@ class OffsetReader:
             if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's local codes are spelled so
                 return None
             if error is not None and not error.retriable() and not _is_temporary(error):
-                raise kafka_failure(error, "read the topic", topic=self._topic)
+                raise translate_error(error, "read the topic", topic=self._topic)
         raise KafkaUnavailable("the topic could not be read in time", topic=self._topic)
 
 

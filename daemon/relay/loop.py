@@ -17,7 +17,7 @@ from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
 from daemon.sources.connections import measured_metastore
-from daemon.sources.outbox import outbox_of
+from daemon.sources.outbox import build_outbox
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
 from handlers.metastore.client import Metastore
@@ -45,7 +45,7 @@ class Relay:
         self._topic = topic
         self._settings = settings
         self._stored = StoredPosition(store, topic.name)
-        self._outbox = outbox_of(connect, settings, topic)
+        self._outbox = build_outbox(connect, settings, topic)
         self.status = RelayStatus(settings.source, topic.name)
 
     def run(self, heartbeat: Heartbeat) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure
+from daemon.kafka.broker import BrokerSettings, translate_error
 from daemon.kafka.topic import PARTITION, TopicSettings
 from handlers.failpoints import failpoint
 from state.errors import KafkaUnavailable, TidelineError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.relay.settings import RelaySettings
-    from daemon.sources.outbox import Outgoing
+    from daemon.sources.outbox import OutgoingEvent
 
 
 _QUEUE_RECORDS: Final = 20_000
@@ -66,7 +66,7 @@ class Publisher:
         """Records that are on their way."""
         return len(self._pending)
 
-    def publish(self, batch: Sequence[Outgoing]) -> None:
+    def publish(self, batch: Sequence[OutgoingEvent]) -> None:
         """Hand over the records of ``batch`` that come after what the topic holds; waits only where the queue is full.
 
         Raises KafkaUnavailable, and LimitExceeded for a record that the topic does not take.
@@ -136,6 +136,6 @@ class Publisher:
             raise self._explained(self._failure)
 
     def _explained(self, error: KafkaError) -> TidelineError:
-        return kafka_failure(
+        return translate_error(
             error, "write to the topic", topic=self._topic, acknowledged=str(self.acknowledged)
         )

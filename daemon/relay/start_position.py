@@ -26,7 +26,7 @@ from state.positions import Position
 
 if TYPE_CHECKING:
     from daemon.relay.settings import StartAt
-    from daemon.sources.outbox import Outbox, Outgoing
+    from daemon.sources.outbox import Outbox, OutgoingEvent
     from state.store import Store
 
 
@@ -132,7 +132,7 @@ def _require_complete(last: LocatedRecord) -> None:
         )
 
 
-def _written_alike(last: LocatedRecord, item: Outgoing) -> bool:
+def _written_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
     """Whether the log's event is cut as it was before, so that its remaining parts go on where the topic ends."""
     part, parts = last.position.part, last.position.parts
     return len(item.records) == parts and bool(

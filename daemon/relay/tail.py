@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from daemon.relay.publisher import Publisher
     from daemon.relay.settings import RelaySettings, RelayStatus
     from daemon.relay.start_position import Start, StoredPosition
-    from daemon.sources.outbox import Outbox, Outgoing
+    from daemon.sources.outbox import Outbox, OutgoingEvent
 
 
 class Pace:
@@ -107,7 +107,7 @@ class Tail:
         self._count(batch)
         return True
 
-    def _count(self, batch: list[Outgoing]) -> None:
+    def _count(self, batch: list[OutgoingEvent]) -> None:
         wrote = [item.wrote for item in batch if item.wrote is not None]
         self._status = replace(
             self._status,

@@ -26,7 +26,7 @@ from daemon.process.supervisor import Supervisor
 from daemon.service.assembly import all_sections, build_parts, process_registry
 from daemon.sources.connections import CallMetrics
 from daemon.status.client import STATUS_FILE
-from daemon.status.reporter import Reporter
+from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, status_routes
 
 
@@ -82,7 +82,7 @@ class _Daemon:
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=loops,
         )
-        self._reporter = Reporter(self._supervisor, parts.sources, parts.projections, parts.sections)
+        self._reporter = StatusReporter(self._supervisor, parts.sources, parts.projections, parts.sections)
         self._close = parts.close
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
         app = Starlette(routes=[*status_routes(views), *parts.routes])

@@ -55,7 +55,7 @@ class Commit:
     wrote: bool | None
 
 
-def commit_of(event: NotificationEvent) -> Commit | None:
+def parse_commit(event: NotificationEvent) -> Commit | None:
     """Read a COMMIT_TXN; None for other events, and for one that cannot be read (its record will say so)."""
     if event.eventType != _COMMIT:
         return None
@@ -70,7 +70,7 @@ def commit_of(event: NotificationEvent) -> Commit | None:
     return Commit(txn_id, bool(write_ids) if isinstance(write_ids, list) else None)
 
 
-class WriteEvents:
+class WriteEventReader:
     """Asks for the write events of many transactions side by side."""
 
     def __init__(self, connect: Connect, connections: int) -> None:

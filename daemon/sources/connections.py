@@ -13,10 +13,10 @@ from prometheus_client import Counter, Histogram
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import broker_settings
-from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
+from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import source_topic
 from daemon.process.metrics import CALL_BUCKETS_S
-from daemon.sources.outbox import OutboxSettings, outbox_of
+from daemon.sources.outbox import OutboxSettings, build_outbox
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 
@@ -76,7 +76,7 @@ def topic_reader(config: Config, source_name: str, *, projection: str, group: st
     broker, topic = broker_settings(config.kafka), source_topic(config, source)
     if source.relay.enabled:
         topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
-    letters = DeadLetters(
+    letters = DeadLetterWriter(
         broker,
         dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
         origin=topic.name,
@@ -88,5 +88,5 @@ def topic_reader(config: Config, source_name: str, *, projection: str, group: st
         record_bytes_max=source.relay.record_bytes_max,
         batch_events=source.relay.batch_events,
     )
-    filler = outbox_of(lambda: Metastore(source.metastore), outbox, topic)
+    filler = build_outbox(lambda: Metastore(source.metastore), outbox, topic)
     return TopicReader(broker, topic, ConsumerSettings(group=group, format=source.format), letters, filler)

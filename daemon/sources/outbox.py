@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.sources.commits import WriteEvents, commit_of
+from daemon.sources.commits import WriteEventReader, parse_commit
 from handlers.decoding.encoder import Record, encode
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, Inconsistent, Unsupported
@@ -53,7 +53,7 @@ class OutboxSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingEvent:
     """One event as it goes to the topic."""
 
     event_id: int
@@ -76,7 +76,7 @@ class Outbox:
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
         self._log: NotificationLog | None = None
-        self._writes = WriteEvents(connect, settings.write_connections)
+        self._writes = WriteEventReader(connect, settings.write_connections)
         self._limit = settings.batch_events
         self._tells_writes = True
 
@@ -102,7 +102,7 @@ class Outbox:
         events = self._connection().next_events(0, 1)
         return events[0].eventId if events else None
 
-    def read(self, after: int, *, limit: int | None = None) -> list[Outgoing]:
+    def read(self, after: int, *, limit: int | None = None) -> list[OutgoingEvent]:
         """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch; [] where there are none yet.
 
         Raises GapDetected, Inconsistent (the log's order is broken), Transient.
@@ -139,8 +139,8 @@ class Outbox:
             self._log = self._connect()
         return self._log
 
-    def _encode(self, events: Sequence[NotificationEvent]) -> list[Outgoing]:
-        commits = {event.eventId: found for event in events if (found := commit_of(event)) is not None}
+    def _encode(self, events: Sequence[NotificationEvent]) -> list[OutgoingEvent]:
+        commits = {event.eventId: found for event in events if (found := parse_commit(event)) is not None}
         asked = [
             (event_id, commit.txn_id) for event_id, commit in commits.items() if commit.wrote is not False
         ]
@@ -164,7 +164,7 @@ class Outbox:
         event: NotificationEvent,
         commit: Commit | None,
         writes: dict[int, list[WriteEventInfo]] | None,
-    ) -> Outgoing:
+    ) -> OutgoingEvent:
         found = None if commit is None or writes is None else writes.get(event.eventId, [])
         records = encode(
             self._settings.source,
@@ -174,7 +174,7 @@ class Outbox:
             hard_bytes_max=self._hard_bytes_max,
         )
         wrote = bool(found) if commit is not None and commit.wrote and found is not None else None
-        return Outgoing(event.eventId, event.eventTime, records, wrote)
+        return OutgoingEvent(event.eventId, event.eventTime, records, wrote)
 
     def _adapt(self, size_bytes: int) -> None:
         """Keep batches of large events small: an answer is in memory as a whole."""
@@ -204,6 +204,6 @@ def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
         expected += 1
 
 
-def outbox_of(connect: Connect, settings: OutboxSettings, topic: Topic) -> Outbox:
+def build_outbox(connect: Connect, settings: OutboxSettings, topic: Topic) -> Outbox:
     """Return the outbox of a relay; a consumer that fills holes makes its own in the same way, for the same bytes."""
     return Outbox(connect, settings, hard_bytes_max=topic.settings.message_bytes_max - _OVERHEAD_BYTES)

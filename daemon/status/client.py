@@ -28,7 +28,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _PATH: Final = "/api/v1/status"
 
 
-def last_known(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
+def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the running daemon's status, or the last one's as ``stopped``.
 
     Raises NotFound where no daemon ever ran with this state directory.
@@ -36,7 +36,7 @@ def last_known(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> Daemo
     address = running_daemon(state_dir)
     if address is not None:
         try:
-            return ask_daemon(address, sections)
+            return fetch_status(address, sections)
         except (Transient, BadInput, ConfigError):
             # Killed without a chance to remove its address: what it wrote down before still holds.
             pass
@@ -56,7 +56,7 @@ def running_daemon(state_dir: Path) -> str | None:
     return None if address is None else f"http://{_host(address)}:{address.get('port')}"
 
 
-def ask_daemon(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
+def fetch_status(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the status of the daemon at ``url``; raise Transient where it does not answer, BadInput for a strange answer."""
     return _parse(url, *fetch(url, _PATH), sections)
 

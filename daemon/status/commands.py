@@ -24,15 +24,15 @@ def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str
 
     Asks the running daemon; when none runs, shows what the last one wrote down, and exits with 1.
     """
-    from daemon.status.client import ask_daemon, last_known
+    from daemon.status.client import fetch_status, load_status
     from daemon.status.text import status_text
 
     sections = application().status_sections()
     if url is not None:
-        found = ask_daemon(url, sections)
+        found = fetch_status(url, sections)
     else:
         state_dir = load_config(config_path).state.dir
-        found = last_known(state_dir, sections)
+        found = load_status(state_dir, sections)
     if as_json:
         echo_json(found.to_json())
     else:

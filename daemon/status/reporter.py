@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SourceEnd(Protocol):
+class SourceProgress(Protocol):
     """How far a source is, as a relay (or whoever looks at its metastore) knows it."""
 
     @property
@@ -68,7 +68,7 @@ class SourcePart:
     loop: str
     relays: bool
     """Whether the loop publishes; otherwise it only looks how far the source is."""
-    status: Callable[[], SourceEnd]
+    status: Callable[[], SourceProgress]
 
 
 class ReaderCounts(Protocol):
@@ -105,7 +105,7 @@ class ProjectionPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StatusContext:
     """What a section is collected from: the loops, and the time."""
 
     loops: Mapping[str, LoopStatus]
@@ -119,10 +119,10 @@ class SectionPart(Generic[T]):
     """One section of the status, and what collects it."""
 
     section: StatusSection[T]
-    collect: Callable[[Moment], T]
+    collect: Callable[[StatusContext], T]
 
 
-class Reporter:
+class StatusReporter:
     """Answers ``status`` from any thread."""
 
     def __init__(
@@ -151,7 +151,9 @@ class Reporter:
             self._projection(part, loops[part.name], newest.get(part.source), now_s)
             for part in self._projections
         )
-        moment = Moment(loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s))
+        moment = StatusContext(
+            loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s)
+        )
         version, host, pid = self._identity
         return DaemonStatus(
             version,

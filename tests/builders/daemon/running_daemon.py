@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from daemon.status.client import last_known
+from daemon.status.client import load_status
 from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, first_that
@@ -32,7 +32,7 @@ def status_when(
     """Return the first status of the running daemon for which ``condition`` holds; fail after ``deadline_s``."""
     return first_that(
         lambda status: status.state == "running" and condition(status),
-        lambda: last_known(state_dir, SECTIONS),
+        lambda: load_status(state_dir, SECTIONS),
         TidelineError,
         deadline_s=deadline_s,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.consumer.fetcher import Taken
-from daemon.consumer.seeker import Sought
-from daemon.kafka.broker import Fetched
+from daemon.consumer.fetcher import FetchResult
+from daemon.consumer.seeker import SeekResult
+from daemon.kafka.broker import TopicRecord
 from daemon.kafka.offset_search import LocatedRecord, find_next, find_offset
 from daemon.kafka.topic import Watermarks
 from daemon.relay.settings import RelaySettings
@@ -80,10 +80,10 @@ class ListedSeeker:
         self.offsets_are_ids = offsets_are_ids
         self.undecided = False
 
-    def seek(self, position: Position) -> Sought:
+    def seek(self, position: Position) -> SeekResult:
         marks = self.topic.watermarks()
         offset = position.event_id if self.offsets_are_ids else find_offset(self.topic, position)
-        return Sought(offset, marks.empty)
+        return SeekResult(offset, marks.empty)
 
     def next_offset(self, position: Position) -> int | None:
         return None if self.offsets_are_ids else find_next(self.topic, position)
@@ -104,12 +104,12 @@ class ListedFetcher:
         self.committed: list[int] = []
         self.closed = False
 
-    def take(self, limit: int, timeout_s: float) -> Taken:  # noqa: ARG002 - required by the port; a list never waits
+    def take(self, limit: int, timeout_s: float) -> FetchResult:  # noqa: ARG002 - required by the port; a list never waits
         assert not self.closed
         if not self.topic.low <= self.offset <= self.topic.high:
-            return Taken(lost="Local: No offset to automatically reset to")
+            return FetchResult(lost="Local: No offset to automatically reset to")
         records = tuple(self._records(limit))
-        return Taken(records, ended=self.offset == self.topic.high)
+        return FetchResult(records, ended=self.offset == self.topic.high)
 
     def commit(self, offset: int) -> None:
         self.committed.append(offset)
@@ -117,23 +117,23 @@ class ListedFetcher:
     def close(self) -> None:
         self.closed = True
 
-    def _records(self, limit: int) -> Iterator[Fetched]:
+    def _records(self, limit: int) -> Iterator[TopicRecord]:
         while self.offset < self.topic.high and limit > 0:
             value = self.topic.values.get(self.offset)
             self.offset += 1
             if value is not None:
                 limit -= 1
-                yield Fetched(self.offset - 1, value)
+                yield TopicRecord(self.offset - 1, value)
 
 
 class ListedLetters:
-    """Replaces ``daemon.kafka.dead_letters.DeadLetters``."""
+    """Replaces ``daemon.kafka.dead_letters.DeadLetterWriter``."""
 
     def __init__(self) -> None:
-        self.put_in: list[tuple[Fetched, BadInput, int | None]] = []
+        self.put_in: list[tuple[TopicRecord, BadInput, int | None]] = []
         self.unavailable = False
 
-    def put(self, record: Fetched, error: BadInput, event_id: int | None) -> None:
+    def put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         if self.unavailable:
             raise KafkaUnavailable("cannot write a dead letter")
         self.put_in.append((record, error, event_id))

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
-from daemon.kafka.dead_letters import DeadLetters, dead_letter_topic
+from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.offset_search import LocatedRecord, OffsetReader
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from daemon.relay.loop import Relay
@@ -84,11 +84,11 @@ class Stream:
             line.stopping.set()
             thread.join()
 
-    def dead_letters(self, reader: str = "p") -> DeadLetters:
+    def dead_letters(self, reader: str = "p") -> DeadLetterWriter:
         settings = dead_letter_topic(
             self.name + ".dead", message_bytes_max=self.topic.settings.message_bytes_max
         )
-        return DeadLetters(self.broker, settings, origin=self.name, reader=reader)
+        return DeadLetterWriter(self.broker, settings, origin=self.name, reader=reader)
 
     def reader(self, *, filler: Any = None, **settings: Any) -> TopicReader:
         given = {"group": f"{self.name}-group"} | settings

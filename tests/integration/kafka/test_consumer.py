@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from daemon.consumer.projection import follow
-from daemon.kafka.dead_letter_reader import DeadLetterReader, Outcome
+from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
 from state.positions import Position
@@ -224,7 +224,7 @@ def test_poison_is_kept_as_it_came_and_the_rest_goes_on(stream_of: StreamOf) -> 
         assert shown == letters[1]
         with pytest.raises(NotFound):
             box.read(10**6)
-        assert [box.replay(letter).outcome for letter in letters] == [Outcome.UNREADABLE] * 3
+        assert [box.replay(letter).outcome for letter in letters] == [ReplayOutcome.UNREADABLE] * 3
 
 
 APIARY = b'{"protocolVersion":"1.0","eventType":"DROP_TABLE","dbName":"sales","tableName":"t%d"}'
@@ -254,14 +254,14 @@ def test_a_letter_of_a_format_without_event_ids_is_sent_again_once_it_is_readabl
     stream.produce([APIARY % 1])
     letters = stream.dead_letters()
     ((offset, value),) = _raw(stream)
-    from daemon.kafka.broker import Fetched
+    from daemon.kafka.broker import TopicRecord
     from state.errors import MalformedEvent
 
-    letters.put(Fetched(offset, value), MalformedEvent("an older version could not read it"), None)
+    letters.put(TopicRecord(offset, value), MalformedEvent("an older version could not read it"), None)
     letters.close()
     with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
         (letter,) = box.read_all()
-        assert box.replay(letter).outcome is Outcome.RESENT
+        assert box.replay(letter).outcome is ReplayOutcome.RESENT
     assert [value for _, value in _raw(stream)] == [APIARY % 1] * 2
 
 

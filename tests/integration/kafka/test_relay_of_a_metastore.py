@@ -142,9 +142,9 @@ def test_holes_are_filled_with_the_very_same_records(stream_of: StreamOf, source
     with closing(WritingMetastore(source.metastore)) as client:
         current = client.current_event_id()
     relay.run(Line(until=lambda: relayed(relay) >= current))
-    from daemon.sources.outbox import outbox_of
+    from daemon.sources.outbox import build_outbox
 
-    filler = outbox_of(lambda: Metastore(source.metastore), RelaySettings(source="src"), stream.topic)
+    filler = build_outbox(lambda: Metastore(source.metastore), RelaySettings(source="src"), stream.topic)
     with closing(filler):
         again = [record.value for record in filler.records(1, current)]
     assert again == [record.value for record in stream.contents() if record.position.event_id <= current]

@@ -17,7 +17,7 @@ from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letter_reader import DeadLetterReader
-from daemon.kafka.dead_letters import DeadLetters
+from daemon.kafka.dead_letters import DeadLetterWriter
 from daemon.kafka.topic import Topic, TopicSettings
 from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
@@ -133,7 +133,7 @@ class Rig:
 
     def follow(self, upto: int) -> None:
         """Run the daemon's loop until ``upto`` is applied."""
-        letters = DeadLetters(
+        letters = DeadLetterWriter(
             self.broker, TopicSettings(self.dead_letter_topic), origin=self.topic.name, reader="test"
         )
         reader = TopicReader(self.broker, self.topic, ConsumerSettings(group="test"), letters)

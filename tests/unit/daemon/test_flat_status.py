@@ -10,7 +10,7 @@ from daemon.flat.loop import flat_status
 from daemon.flat.progress import FLATS, DriverProgress, FlatStatus
 from daemon.process.supervisor import Job
 from daemon.status.model import DaemonStatus
-from daemon.status.reporter import Moment, Reporter, SectionPart
+from daemon.status.reporter import SectionPart, StatusContext, StatusReporter
 from daemon.status.text import status_text
 from tests.builders.daemon.assembly import SECTIONS, config_of, parts_of, registry_of
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
@@ -71,10 +71,10 @@ def test_lag_counts_from_when_the_stream_was_last_caught_up() -> None:
     supervisor, _ = supervise(Job("flat:events", loop.run))
     news = DriverProgress().after(progress(0, lag={"0": 0}), 1.0)
 
-    def collect(moment: Moment) -> tuple[FlatStatus, ...]:
+    def collect(moment: StatusContext) -> tuple[FlatStatus, ...]:
         return (flat_status("events", "web.flat", "flat:events", news, 5, moment),)
 
-    reporter = Reporter(supervisor, (), (), (SectionPart(FLATS, collect),))
+    reporter = StatusReporter(supervisor, (), (), (SectionPart(FLATS, collect),))
 
     def reported() -> FlatStatus:
         return FLATS.of(reporter.status())[0]
@@ -110,6 +110,6 @@ def test_the_daemon_runs_the_tables_that_have_a_stream_and_are_its_own_to_run(tm
     parts = parts_of(config, config_file=tmp_path / "tideline.yaml")
     assert [job.name for job in parts.jobs] == ["flat:mine"]
     supervisor, _ = supervise(*parts.jobs)
-    (status,) = FLATS.of(Reporter(supervisor, (), (), parts.sections).status())
+    (status,) = FLATS.of(StatusReporter(supervisor, (), (), parts.sections).status())
     assert (status.name, status.table, status.pid) == ("mine", "web.mine", None)
     assert parts_of(config, relays_only=True).jobs == ()

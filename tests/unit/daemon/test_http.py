@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.http.server import HttpServer, write_atomically
-from daemon.status.client import ask_daemon, last_known
+from daemon.status.client import fetch_status, load_status
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
 from tests.builders.daemon.assembly import SECTIONS, app_of
@@ -79,7 +79,7 @@ def test_metrics_come_as_text_with_their_type(server: HttpServer) -> None:
 
 
 def test_the_status_reads_back_as_it_was(server: HttpServer, daemon: Daemon) -> None:
-    assert ask_daemon(f"http://127.0.0.1:{server.port}", SECTIONS) == daemon.status
+    assert fetch_status(f"http://127.0.0.1:{server.port}", SECTIONS) == daemon.status
 
 
 def test_the_page_shows_the_status_and_escapes_what_comes_from_outside(
@@ -112,16 +112,16 @@ def test_a_port_that_is_taken_is_a_wrong_setting(server: HttpServer, daemon: Dae
 
 def test_the_real_port_is_written_down_and_taken_back(daemon: Daemon, tmp_path: Path) -> None:
     with served(daemon.app(), tmp_path):
-        assert last_known(tmp_path, SECTIONS) == daemon.status
+        assert load_status(tmp_path, SECTIONS) == daemon.status
     assert not (tmp_path / "http.json").exists()
 
 
 def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        last_known(tmp_path, SECTIONS)
+        load_status(tmp_path, SECTIONS)
     write_atomically(tmp_path / "http.json", {"host": "127.0.0.1", "port": free_port()})
     write_atomically(tmp_path / "status.json", daemon.status.to_json())
-    known = last_known(tmp_path, SECTIONS)
+    known = load_status(tmp_path, SECTIONS)
     assert known.state == "stopped"
     assert known.projections == daemon.status.projections
 
@@ -129,24 +129,24 @@ def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_p
 def test_damaged_last_words_are_no_words(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text("{")
     with pytest.raises(NotFound):
-        last_known(tmp_path, SECTIONS)
+        load_status(tmp_path, SECTIONS)
 
 
 def test_a_stranger_at_the_address_is_recognised(server: HttpServer, daemon: Daemon) -> None:
     daemon.status = DaemonStatus("1", "h", 1, 0.0, 0.0)
-    assert ask_daemon(f"http://127.0.0.1:{server.port}", SECTIONS).version == "1"
+    assert fetch_status(f"http://127.0.0.1:{server.port}", SECTIONS).version == "1"
     with pytest.raises(Transient):
-        ask_daemon(f"http://127.0.0.1:{free_port()}", SECTIONS)
+        fetch_status(f"http://127.0.0.1:{free_port()}", SECTIONS)
     for url in ("ftp://x", "nonsense", "http://h:port"):
         with pytest.raises(ConfigError):
-            ask_daemon(url, SECTIONS)
+            fetch_status(url, SECTIONS)
 
 
 def test_an_answer_that_is_no_status_is_malformed() -> None:
     from starlette.applications import Starlette
 
     with served(Starlette()) as stranger, pytest.raises(MalformedEvent):
-        ask_daemon(f"http://127.0.0.1:{stranger.port}", SECTIONS)
+        fetch_status(f"http://127.0.0.1:{stranger.port}", SECTIONS)
 
 
 def free_port() -> int:

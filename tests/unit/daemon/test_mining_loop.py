@@ -19,7 +19,7 @@ from daemon.keys.loop import MinerLoop
 from daemon.keys.metrics import MiningMetrics
 from daemon.keys.progress import MinedSource, MiningStatus
 from daemon.process.supervisor import Job, LoopState
-from daemon.status.client import last_known
+from daemon.status.client import load_status
 from daemon.status.model import DaemonStatus
 from daemon.status.text import status_text
 from state.errors import TidelineError
@@ -216,7 +216,7 @@ def keys_asked(state_dir: Path) -> list[str]:
 def miner_pid(state_dir: Path) -> int | None:
     """The miner's process, of those whose parent the daemon is."""
     with suppress(TidelineError):
-        daemon = last_known(state_dir, SECTIONS).pid
+        daemon = load_status(state_dir, SECTIONS).pid
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 state, parent = stat.read_text().rpartition(")")[2].split()[:2]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.status.client import last_known
+from daemon.status.client import load_status
 from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import DEADLINE_S, eventually
@@ -49,7 +49,7 @@ def start(config: Path) -> Iterator[Start]:
 
 def answers(state_dir: Path) -> bool:
     try:
-        return last_known(state_dir, SECTIONS).state == "running"
+        return load_status(state_dir, SECTIONS).state == "running"
     except TidelineError:
         return False
 
@@ -64,7 +64,7 @@ def test_it_runs_until_told_to_stop_and_ends_with_0(
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
     assert [json.loads(line)["event"] for line in output.splitlines()] == ["running", "stopping", "stopped"]
-    assert last_known(tmp_path / "state", SECTIONS).state == "stopped"
+    assert load_status(tmp_path / "state", SECTIONS).state == "stopped"
 
 
 def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_loop_that_does_not_end_is_left_behind_after_the_deadline(
 def test_a_second_signal_ends_at_once(hanging: subprocess.Popen[str], tmp_path: Path) -> None:
     eventually(lambda: answers(tmp_path / "state"))
     hanging.send_signal(signal.SIGTERM)
-    eventually(lambda: last_known(tmp_path / "state", SECTIONS).state == "stopping")
+    eventually(lambda: load_status(tmp_path / "state", SECTIONS).state == "stopping")
     hanging.send_signal(signal.SIGTERM)
     hanging.communicate(timeout=DEADLINE_S)
     assert hanging.returncode == 1

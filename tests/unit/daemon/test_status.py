@@ -11,7 +11,7 @@ from daemon.consumer.projection import ProjectionStatus
 from daemon.process.supervisor import Job
 from daemon.relay.settings import RelayStatus
 from daemon.status.model import DaemonStatus, ProjectionView
-from daemon.status.reporter import ProjectionPart, Reporter, SourcePart
+from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import GapDetected, MalformedEvent
@@ -133,7 +133,7 @@ class Line:
     own: ProjectionStatus
     newest: int | None
     supervisor: Supervisor
-    reporter: Reporter = field(init=False)
+    reporter: StatusReporter = field(init=False)
 
     def relay(self) -> RelayStatus:
         """Return what the relay would tell."""
@@ -146,7 +146,7 @@ def line(
     own = ProjectionStatus("replication:shop", "lake", "following", position, applied_time_s)
     supervisor, _ = supervise(Job("relay:lake", Scripted(None).run), Job("replication:shop", loop.run))
     made = Line(own, newest, supervisor)
-    made.reporter = Reporter(
+    made.reporter = StatusReporter(
         supervisor,
         [SourcePart("lake", "relay:lake", relays=True, status=made.relay)],
         [ProjectionPart("replication:shop", "lake", status=lambda: own)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from daemon.kafka.broker import BrokerSettings, kafka_failure, translate_errors
+from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
 from daemon.relay.tail import Pace
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
 
@@ -28,7 +28,7 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
     ],
 )
 def test_every_kind_of_failure_has_its_branch(code: int, kind: type[TidelineError]) -> None:
-    error = kafka_failure(KafkaError(code), "read the topic", topic="t")
+    error = translate_error(KafkaError(code), "read the topic", topic="t")
     assert type(error) is kind
     assert error.message == "cannot read the topic"
     assert error.context["topic"] == "t"

@@ -13,14 +13,14 @@ from tests.builders.kafka.fake_topics import outbox, records_of
 
 
 if TYPE_CHECKING:
-    from daemon.sources.outbox import Outgoing
+    from daemon.sources.outbox import OutgoingEvent
 
 
-def kinds(item: Outgoing) -> list[str]:
+def kinds(item: OutgoingEvent) -> list[str]:
     return [orjson.loads(record.value)["eventType"] for record in item.records]
 
 
-def tables(item: Outgoing) -> list[str | None]:
+def tables(item: OutgoingEvent) -> list[str | None]:
     return [orjson.loads(record.value)["tableName"] for record in item.records]
 
 
