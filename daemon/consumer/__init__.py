@@ -1,5 +1,5 @@
-"""The consumer: reads a source's topic and hands a projection its events, in order, each once, none missing.
+"""The consumer: reads a source's topic and passes the events to a projection, in order, each once, without omissions.
 
-``fetching`` talks to Kafka in a thread of its own, ``seeking`` finds where a position lies, ``intake`` decodes, ``reading``
-proves that nothing is missing and fills in what the topic lost, ``following`` is the loop that drives a projection.
+``fetcher`` reads from Kafka in a separate thread, and ``seeker`` finds the offset of a position. ``topic_reader`` decodes records, proves
+that no event is missing, and fills gaps of the topic. ``projection`` is the port of a projection and the loop that drives it.
 """

@@ -1,11 +1,10 @@
-"""Fetching in a thread of its own, into a bounded queue.
+"""Fetches records in a separate thread, into a bounded queue.
 
-Why a thread: applying one batch may take minutes (a large copy), and a Kafka client that is not polled meanwhile answers
-nobody. The thread keeps polling, and while the queue is full it pauses the partition, so that memory stays bounded however
-far the projection is behind.
+Applying one batch may take minutes (a large copy), and a Kafka client must be polled all the time. The thread keeps polling. While
+the queue is full it pauses the partition, so that memory stays bounded however far the projection is behind.
 
-Offsets come from the caller alone: ``assign`` and never a group, ``auto.offset.reset=error``, so that a topic that has lost
-the wanted offset is an answer (``Lost``) and not a silent jump to its end, which is librdkafka's default.
+Offsets come only from the caller: ``assign`` instead of a group, and ``auto.offset.reset=error``. If the topic has lost the requested
+offset, the result says so (``lost``), instead of jumping silently to the end as librdkafka does by default.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _GONE: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
     }
 )
-_PASSING: Final = frozenset(
+_TEMPORARY: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - as above
         KafkaError._TRANSPORT,  # noqa: SLF001 - as above
@@ -55,17 +54,17 @@ _CONSUME: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What had been fetched."""
+    """The result of one fetch."""
 
     records: tuple[TopicRecord, ...] = ()
     ended: bool = False
     """The end of the topic follows ``records``."""
     lost: str | None = None
-    """Why reading cannot go on at this place of the topic: it has to be searched anew."""
+    """Why reading cannot continue at this offset: the position must be searched again."""
 
 
 class _Queue:
-    """Records between the two threads; bounded in what it wants, never in what it takes."""
+    """Records between the two threads. The limits pause the fetching; records that arrive anyway are accepted."""
 
     def __init__(self, records_max: int, bytes_max: int) -> None:
         self._records_max, self._bytes_max = records_max, bytes_max
@@ -88,10 +87,10 @@ class _Queue:
             self._changed.notify_all()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; raise what has failed after them."""
+        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; then raise the failure that followed them."""
         with self._changed:
-            if not self._something():
-                self._changed.wait_for(self._something, timeout_s)
+            if not self._has_result():
+                self._changed.wait_for(self._has_result, timeout_s)
             records = tuple(self._records.popleft() for _ in range(min(limit, len(self._records))))
             self._bytes -= sum(record.size_bytes for record in records)
             self._changed.notify_all()
@@ -102,22 +101,22 @@ class _Queue:
             return FetchResult(ended=self._ended, lost=self._lost)
 
     def wait_for_room(self, timeout_s: float) -> bool:
-        """Wait until half of it has been taken, if it is full; tell whether there is room."""
+        """If it is full, wait until half of it was taken; return whether there is room."""
         with self._changed:
             if not self._over(1):
                 return True
             return self._changed.wait_for(lambda: not self._over(2), timeout_s)
 
     def _over(self, share: int) -> bool:
-        """Whether more than one in ``share`` of what is allowed lies here."""
+        """Return whether the content exceeds the limits divided by ``share``."""
         return len(self._records) * share >= self._records_max or self._bytes * share >= self._bytes_max
 
-    def _something(self) -> bool:
+    def _has_result(self) -> bool:
         return bool(self._records) or self._lost is not None or self._failure is not None
 
 
 class Fetcher:
-    """Reads the topic from one offset on. A new place needs a new fetcher."""
+    """Reads the topic from one offset on. Another offset needs another fetcher."""
 
     def __init__(self, broker: BrokerSettings, topic: str, offset: int, settings: ConsumerSettings) -> None:
         self._partition = TopicPartition(topic, PARTITION, offset)
@@ -154,11 +153,11 @@ class Fetcher:
         return self._queue.take(limit, timeout_s)
 
     def commit(self, offset: int) -> None:
-        """Commit ``offset`` to the group, for others to look at; not waited for, and a failure is only logged."""
+        """Commit ``offset`` to the group, for information only. Returns immediately; a failure is only logged."""
         self._to_commit = offset
 
     def close(self) -> None:
-        """Stop fetching; waits for the thread, which is at most a moment away from seeing it."""
+        """Stop fetching, and wait for the thread, which ends within one poll."""
         self._closing.set()
         self._thread.join()
         self._consumer.close()
@@ -169,7 +168,7 @@ class Fetcher:
                 self._turn()
         except KafkaException as error:
             self._fail(translate_error(error.args[0], "read the topic", topic=self._partition.topic))
-        except Exception as error:  # noqa: BLE001 - the last handler of a thread: the reader raises it where it can be judged
+        except Exception as error:  # noqa: BLE001 - last handler of the thread: the reader raises the error in its own
             self._fail(KafkaUnavailable("fetching ended unexpectedly", reason=repr(error)))
 
     def _turn(self) -> None:
@@ -183,11 +182,11 @@ class Fetcher:
     def _fetch(self) -> None:
         first = self._consumer.poll(_POLL_S)
         if first is not None:
-            # The rest without waiting: consume() with a timeout would wait for a full batch.
+            # Take the rest without waiting: consume() with a timeout would wait for a full batch.
             self._deliver([first, *self._consumer.consume(_CONSUME, 0)])
 
     def _pause(self) -> None:
-        """The projection is busy for longer: stop fetching, and go on answering the broker."""
+        """Stop fetching while the projection is busy, but keep polling the broker."""
         if not self._paused:
             self._consumer.pause([self._partition])
             self._paused = True
@@ -201,13 +200,13 @@ class Fetcher:
             self._paused = False
 
     def _commit(self) -> None:
-        """Commit from this thread: the library's commit has been seen to block for ever beside another thread's poll."""
+        """Commit from this thread, because the library's commit can block indefinitely while another thread polls."""
         offset, self._to_commit = self._to_commit, None
         if offset is None:
             return
         try:
-            place = TopicPartition(self._partition.topic, PARTITION, offset)
-            self._consumer.commit(offsets=[place], asynchronous=True)
+            committed = TopicPartition(self._partition.topic, PARTITION, offset)
+            self._consumer.commit(offsets=[committed], asynchronous=True)
         except KafkaException as error:
             log.debug("offset not committed; it is for information only", reason=str(error))
 
@@ -217,13 +216,13 @@ class Fetcher:
         for message in messages:
             error = message.error()
             if error is None:
-                records.append(_fetched(message))
+                records.append(_convert(message))
                 ended = False
             elif error.code() == _END:
                 ended = True
             elif error.code() in _LOST or error.code() in _GONE:
                 lost = lost or error.str()
-            elif error.code() not in _PASSING and not error.retriable():
+            elif error.code() not in _TEMPORARY and not error.retriable():
                 failure = failure or translate_error(error, "read the topic", topic=self._partition.topic)
         self._queue.put(records, ended=ended, lost=lost, failure=failure)
 
@@ -231,7 +230,7 @@ class Fetcher:
         self._queue.put([], ended=False, lost=None, failure=error)
 
 
-def _fetched(message: Message) -> TopicRecord:
+def _convert(message: Message) -> TopicRecord:
     _, timestamp_ms = message.timestamp()
     headers: Any = message.headers() or []
     value: Any = message.value()  # bytes, since no deserializer is configured

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 TYPES_MAX: Final = 80
-"""Distinct event types that get their own series. Hive has about fifty; what a hostile topic invents is counted as ``other``."""
+"""Distinct event types that get their own series. Hive has about fifty. All further types are counted as ``other``, because a topic can contain any."""
 
 
 class ProjectionMetrics:

@@ -1,8 +1,13 @@
-"""What the consumer drives: one projection of the topic, with its own position, state file and failure domain.
+"""The port of a projection, and the loop that drives it: opens it, seeks its position, then reads and applies events.
 
-The consumer decodes, drops duplicates and proves contiguity; a projection only ever sees events in order, each once per
-process. It owns its store, and commits its position in the same store transaction as the effects of the events, so after a
-crash it is handed again what it had not yet recorded: ``apply`` is idempotent.
+A projection is a reader of the topic with its own position, state file and failure domain.
+
+The consumer decodes, drops duplicates and proves contiguity, so a projection receives events in order, and each once per run. It owns
+its store, and commits its position in the same store transaction as the effects of the events. After a crash it receives all
+events that were not recorded again; ``apply`` is therefore idempotent.
+
+Every error ends the loop. The supervisor starts it again, and ``open`` returns the position to continue from. Recovery is therefore
+the same as a normal start.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionStatus:
-    """What a projection tells about itself; read by other threads, so always a whole new value."""
+    """Status of a projection. Immutable, because other threads read it."""
 
     name: str
     source: str
@@ -52,28 +57,28 @@ class Projection(Protocol):
     def open(self) -> Position:
         """Open the state and return the position to continue from.
 
-        Called at every (re)start, so it also undoes what a failed ``apply`` left in memory. Raises ConfigError where the
+        Called at every (re)start, so it also discards what a failed ``apply`` left in memory. Raises ConfigError if the
         projection was never started (no position yet) and cannot choose one itself.
         """
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in order and return the new position, which is durable by then.
+        """Apply ``events`` in order and return the new position, which is then durable.
 
-        May apply a leading part only and raise: what was recorded counts, the rest is handed in again after a restart.
+        May apply only the first of them and raise. Recorded events count; the rest is passed again after a restart.
         """
 
     def settle(self) -> None:
-        """Do what can wait until there is nothing to apply; called again and again while that is so, hence cheap."""
+        """Do deferred work. Called repeatedly while there is nothing to apply, so it must be cheap."""
 
     def quarantined(self) -> Sequence[str]:
-        """Return the tables that are not followed any more, as ``db.table``."""
+        """Return the quarantined tables, as ``db.table``."""
 
     def close(self) -> None:
         """Release the store and connections; callable in any state."""
 
 
 _WAIT_S: Final = 0.5
-"""How long one read waits: the longest time that a stop goes unseen while there is nothing to apply."""
+"""How long one read waits for events, and so how long a requested stop may take while there is nothing to apply."""
 
 
 def follow(
@@ -82,9 +87,9 @@ def follow(
     heartbeat: Heartbeat,
     report: Callable[[ProjectionStatus], None],
 ) -> None:
-    """Drive ``projection`` until ``heartbeat`` says stop; ``report`` is told of every turn.
+    """Drive ``projection`` until ``heartbeat`` requests a stop; ``report`` receives the status in every iteration.
 
-    Raises what ``projection`` and ``reader`` raise. Does not close the projection: its state is the caller's to release.
+    Raises what ``projection`` and ``reader`` raise. Does not close the projection: the caller does.
     """
     status = ProjectionStatus(projection.name, projection.source, "starting", None, None)
     report(status)
@@ -97,7 +102,7 @@ def follow(
             report(status)
             batch = reader.read(_WAIT_S)
             if batch.events:
-                status = _applied(projection, reader, batch, status)
+                status = _apply(projection, reader, batch, status)
                 heartbeat.progress()
             else:
                 projection.settle()
@@ -105,12 +110,12 @@ def follow(
     report(replace(status, state="stopped"))
 
 
-def _applied(
+def _apply(
     projection: Projection, reader: TopicReader, batch: Batch, status: ProjectionStatus
 ) -> ProjectionStatus:
     position = projection.apply(batch.events)
-    _require_all(position, batch, projection.name)
-    reader.applied(position)
+    _require_complete(position, batch, projection.name)
+    reader.acknowledge(position)
     return replace(
         status,
         position=position,
@@ -119,11 +124,11 @@ def _applied(
     )
 
 
-def _require_all(position: Position, batch: Batch, name: str) -> None:
-    """A projection that returns without an error has applied everything; a silent rest would never be handed in again."""
+def _require_complete(position: Position, batch: Batch, name: str) -> None:
+    """Raise Inconsistent unless the whole batch was applied: the rest would never be passed again."""
     if position != batch.position:
         raise Inconsistent(
-            "the projection stands elsewhere than the events it was given",
+            "the projection did not apply all events of the batch",
             projection=name,
             position=str(position),
             given=str(batch.position),

@@ -1,8 +1,8 @@
-"""Where in the topic a position lies, whatever has happened to the topic meanwhile.
+"""Finds the offset of a position, even if the topic was truncated or recreated in the meantime.
 
-Nothing about offsets is stored. The place is searched by event id (``daemon.kafka.offset_search``), which takes a fraction of a second; after
-a restart of the loop the remembered one is tried first. Formats without event ids have no other name for a place than the
-offset: there position n means "offset n comes next", and a topic that was cut or made anew is a loss that is told.
+Offsets are not stored. The offset is searched by event id (``daemon.kafka.offset_search``), which takes a fraction of a second. After a
+restart of the loop, the offset in memory is tried first. Formats without event ids have only offsets: there, position n means "offset
+n comes next", and a truncated or recreated topic is a gap.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ log = structlog.get_logger(__name__)
 
 _WITHOUT_IDS: Final[frozenset[str]] = frozenset({"apiary", "apiary-sns"})
 _LOOK_BACK: Final = 50
-"""Offsets at the end of the topic that are looked at to recognise its format; the last ones may be markers."""
+"""Offsets at the end of the topic that are read to detect its format; the last ones may be markers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeekResult:
-    """Where to read on."""
+    """Where to continue reading."""
 
     offset: int
     empty: bool
-    """The topic holds nothing at all, so it cannot even say what is missing."""
+    """Whether the topic is empty, so that it cannot show a gap."""
 
 
 class Seeker:
-    """Finds places in one topic."""
+    """Finds offsets in one topic."""
 
     def __init__(self, broker: BrokerSettings, topic: Topic, form: Format | Literal["auto"]) -> None:
         self._broker = broker
@@ -51,55 +51,55 @@ class Seeker:
         self._remembered: tuple[Position, int] | None = None
         self.offsets_are_ids = form in _WITHOUT_IDS
         self.undecided = form == "auto"
-        """The format is to be recognised, and there was no record yet to recognise it by."""
+        """Whether the format must be detected, but the topic has had no record yet."""
 
     def seek(self, position: Position) -> SeekResult:
-        """Return where the event after ``position`` is, or will be.
+        """Return the offset of the event after ``position``, even if it does not exist yet.
 
-        Raises ConfigError (not a topic that keeps order), GapDetected (offsets only), KafkaUnavailable.
+        Raises ConfigError (the topic cannot preserve order), GapDetected (offsets only), KafkaUnavailable.
         """
         try:
             self._topic.verify_order()
-            self._note_identity()
-            with OffsetReader(self._broker, self._topic.name) as probe:
-                return self._sought(probe, position)
-        except NotFound as error:  # the relay makes it; until then there is nothing to read
+            self._check_identity()
+            with OffsetReader(self._broker, self._topic.name) as records:
+                return self._find_start(records, position)
+        except NotFound as error:  # the relay creates it; until then there is nothing to read
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
     def next_offset(self, position: Position) -> int | None:
-        """Return where the very next event is; None where the topic does not hold it."""
+        """Return the offset of the next event; None if the topic does not contain it."""
         if self.offsets_are_ids:
             return None
-        self._note_identity()
-        with OffsetReader(self._broker, self._topic.name) as probe:
-            return find_next(probe, position)
+        self._check_identity()
+        with OffsetReader(self._broker, self._topic.name) as records:
+            return find_next(records, position)
 
     def remember(self, position: Position, offset: int) -> None:
-        """Remember that the record at ``offset`` is ``position``."""
+        """Remember that the record at ``offset`` has ``position``."""
         self._remembered = (position, offset)
 
-    def _sought(self, probe: OffsetReader, position: Position) -> SeekResult:
-        marks = probe.watermarks()
+    def _find_start(self, records: OffsetReader, position: Position) -> SeekResult:
+        marks = records.watermarks()
         if self.undecided and not marks.empty:
-            self._recognise(probe, marks)
+            self._recognise(records, marks)
         if self.offsets_are_ids:
-            return SeekResult(self._checked_offset(marks, position), marks.empty)
+            return SeekResult(self._check_offset(marks, position), marks.empty)
         if self._remembered is not None and self._remembered[0] == position:
             offset = self._remembered[1]
-            if is_at(probe, position, offset):
+            if is_at(records, position, offset):
                 return SeekResult(offset + 1, empty=False)
-        return SeekResult(find_offset(probe, position), marks.empty)
+        return SeekResult(find_offset(records, position), marks.empty)
 
-    def _recognise(self, probe: OffsetReader, marks: Watermarks) -> None:
-        """Learn from the newest readable record whether the topic's records carry event ids."""
+    def _recognise(self, records: OffsetReader, marks: Watermarks) -> None:
+        """Detect from the newest readable record whether the topic's records contain event ids."""
         newest = None
-        for _, value in probe.values(max(marks.low, marks.high - _LOOK_BACK), marks.high):
+        for _, value in records.values(max(marks.low, marks.high - _LOOK_BACK), marks.high):
             newest = _format_of(value) or newest
         if newest is not None:
             self.offsets_are_ids = newest in _WITHOUT_IDS
             self.undecided = False
 
-    def _checked_offset(self, marks: Watermarks, position: Position) -> int:
+    def _check_offset(self, marks: Watermarks, position: Position) -> int:
         offset = position.event_id
         if not marks.low <= offset <= marks.high:
             raise GapDetected(
@@ -110,10 +110,10 @@ class Seeker:
             )
         return offset
 
-    def _note_identity(self) -> None:
+    def _check_identity(self) -> None:
         identity = self._topic.identity()
         if self._identity not in {None, identity}:
-            log.warning("the topic was deleted and made anew", topic=self._topic.name, identity=identity)
+            log.warning("the topic was deleted and created again", topic=self._topic.name, identity=identity)
         self._identity = identity
 
 

@@ -1,4 +1,4 @@
-"""What the consumer can be told, what it tells about itself, and what it needs of others."""
+"""Settings and status of a reader, and the ports that it needs."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ class ConsumerSettings:
     """One projection's reader."""
 
     group: str
-    """Consumer group whose offsets are committed for lag tools to look at. Nothing is ever read back from it."""
+    """Consumer group whose offsets are committed for monitoring tools. Tideline never reads them."""
     format: Format | Literal["auto"] = "auto"
     limits: Limits = field(default=DEFAULT_LIMITS)
     batch_events: int = 500
-    """Events handed to a projection at once: one transaction of its store."""
+    """Events passed to a projection at once: one transaction of its store."""
     queue_records: int = 2_000
     queue_bytes: int = 32 * 1024 * 1024
-    """What may lie fetched but unread; above it the partition is paused until half of it has been taken."""
+    """Limits of fetched but unread records. Above them the partition is paused until half of them were taken."""
     commit_s: float = 5.0
     """How often the offset is committed for information."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatus:
-    """What a reader tells about itself; read by other threads, so always a whole new value."""
+    """Status of a reader. Immutable, because other threads read it."""
 
     topic: str
     position: Position | None = None
-    """The last event handed out."""
+    """The last delivered event."""
     offset: int | None = None
     """The next offset to be read."""
     caught_up: bool = False
-    """Whether the end of the topic was reached with the last read."""
+    """Whether the last read reached the end of the topic."""
     events: int = 0
     duplicates: int = 0
     filled: int = 0
     """Events that the topic had lost and the notification log still had."""
     searches: int = 0
-    """How often the place in the topic had to be searched anew (truncated, recreated)."""
+    """How often the position had to be searched again, because the topic was truncated or recreated."""
     dead_letters: int = 0
     unknown: int = 0
     """Events of types that this version does not know."""
 
 
 class GapFiller(Protocol):
-    """Where events are read that the topic has lost; the relay's ``Outbox`` is one."""
+    """Source of events that the topic has lost; the relay's ``Outbox`` is one."""
 
     def current_event_id(self) -> int:
         """Return the id of the source's newest event."""
@@ -67,11 +67,11 @@ class GapFiller(Protocol):
         """Yield the records of events ``first`` to ``last`` as the relay would write them; raise GapDetected, Transient."""
 
     def close(self) -> None:
-        """Release connections; they are made anew when needed."""
+        """Release connections; they are opened again when needed."""
 
 
 class DeadLetterSink(Protocol):
-    """Where records go that cannot be used; see ``daemon.kafka.dead_letters``."""
+    """Destination of records that cannot be decoded; see ``daemon.kafka.dead_letters``."""
 
     def put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
-        """Keep ``record``; it is safe when this returns. Raises KafkaUnavailable."""
+        """Store ``record`` durably. Raises KafkaUnavailable."""

@@ -1,17 +1,17 @@
-"""From records to events that follow each other without a hole.
+"""Turns the records of a topic into contiguous events.
 
-Kafka's own order and offsets prove little: offsets have holes that mean nothing (markers, expiry), and a topic can be cut or
-made anew behind our back. Event ids prove everything, so each event is compared with the last one handed out:
+Offsets prove little: some have no record (markers, expiry), and a topic can be truncated or recreated while it is read. Event ids are
+contiguous, so each event is compared with the last one delivered:
 
-- the next one is handed out;
-- one that was handed out before is dropped and counted;
-- a later one is a hole in the topic. First the place is searched anew (the topic may be another one by now); then the missing
-  events are read from the notification log, encoded as the relay does it; if that does not have them either, GapDetected.
+- The next event is delivered.
+- An event that was delivered before is dropped and counted.
+- A later event shows a gap in the topic. First the position is searched again, because the topic may have been replaced. Then the
+  missing events are read from the notification log, encoded as by the relay. If the log does not contain them either, GapDetected.
 
-A record that cannot be used goes to the dead letters first. If it says its place it is then handed out as Undecodable, so
-that its table can be quarantined. If it does not, it is left out: should it have been an event, the hole in the ids shows it.
+A record that cannot be decoded goes to the dead letters first. If it contains its event id, it is then delivered as Undecodable, so that
+its table can be quarantined. If not, it is skipped: had it been an event, the gap in the ids would show it.
 
-Formats without event ids have only offsets: then the id is offset + 1, holes are no news, and nothing can be filled in.
+Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps cannot be filled.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events that follow each other; ``position`` is that of the last one."""
+    """Contiguous events; ``position`` is that of the last one."""
 
     events: tuple[Event, ...]
     position: Position
     caught_up: bool
-    """The topic ended after them."""
+    """Whether the topic ended after them."""
 
 
 class TopicReader:
     """Reads one topic for one projection. ``status`` may be read by any thread, the rest belongs to one.
 
-    ``seek`` first; after an error ``close`` and ``seek`` again.
+    Call ``seek`` first. After an error call ``close``, then ``seek`` again.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class TopicReader:
         self._settings = settings
         self._filler = filler
         self._seeker = Seeker(broker, topic, settings.format)
-        self._intake = RecordDecoder(settings, letters)
+        self._decoder = RecordDecoder(settings, letters)
         self._fetcher: Fetcher | None = None
         self._ahead: deque[TopicRecord] = deque()
         self._filling: Iterator[TopicRecord] | None = None
         self._ended = False
-        self._mended_at: int | None = None
+        self._filled_before: int | None = None
         self._lost_in_a_row = 0
         self._position = Position(0)
         self._offset = 0
@@ -85,15 +85,15 @@ class TopicReader:
         self.status = ReaderStatus(topic.name)
 
     def seek(self, position: Position) -> None:
-        """Read on after ``position``; raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids)."""
-        sought = self._seeker.seek(position)
-        self._intake.offsets_are_ids = self._seeker.offsets_are_ids
+        """Continue after ``position``; raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids)."""
+        start = self._seeker.seek(position)
+        self._decoder.offsets_are_ids = self._seeker.offsets_are_ids
         self._position = position
-        self._filling, self._mended_at = None, None
-        self._fetch_from(sought.offset)
-        if sought.empty and not self._seeker.offsets_are_ids:
+        self._filling, self._filled_before = None, None
+        self._fetch_from(start.offset)
+        if start.empty and not self._seeker.offsets_are_ids:
             self._fill_emptied()
-        self.status = replace(self.status, position=position, offset=sought.offset, caught_up=False)
+        self.status = replace(self.status, position=position, offset=start.offset, caught_up=False)
 
     def read(self, timeout_s: float) -> Batch:
         """Return the next events, at most ``batch_events``, waiting up to ``timeout_s`` for the first.
@@ -104,22 +104,22 @@ class TopicReader:
         events: list[Event] = []
         duplicates = filled = 0
         while len(events) < self._settings.batch_events and (record := self._next()) is not None:
-            event = self._intake.event(record)
+            event = self._decoder.decode(record)
             step = None if event is None else self._step(event)
             if event is None or step is Step.DUPLICATE:
                 duplicates += event is not None and record.offset is not None
             elif step is Step.GAP:
-                self._mend(record, event)
+                self._repair_gap(record, event)
             else:
                 self._accept(record, event)
                 events.append(event)
                 filled += record.offset is None
         caught_up = self._ended and not self._ahead and self._filling is None
-        self._count(len(events), duplicates, filled, caught_up=caught_up)
+        self._update_status(len(events), duplicates, filled, caught_up=caught_up)
         return Batch(tuple(events), self._position, caught_up)
 
-    def applied(self, position: Position) -> None:
-        """Note that everything handed out up to ``position`` is durable: commit the offset now and then, for lag tools."""
+    def acknowledge(self, position: Position) -> None:
+        """Record that all events up to ``position`` are durable. Commits the offset from time to time, for monitoring tools."""
         due = time.monotonic() - self._committed_at_s >= self._settings.commit_s
         if due and self._fetcher is not None and position == self._position:
             self._fetcher.commit(self._offset)
@@ -134,24 +134,24 @@ class TopicReader:
             self._filler.close()
 
     def _take(self, timeout_s: float) -> bool:
-        """Fetch more where nothing lies ready; tell whether the topic ends behind it."""
+        """Fetch more records if none are buffered; return whether the topic ends after them."""
         assert self._fetcher is not None, "seek first"
         if self._ahead or self._filling is not None:
             return False
         taken = self._fetcher.take(self._settings.batch_events, timeout_s)
         if taken.lost is not None:
-            self._lost(taken.lost)
+            self._search_again(taken.lost)
             return False
         if taken.records or taken.ended:
             self._lost_in_a_row = 0
-        if taken.records and self._seeker.undecided:  # now there is something to recognise the format by
+        if taken.records and self._seeker.undecided:  # now a record exists from which to detect the format
             self.seek(self._position)
             return False
         self._ahead.extend(taken.records)
         return taken.ended
 
     def _next(self) -> TopicRecord | None:
-        """Return the next record: of those that fill a hole, then of those that were fetched."""
+        """Return the next record: first those that fill a gap, then fetched ones."""
         if self._filling is not None:
             record = next(self._filling, None)
             if record is not None:
@@ -160,25 +160,25 @@ class TopicReader:
         if not self._ahead:
             return None
         record = self._ahead.popleft()
-        assert record.offset is not None, "what was fetched has an offset"
+        assert record.offset is not None, "fetched records have an offset"
         self._offset = record.offset + 1
         return record
 
     def _step(self, event: Event) -> Step:
         step = self._position.step(event.event_id, event.part)
-        return Step.NEXT if step is Step.GAP and self._intake.offsets_are_ids else step
+        return Step.NEXT if step is Step.GAP and self._decoder.offsets_are_ids else step
 
     def _accept(self, record: TopicRecord, event: Event) -> None:
-        self._intake.accepted(record, event)
+        self._decoder.accept(record, event)
         self._position = Position(event.event_id, event.part, event.parts)
         if record.offset is not None:
             self._seeker.remember(self._position, record.offset)
-            self._mended_at = None
+            self._filled_before = None
 
-    def _mend(self, record: TopicRecord, event: Event) -> None:
-        """Find what is missing in front of ``event``: elsewhere in the topic, or in the notification log."""
+    def _repair_gap(self, record: TopicRecord, event: Event) -> None:
+        """Find the events that are missing before ``event``: elsewhere in the topic, or in the notification log."""
         expected = self._position.expected()
-        if record.offset is None or record.offset == self._mended_at:
+        if record.offset is None or record.offset == self._filled_before:
             raise self._gap(event)
         offset = self._seeker.next_offset(self._position)
         if offset is not None:
@@ -191,7 +191,7 @@ class TopicReader:
             expected=expected[0],
             found=event.event_id,
         )
-        self._mended_at = record.offset
+        self._filled_before = record.offset
         self._ahead.appendleft(record)
         self._offset = record.offset
         self._filling = self._fill(expected[0], event.event_id if event.part else event.event_id - 1)
@@ -208,22 +208,24 @@ class TopicReader:
         )
 
     def _fill_emptied(self) -> None:
-        """An empty topic cannot show a hole, so the log is asked whether there is more than was applied."""
+        """Read events that the log has beyond the position, because an empty topic cannot show a gap."""
         if self._filler is None:
             return
         current = self._filler.current_event_id()
         if current > self._position.applied_event_id:
             self._filling = self._fill(self._position.expected()[0], current)
 
-    def _lost(self, reason: str) -> None:
-        """The topic no longer has the offset: search the position anew."""
+    def _search_again(self, reason: str) -> None:
+        """Search the position again, because the topic no longer has the offset."""
         self._lost_in_a_row += 1
         if self._lost_in_a_row > 1:
             raise KafkaUnavailable(
                 "the topic changes while it is read", topic=self.status.topic, reason=reason
             )
         log.warning(
-            "the topic was cut or made anew; searching the place", topic=self.status.topic, reason=reason
+            "the topic was truncated or recreated; searching the position",
+            topic=self.status.topic,
+            reason=reason,
         )
         self.status = replace(self.status, searches=self.status.searches + 1)
         self.seek(self._position)
@@ -238,13 +240,13 @@ class TopicReader:
 
     def _gap(self, event: Event) -> GapDetected:
         return GapDetected(
-            "events are missing in the topic, and the notification log cannot give them",
+            "events are missing in the topic and in the notification log",
             topic=self.status.topic,
             expected=self._position.expected()[0],
             found=event.event_id,
         )
 
-    def _count(self, events: int, duplicates: int, filled: int, *, caught_up: bool) -> None:
+    def _update_status(self, events: int, duplicates: int, filled: int, *, caught_up: bool) -> None:
         status = self.status
         self.status = replace(
             status,
@@ -254,13 +256,13 @@ class TopicReader:
             events=status.events + events,
             duplicates=status.duplicates + duplicates,
             filled=status.filled + filled,
-            dead_letters=self._intake.dead_letters,
-            unknown=self._intake.unknown,
+            dead_letters=self._decoder.dead_letters,
+            unknown=self._decoder.unknown,
         )
 
 
 class RecordDecoder:
-    """Decodes one topic's records."""
+    """Decodes the records of one topic."""
 
     def __init__(self, settings: ConsumerSettings, letters: DeadLetterSink) -> None:
         self._settings = settings
@@ -269,8 +271,8 @@ class RecordDecoder:
         self.dead_letters = 0
         self.unknown = 0
 
-    def event(self, record: TopicRecord) -> Event | None:
-        """Return the record's event; None where it does not say its place, and then it is with the dead letters already."""
+    def decode(self, record: TopicRecord) -> Event | None:
+        """Return the record's event; None if it contains no event id, after it was sent to the dead letters."""
         arrival = None
         if self.offsets_are_ids and record.offset is not None:
             arrival = Arrival(record.offset + 1, record.time_s)
@@ -288,8 +290,8 @@ class RecordDecoder:
             self._put(record, error, None)
             return None
 
-    def accepted(self, record: TopicRecord, event: Event) -> None:
-        """Account for an event that is about to be handed out; one that cannot be used is kept first."""
+    def accept(self, record: TopicRecord, event: Event) -> None:
+        """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead letters."""
         match event:
             case Undecodable():
                 self._put(record, event.error, event.event_id)

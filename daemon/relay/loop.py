@@ -1,4 +1,4 @@
-"""One source's relay as a loop that the supervisor runs: start where the topic ends, follow, and say what became of it."""
+"""One source's relay as a loop of the supervisor: starts where the topic ends, follows the log, and reports its status."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Relay:
         self.status = RelayStatus(settings.source, topic.name)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Relay until ``heartbeat`` says stop.
+        """Relay until ``heartbeat`` requests a stop.
 
         Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore), LimitExceeded, and
-        Transient: then ``run`` may be called again and goes on where the topic ends.
+        Transient: then ``run`` may be called again and continues where the topic ends.
         """
         self.status = replace(self.status, state="starting")
         try:
@@ -71,19 +71,19 @@ class Relay:
         publisher = Publisher(self._broker, self._topic.settings, self._settings, after=start.position)
         with closing(publisher):
             heartbeat.following()
-            tail = Tail(self._outbox, publisher, self._stored, self._settings, start, self._tell, self.status)
+            tail = Tail(
+                self._outbox, publisher, self._stored, self._settings, start, self._set_status, self.status
+            )
             tail.follow(heartbeat)
 
     def _start(self) -> Start:
         try:
-            with OffsetReader(self._broker, self._topic.name) as probe:
-                return resume(probe, self._outbox, self._stored, self._settings.start)
-        except (
-            NotFound
-        ) as error:  # ensured a moment ago: this broker does not know it yet, or it was deleted since
+            with OffsetReader(self._broker, self._topic.name) as records:
+                return resume(records, self._outbox, self._stored, self._settings.start)
+        except NotFound as error:  # created just now and unknown to this broker, or deleted since
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
-    def _tell(self, status: RelayStatus) -> None:
+    def _set_status(self, status: RelayStatus) -> None:
         self.status = status
 
     def _failed(self, error: TidelineError) -> None:
@@ -97,11 +97,11 @@ class Relay:
 
 
 WATCH_S: Final = 2.0
-"""How often a source that another daemon relays is asked for its newest event."""
+"""How often the newest event of a source that another daemon relays is queried."""
 
 
 def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, SourcePart]:
-    """Return the loop of source ``name`` and what it tells."""
+    """Return the loop of source ``name``, and its part of the status."""
     source = config.sources[name]
     if not source.relay.enabled:
         watch = _Watch(name, source)
@@ -129,7 +129,7 @@ def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMet
 
 
 def relay_settings(name: str, source: SourceConfig) -> RelaySettings:
-    """Return the relay's own form of the source's settings."""
+    """Return the relay's settings of a source."""
     relay = source.relay
     return RelaySettings(
         source=name,
@@ -142,14 +142,14 @@ def relay_settings(name: str, source: SourceConfig) -> RelaySettings:
 
 
 class _Watch:
-    """Asks a source that another daemon relays how far it is, so that lag is known here too."""
+    """Polls the newest event id of a source that another daemon relays, so that lag is known here too."""
 
     def __init__(self, name: str, source: SourceConfig) -> None:
         self._uris = source.metastore
         self.status = RelayStatus(name, source.topic)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Ask every ``WATCH_S`` until told to stop."""
+        """Poll every ``WATCH_S`` until a stop is requested."""
         with closing(Metastore(self._uris)) as metastore:
             while not heartbeat.stopping.is_set():
                 self.status = replace(self.status, source_event_id=metastore.current_event_id())

@@ -1,9 +1,8 @@
-"""Putting records into the topic so that their order there is the order of the log.
+"""Publishes records to the topic in the order of the log.
 
-An idempotent producer keeps order and drops its own repetitions across retries, as long as it lives. When it has failed in a
-way that leaves open what arrived, it is thrown away with all that it still held: a new one continues from what the topic then
-ends with, and readers drop what is there twice. Acknowledgements therefore come in order, so that the position of the last
-one stands for everything before it.
+An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After a failure that leaves
+open which records arrived, it is discarded with all its pending records. A new producer continues where the topic then ends, and readers
+drop duplicates. Acknowledgements therefore arrive in order, and the last one covers all records before it.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
 _QUEUE_RECORDS: Final = 20_000
 _QUEUE_KBYTES: Final = 65_536
 _SETTLE_S: Final = 10.0
-"""How long the end of a relay waits for acknowledgements; less than the time that a stop may take."""
+"""How long a stopping relay waits for acknowledgements; shorter than the time that a stop may take."""
 
 
 class Publisher:
-    """One producer's life. Used by one thread; after an error it can only be closed."""
+    """One producer. Used by one thread; after an error it can only be closed."""
 
     def __init__(
         self, broker: BrokerSettings, topic: TopicSettings, settings: RelaySettings, *, after: Position
     ) -> None:
         self.acknowledged = after
-        """The last record of which Kafka has said that it has it."""
+        """The last record that Kafka acknowledged."""
         self.records = 0
         self.size_bytes = 0
         self._after = after
@@ -63,13 +62,13 @@ class Publisher:
 
     @property
     def pending(self) -> int:
-        """Records that are on their way."""
+        """Number of records without acknowledgement."""
         return len(self._pending)
 
     def publish(self, batch: Sequence[OutgoingEvent]) -> None:
-        """Hand over the records of ``batch`` that come after what the topic holds; waits only where the queue is full.
+        """Enqueue the records of ``batch`` that the topic does not contain yet; waits only if the queue is full.
 
-        Raises KafkaUnavailable, and LimitExceeded for a record that the topic does not take.
+        Raises KafkaUnavailable, and LimitExceeded for a record that the topic refuses.
         """
         for item in batch:
             parts = len(item.records)
@@ -81,12 +80,12 @@ class Publisher:
         self.poll(0)
 
     def poll(self, timeout_s: float) -> None:
-        """Take in acknowledgements, waiting at most ``timeout_s`` for the first; raise what has failed."""
+        """Process acknowledgements, waiting at most ``timeout_s`` for the first; raise the first failure."""
         self._producer.poll(timeout_s)
         self._raise_failure()
 
     def settle(self) -> None:
-        """Wait until everything is acknowledged; raise KafkaUnavailable or what else has failed."""
+        """Wait until all records are acknowledged; raise KafkaUnavailable or the first failure."""
         deadline = time.monotonic() + _SETTLE_S
         while self._pending:
             if time.monotonic() > deadline:
@@ -97,10 +96,10 @@ class Publisher:
         failpoint("relay.acknowledged")
 
     def close(self) -> None:
-        """Throw away what was not acknowledged; nothing of it is sent any more."""
+        """Discard records without acknowledgement; none of them is sent any more."""
         self._producer.purge()
         if self._producer.flush(1.0) == 0:
-            self._producer.close()  # where something is left, this would wait for it without bound
+            self._producer.close()  # with records left, this would wait indefinitely
 
     def _produce(self, key: bytes, value: bytes, headers: Any, position: Position) -> None:
         while True:
@@ -116,7 +115,7 @@ class Publisher:
             except BufferError:
                 self.poll(0.1)
             except KafkaException as error:  # the producer as a whole has failed
-                raise self._explained(error.args[0]) from error
+                raise self._error(error.args[0]) from error
             else:
                 break
         self._pending.append(position)
@@ -124,7 +123,7 @@ class Publisher:
         self.size_bytes += len(value)
 
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
-        """Count one acknowledgement; they come in the order of the records."""
+        """Process one acknowledgement; they arrive in the order of the records."""
         position = self._pending.popleft()
         if error is not None:
             self._failure = self._failure or error
@@ -133,9 +132,9 @@ class Publisher:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise self._explained(self._failure)
+            raise self._error(self._failure)
 
-    def _explained(self, error: KafkaError) -> TidelineError:
+    def _error(self, error: KafkaError) -> TidelineError:
         return translate_error(
             error, "write to the topic", topic=self._topic, acknowledged=str(self.acknowledged)
         )

@@ -1,4 +1,4 @@
-"""What the relay can be told, and what it tells about itself."""
+"""Settings and status of a relay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 StartAt = Literal["current", "earliest"] | int
-"""Where a relay begins that has neither a record in its topic nor a stored position; a number is the first event id to relay."""
+"""Where a relay without a record in its topic and without a stored position starts; a number is the first event id to relay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,27 +23,27 @@ class RelaySettings(OutboxSettings):
     start: StartAt = "current"
     poll_min_s: float = 0.01
     poll_max_s: float = 0.2
-    """The pause after an empty answer, doubling from one to the other: an idle relay asks five times a second."""
+    """The pause after an empty answer doubles from one to the other: an idle relay polls five times a second."""
     check_s: float = 1.0
-    """How often an idle relay compares its place with the metastore's current id."""
+    """How often an idle relay compares its position with the metastore's current id."""
     linger_ms: int = 5
     compression: str = "lz4"
     delivery_timeout_s: float = 60.0
-    """How long the producer tries by itself; after that the relay starts over from the topic's end."""
+    """How long the producer retries by itself; then the relay restarts from the end of the topic."""
     store_s: float = 5.0
-    """How often the position is stored; it is needed only where the topic has become empty, and may lag."""
+    """How often the position is stored. It is used only if the topic is empty, and may lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelayStatus:
-    """What a relay tells about itself; read by other threads, so always a whole new value."""
+    """Status of a relay. Immutable, because other threads read it."""
 
     source: str
     topic: str
     state: str = "starting"
-    """``starting``, ``following``, ``stopped`` or ``failed``; what follows from a failure is the supervisor's to say."""
+    """``starting``, ``following``, ``stopped`` or ``failed``; the supervisor decides about restarts."""
     relayed: Position | None = None
-    """The last record that Kafka has acknowledged."""
+    """The last record that Kafka acknowledged."""
     relayed_time_s: int | None = None
     """Event time of the last relayed event, epoch seconds."""
     source_event_id: int | None = None
@@ -53,8 +53,8 @@ class RelayStatus:
     size_bytes: int = 0
     commits_with_writes: int = 0
     commits_without_writes: int = 0
-    """Commits with write ids but without write events. Some DDL is so; if there are no others at all, the writers run with
-    ``hive.metastore.dml.events=false``, and what they write cannot be replicated."""
+    """Commits with write ids but without write events. Some DDL has none; if all commits have none, the writers run with
+    ``hive.metastore.dml.events=false``, and their writes cannot be replicated."""
     gaps: int = 0
     errors: int = 0
     problem: str | None = None

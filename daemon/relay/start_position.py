@@ -1,14 +1,12 @@
-"""Where a relay begins: behind the last record of its topic.
+"""Finds the position at which a relay starts: after the last record of its topic.
 
-The topic is the relay's memory: a record is there or it is not, whatever the relay believed when it was killed. Only where
-the topic is empty (retention, or somebody made it anew) does the stored position count, and only where that is missing too,
-the configured start, which is stored before anything is relayed: a relay that starts at "the current event" twice would
-otherwise leave out what happened in between.
+The topic itself shows which records were written before the relay ended. The stored position is used only if the topic is empty
+(after retention, or recreated). If there is none either, the configured start is used. It is stored before any event is relayed:
+a relay that starts twice at "the current event" would otherwise omit the events in between.
 
-Two things are proven before anything is written. The metastore must not be behind the topic, and the event that the topic
-ends with must be the same event in the log: otherwise this is another metastore, or one restored from a backup, whose ids
-mean other events. And an event whose parts are only partly in the topic is completed with the very same parts, since readers
-have applied the first ones already.
+Before anything is written, two conditions are verified. The metastore must not be behind the topic, and the last event of the topic must
+be the same event in the log; otherwise it is another metastore, or one restored from a backup, whose ids mean other events. An event of
+which only some parts are in the topic is completed with exactly the same parts, because readers have already applied the first ones.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ if TYPE_CHECKING:
 
 _KEY: Final = b"relay/"
 _SAME: Final = ("eventTime", "dbName", "tableName")
-"""What is compared of an event that is complete: it may have been written by an older version of this program."""
+"""Fields compared of a complete event, which an older version may have written."""
 
 
 class StoredPosition:
-    """The relay's own position, for the day on which the topic is empty. May lag behind the topic."""
+    """The relay's own position, used if the topic is empty. May lag behind the topic."""
 
     def __init__(self, store: Store, topic: str) -> None:
         self._store = store
@@ -50,7 +48,7 @@ class StoredPosition:
         try:
             return Position(int(value))
         except (ValueError, AssertionError) as error:
-            raise StateCorrupt("the relay's stored position is no event id", value=value[:40]) from error
+            raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def save(self, position: Position) -> None:
         """Store the last whole event of ``position``."""
@@ -61,14 +59,14 @@ class StoredPosition:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to go on: after ``position``, of an event at ``time_s`` where that is known."""
+    """Where to continue: after ``position``, whose event has the time ``time_s`` if it is known."""
 
     position: Position
     time_s: int | None = None
 
 
 def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: StartAt) -> Start:
-    """Return where the relay goes on.
+    """Return where the relay continues.
 
     Raises Inconsistent and GapDetected (module docstring), ConfigError, StateCorrupt, Transient.
     """
@@ -76,7 +74,7 @@ def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: Star
     if last is None:
         position = stored.load()
         if position is None:
-            position = _configured(outbox, start)
+            position = _configured_start(outbox, start)
             stored.save(position)
         outbox.require_not_behind(position.event_id)
         return Start(position)
@@ -85,7 +83,7 @@ def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: Star
     return Start(last.position, _field(last.value, "eventTime"))
 
 
-def _configured(outbox: Outbox, start: StartAt) -> Position:
+def _configured_start(outbox: Outbox, start: StartAt) -> Position:
     current = outbox.current_event_id()
     if start == "current":
         return Position(current)
@@ -99,7 +97,7 @@ def _configured(outbox: Outbox, start: StartAt) -> Position:
 
 
 def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
-    """Compare the topic's last record with the log; nothing to compare where the log has been cleaned up to it."""
+    """Compare the topic's last record with the log, unless the log no longer contains the event."""
     event_id = last.position.event_id
     try:
         found = outbox.read(event_id - 1, limit=1)
@@ -111,12 +109,12 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
     if last.position.complete:
         same = all(_field(last.value, name) == _field(found[0].records[-1].value, name) for name in _SAME)
     else:
-        same = _written_alike(last, found[0])
+        same = _is_split_alike(last, found[0])
     if not same:
         raise Inconsistent(
-            "the topic's last event is another one in the notification log",
-            hint="It is another metastore or one restored from a backup; or relay.record.bytes.max was changed "
-            "while an event was half written: set it back, let the relay go on, then change it.",
+            "the last event of the topic differs from the event in the notification log",
+            hint="It is another metastore or one restored from a backup; or relay.record_bytes_max was changed "
+            "while an event was partly written: restore the old value, let the relay continue, then change it.",
             event_id=event_id,
             part=last.position.part,
         )
@@ -125,15 +123,15 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
 def _require_complete(last: LocatedRecord) -> None:
     if not last.position.complete:
         raise GapDetected(
-            "an event is half written to the topic, and its rest has left the notification log",
+            "an event is partly written to the topic, and the notification log no longer contains its rest",
             expected=last.position.event_id,
             part=last.position.part + 1,
             found=None,
         )
 
 
-def _written_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
-    """Whether the log's event is cut as it was before, so that its remaining parts go on where the topic ends."""
+def _is_split_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
+    """Return whether the event is split as before, so that its remaining parts continue where the topic ends."""
     part, parts = last.position.part, last.position.parts
     return len(item.records) == parts and bool(
         orjson.loads(item.records[part].value) == orjson.loads(last.value)
@@ -141,7 +139,7 @@ def _written_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
 
 
 def _field(value: bytes, name: str) -> Any:
-    """Read one field of our own record; None where it cannot be read (a record of somebody else)."""
+    """Return one field of a ``tideline-1`` record; None if the record cannot be read."""
     try:
         return orjson.loads(value).get(name)
     except (orjson.JSONDecodeError, AttributeError):

@@ -1,8 +1,7 @@
-"""The steady state of a relay: read, publish, tell; at once while there is work, with growing pauses while there is none.
+"""Tails the notification log: reads, publishes and reports, immediately while there is work, with growing pauses while there is none.
 
-The metastore has no call that waits for the next event, so an idle relay asks again and again: at first every 10 ms, because
-one commit seldom comes alone, then at most five times a second, which costs both sides next to nothing and keeps the delay of
-a lonely commit at 0.2 s.
+The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because commits often come in
+groups, then at most five times a second. This costs very little and limits the delay of a single commit to 0.2 s.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Pace:
-    """How long to wait after an empty answer: doubling from ``min_s`` to ``max_s``, from the start after work."""
+    """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work."""
 
     def __init__(self, min_s: float, max_s: float) -> None:
         assert 0 < min_s <= max_s, (min_s, max_s)
@@ -35,11 +34,11 @@ class Pace:
         self._next_s = min_s
 
     def busy(self) -> None:
-        """There was work: the next pause is the shortest."""
+        """Reset the pause to the shortest, after work."""
         self._next_s = self._min_s
 
     def pause_s(self) -> float:
-        """Return how long to wait now."""
+        """Return the next pause."""
         pause_s, self._next_s = self._next_s, min(self._max_s, self._next_s * 2)
         return pause_s
 
@@ -47,21 +46,21 @@ class Pace:
 class Tail:
     """Follows the log from ``start`` on with one publisher."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - it stands between six parts and owns none of them
+    def __init__(  # noqa: PLR0913, PLR0917 - it connects six parts and owns none of them
         self,
         outbox: Outbox,
         publisher: Publisher,
         stored: StoredPosition,
         settings: RelaySettings,
         start: Start,
-        tell: Callable[[RelayStatus], None],
+        report: Callable[[RelayStatus], None],
         status: RelayStatus,
     ) -> None:
         self._outbox = outbox
         self._publisher = publisher
         self._stored = stored
         self._settings = settings
-        self._tell = tell
+        self._report_status = report
         self._before = status
         self._status = replace(
             status, relayed=start.position, relayed_time_s=start.time_s, state="following", problem=None
@@ -74,11 +73,11 @@ class Tail:
         self._checked_at_s = 0.0
 
     def follow(self, heartbeat: Heartbeat) -> None:
-        """Relay until told to stop, then wait for what is on its way; raise what ended it otherwise."""
+        """Relay until a stop is requested, then wait for acknowledgements; raise the error that ended it otherwise."""
         try:
-            self._turn_until_told(heartbeat)
+            self._relay_until_stopped(heartbeat)
         except TidelineError:
-            # What was read before the metastore failed is kept, or a metastore that fails often would let nothing through.
+            # Keep what was read before the failure: with a metastore that fails often, the relay would not advance otherwise.
             with suppress(TidelineError):
                 self._publisher.settle()
             self._report(heartbeat)
@@ -87,7 +86,7 @@ class Tail:
         self._report(heartbeat)
         self._save()
 
-    def _turn_until_told(self, heartbeat: Heartbeat) -> None:
+    def _relay_until_stopped(self, heartbeat: Heartbeat) -> None:
         while not heartbeat.stopping.is_set():
             if self._take():
                 self._pace.busy()
@@ -96,7 +95,7 @@ class Tail:
             self._report(heartbeat)
 
     def _take(self) -> bool:
-        """Read one batch and hand it to the publisher; False where there was nothing."""
+        """Read one batch and publish it; return False if there was none."""
         batch = self._outbox.read(self._read_to)
         if not batch:
             return False
@@ -117,7 +116,7 @@ class Tail:
         )
 
     def _wait(self, heartbeat: Heartbeat) -> None:
-        """Pause; now and then look whether the log has gone back, or has lost what was not read yet."""
+        """Pause; from time to time check that the log was neither restored nor cleaned of unread events."""
         pause_s = self._pace.pause_s()
         if self._publisher.pending:
             self._publisher.poll(pause_s)
@@ -131,14 +130,14 @@ class Tail:
         current = self._newest = self._outbox.require_not_behind(self._read_to)
         if current > self._read_to and not self._take():
             raise GapDetected(
-                "events have left the notification log before they were relayed",
+                "events were removed from the notification log before they were relayed",
                 expected=self._read_to + 1,
                 found=None,
                 current=current,
             )
 
     def _report(self, heartbeat: Heartbeat) -> None:
-        """Publish the new status; store the position now and then."""
+        """Report the new status, and store the position from time to time."""
         publisher, before = self._publisher, self._before
         progressed = publisher.acknowledged != self._status.relayed
         while self._times and self._times[0][0] <= publisher.acknowledged.applied_event_id:
@@ -150,7 +149,7 @@ class Tail:
             records=before.records + publisher.records,
             size_bytes=before.size_bytes + publisher.size_bytes,
         )
-        self._tell(self._status)
+        self._report_status(self._status)
         (heartbeat.progress if progressed else heartbeat.beat)()
         if time.monotonic() - self._saved_at_s >= self._settings.store_s:
             self._save()

@@ -1,10 +1,10 @@
-"""What can be seen on the running metastores and the broker: what ``tideline config check --live`` adds.
+"""Live checks of metastores and topics, for ``tideline config check --live``.
 
-All of it at once: an operator who fixes one setting of a metastore and restarts it wants to know the others before
-(reference: peers.md §4.9). What makes replication impossible is a problem; what makes it lose data on a bad day is a warning.
+All problems are reported at once, because every fix requires a restart of the metastore (reference: peers.md §4.9). A problem makes
+replication impossible; a warning can lead to lost data in case of an outage.
 
-Retention has one rule (reference: hive-replication.md §12): notification log ≤ change manager < replayed transactions' timeout.
-A daemon that was away for as long as the log lasts still has to find the files that the log names, and its open transactions.
+Retention must satisfy (reference: hive-replication.md §12): notification log ≤ change manager < timeout of replayed transactions.
+A daemon that was away for as long as the log lasts must still find the files that the log names, and its open transactions.
 """
 
 from __future__ import annotations
@@ -37,49 +37,51 @@ _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNIT_ALIASES: Final = {"": "s", "sec": "s", "min": "m", "hour": "h", "day": "d", "msec": "ms"}
 
 
-class Asked(Protocol):
-    """What is asked of a metastore; ``handlers.metastore.Metastore`` answers it."""
+class CheckedMetastore(Protocol):
+    """The calls that the checks need; ``handlers.metastore`` implements them."""
 
     @property
     def hive_version(self) -> HiveVersion:
-        """The Hive version, as far as it matters."""
+        """The Hive version of the server."""
 
     def config_value(self, key: str, default: str = "") -> str:
-        """One of the server's settings."""
+        """Return a setting of the server."""
 
     def current_event_id(self) -> int:
-        """The newest event of the notification log."""
+        """Return the newest event id of the notification log."""
 
     def next_events(self, after: int, limit: int) -> Sequence[object]:
-        """Events of the notification log."""
+        """Return events of the notification log."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
-def live_problems(config: Config, connect: Callable[[Sequence[str]], Asked] | None = None) -> list[Problem]:
-    """Ask every metastore and topic of the configuration; never raises, every failure is a problem."""
+def live_problems(
+    config: Config, connect: Callable[[Sequence[str]], CheckedMetastore] | None = None
+) -> list[Problem]:
+    """Check every metastore and topic of the configuration; never raises, because every failure is a problem."""
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     found: list[Problem] = []
     retention_s = 0.0
     for name, source in config.sources.items():
         place, key = f"source {name}", f"sources.{name}.metastore"
         with closing(open_one(source.metastore)) as metastore:
-            found += _guarded(place, key, _source(metastore, place))
-            retention_s = max(retention_s, _quiet_seconds(metastore, LOG_RETENTION))
-        found += _guarded(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
+            found += _collect(place, key, _source(metastore, place))
+            retention_s = max(retention_s, _read_seconds(metastore, LOG_RETENTION))
+        found += _collect(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
     for name, target in config.targets.items():
         place, key = f"target {name}", f"targets.{name}.metastore"
         with closing(open_one(target.metastore)) as metastore:
-            found += _guarded(place, key, _target(metastore, place, retention_s))
+            found += _collect(place, key, _target(metastore, place, retention_s))
     return found
 
 
-def _guarded(place: str, key: str, asking: Iterator[Problem]) -> list[Problem]:
-    """Collect what ``asking`` finds; an error that ends it is one more problem."""
+def _collect(place: str, key: str, check: Iterator[Problem]) -> list[Problem]:
+    """Collect the problems of ``check``; an error that ends it is another problem."""
     found: list[Problem] = []
     try:
-        found.extend(asking)
+        found.extend(check)
     except TidelineError as error:
         value = error.context.get("address") or error.context.get("uri")
         found.append(
@@ -88,9 +90,9 @@ def _guarded(place: str, key: str, asking: Iterator[Problem]) -> list[Problem]:
     return found
 
 
-def _source(metastore: Asked, place: str) -> Iterator[Problem]:
+def _source(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     if metastore.hive_version < HIVE_VERSION_MIN:
-        reason = "is older than 4.0 and does not tell which files a transaction wrote"
+        reason = "is older than 4.0 and does not report which files a transaction wrote"
         yield Problem(
             place,
             "generation",
@@ -104,16 +106,16 @@ def _source(metastore: Asked, place: str) -> Iterator[Problem]:
     yield from _retention(metastore, place)
 
 
-def _log(metastore: Asked, place: str) -> Iterator[Problem]:
+def _log(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     key = "metastore.transactional.event.listeners"
     listeners = metastore.config_value(key)
     if LISTENER not in listeners:
-        hint = "add org.apache.hive.hcatalog.listener.DbNotificationListener, or nothing can be followed"
-        yield Problem(place, key, listeners, f"does not name {LISTENER}", hint)
+        hint = "add org.apache.hive.hcatalog.listener.DbNotificationListener; it writes the notification log"
+        yield Problem(place, key, listeners, f"does not contain {LISTENER}", hint)
     newest = metastore.current_event_id()
     if newest == 0:
         yield Problem(
-            place, "notification log", None, "is empty", "right for a new cluster only", warning=True
+            place, "notification log", None, "is empty", "normal only for a new cluster", warning=True
         )
     try:
         metastore.next_events(max(0, newest - 1), 1)
@@ -122,12 +124,12 @@ def _log(metastore: Asked, place: str) -> Iterator[Problem]:
         yield Problem(place, "notification log", None, f"cannot be read: {error.message}", hint)
 
 
-def _writers(metastore: Asked, place: str) -> Iterator[Problem]:
+def _writers(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     key = "hive.metastore.dml.events"
     value = metastore.config_value(key)
     if value.lower() != "true":
-        hint = "set it to true for every writer: else commits do not name their files"
-        yield Problem(place, key, value or None, "is not on where the metastore runs", hint, warning=True)
+        hint = "set it to true for every writer; otherwise commits do not name their files"
+        yield Problem(place, key, value or None, "is not enabled in the metastore", hint, warning=True)
     excluded = metastore.config_value("metastore.notification.parameters.exclude.patterns")
     if excluded:
         key = "metastore.notification.parameters.exclude.patterns"
@@ -135,44 +137,44 @@ def _writers(metastore: Asked, place: str) -> Iterator[Problem]:
             place,
             key,
             excluded,
-            "leaves parameters out of events",
+            "excludes parameters from events",
             "the replica will not have them",
             warning=True,
         )
 
 
-def _retention(metastore: Asked, place: str) -> Iterator[Problem]:
+def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     enabled = metastore.config_value("metastore.repl.cm.enabled").lower() == "true"
     if not enabled:
-        reason = "is off: a file that is deleted before it was copied is lost, and its table quarantined"
+        reason = "is off: a file that is deleted before it was copied is lost, and its table is quarantined"
         yield Problem(
-            place, "metastore.repl.cm.enabled", "false", reason, "switch the change manager on", warning=True
+            place, "metastore.repl.cm.enabled", "false", reason, "enable the change manager", warning=True
         )
         return
-    kept_s = _quiet_seconds(metastore, LOG_RETENTION)
-    files_s = _quiet_seconds(metastore, "metastore.repl.cm.retain")
+    kept_s = _read_seconds(metastore, LOG_RETENTION)
+    files_s = _read_seconds(metastore, "metastore.repl.cm.retain")
     if kept_s > files_s > 0:
         reason = f"is shorter than the notification log's {_days(kept_s)}"
-        hint = "a daemon that was away may find events whose files are gone: make it at least as long"
+        hint = "make it at least as long; otherwise files may be missing after an outage"
         yield Problem(place, "metastore.repl.cm.retain", _days(files_s), reason, hint, warning=True)
 
 
-def _target(metastore: Asked, place: str, retention_s: float) -> Iterator[Problem]:
+def _target(metastore: CheckedMetastore, place: str, retention_s: float) -> Iterator[Problem]:
     if metastore.hive_version < HIVE_VERSION_MIN:
         yield Problem(
-            place, "generation", str(metastore.hive_version), "is older than 4.0", "targets have to be Hive 4"
+            place, "generation", str(metastore.hive_version), "is older than 4.0", "targets must be Hive 4"
         )
     key = "metastore.repl.txn.timeout"
-    timeout_s = _quiet_seconds(metastore, key)
+    timeout_s = _read_seconds(metastore, key)
     if 0 < timeout_s <= retention_s:
         reason = f"is not longer than the sources' notification log of {_days(retention_s)}"
-        hint = "a replica that was away may find its open transactions aborted: make it longer"
+        hint = "make it longer; otherwise open transactions may be aborted during an outage"
         yield Problem(place, key, _days(timeout_s), reason, hint, warning=True)
     metastore.current_event_id()
 
 
 def _topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
-    # Imported here: it brings the Kafka library, and its settings are another room's to build.
+    # Imported here because it imports the Kafka library.
     from daemon.kafka.topic import source_topic
 
     topic = source_topic(config, source)
@@ -180,14 +182,14 @@ def _topic(config: Config, source: SourceConfig) -> Iterator[Problem]:
         topic.verify()
     except NotFound:
         if not source.relay.enabled:
-            hint = "start the relay that fills it first"
+            hint = "start the relay of this topic first"
             yield Problem(
                 f"topic {source.topic}", "topic", None, "does not exist, and this daemon does not relay", hint
             )
 
 
-def _quiet_seconds(metastore: Asked, key: str) -> float:
-    """Return one of the server's durations; 0 where it cannot be told."""
+def _read_seconds(metastore: CheckedMetastore, key: str) -> float:
+    """Return a duration of the server's settings; 0 if it cannot be read."""
     try:
         return duration_s(metastore.config_value(key))
     except TidelineError:

@@ -1,9 +1,9 @@
-"""What commits wrote: which of them have to be asked about, and the questions, side by side.
+"""Fetches the write events of commits, in parallel.
 
-COMMIT_TXN does not name the files; they are asked for by transaction (``get_all_write_event_info``). Commits that say that they
-wrote nothing (Hive 4.1: ``writeIds`` is empty) are not asked about. The others' questions of one batch run side by side on
-connections of their own, since a round trip for each in turn would be the relay's slowest part. Answers come in one order, whatever
-the metastore's, so that a record made again has the same bytes.
+COMMIT_TXN does not name the files; they are read by transaction (``get_all_write_event_info``). Commits that report that they wrote
+nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one batch run in parallel on additional connections, because
+sequential round trips would be the slowest part of the relay. The results are sorted, so that a record has the same bytes at every
+repetition.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class NotificationLog(Protocol):
     """One connection to a metastore's notification log; used by one thread at a time."""
 
     def current_event_id(self) -> int:
-        """Return the id of the newest event; 0 where there never was one."""
+        """Return the id of the newest event; 0 if there never was one."""
 
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         """Return at most ``limit`` events with ids above ``after``, in order."""
 
     def write_events(self, txn_id: int) -> list[WriteEventInfo]:
-        """Return what the committed transaction wrote."""
+        """Return the write events of the committed transaction."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -49,14 +49,14 @@ Connect = Callable[[], NotificationLog]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a COMMIT_TXN message says about itself; ``wrote`` is None where this generation of Hive does not tell."""
+    """A COMMIT_TXN message; ``wrote`` is None if this Hive version does not report it."""
 
     txn_id: int
     wrote: bool | None
 
 
 def parse_commit(event: NotificationEvent) -> Commit | None:
-    """Read a COMMIT_TXN; None for other events, and for one that cannot be read (its record will say so)."""
+    """Parse a COMMIT_TXN; return None for other events, and for a message that cannot be read (its record reports that)."""
     if event.eventType != _COMMIT:
         return None
     try:
@@ -71,7 +71,7 @@ def parse_commit(event: NotificationEvent) -> Commit | None:
 
 
 class WriteEventReader:
-    """Asks for the write events of many transactions side by side."""
+    """Fetches the write events of many transactions in parallel."""
 
     def __init__(self, connect: Connect, connections: int) -> None:
         self._connect = connect
@@ -79,12 +79,14 @@ class WriteEventReader:
         self._idle: SimpleQueue[NotificationLog | None] = SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
 
-    def of(self, asked: Sequence[tuple[int, int]], log: NotificationLog) -> dict[int, list[WriteEventInfo]]:
-        """Return the write events by event id; ``asked`` holds (event id, transaction id), ``log`` is free meanwhile."""
-        if len(asked) < 2 or self._size < 1:
-            return {event_id: _ordered(log.write_events(txn_id)) for event_id, txn_id in asked}
-        answers = self._workers().map(self._ask, [txn_id for _, txn_id in asked])
-        return {event_id: writes for (event_id, _), writes in zip(asked, answers, strict=True)}
+    def fetch(
+        self, commits: Sequence[tuple[int, int]], log: NotificationLog
+    ) -> dict[int, list[WriteEventInfo]]:
+        """Return the write events by event id; ``commits`` are (event id, transaction id), and ``log`` is an idle connection."""
+        if len(commits) < 2 or self._size < 1:
+            return {event_id: _sort(log.write_events(txn_id)) for event_id, txn_id in commits}
+        answers = self._workers().map(self._fetch, [txn_id for _, txn_id in commits])
+        return {event_id: writes for (event_id, _), writes in zip(commits, answers, strict=True)}
 
     def close(self) -> None:
         """Close the connections and end the threads."""
@@ -105,17 +107,17 @@ class WriteEventReader:
                 self._idle.put(None)
         return self._pool
 
-    def _ask(self, txn_id: int) -> list[WriteEventInfo]:
+    def _fetch(self, txn_id: int) -> list[WriteEventInfo]:
         log = self._idle.get()
         try:
             log = log or self._connect()
-            return _ordered(log.write_events(txn_id))
+            return _sort(log.write_events(txn_id))
         finally:
             self._idle.put(log)
 
 
-def _ordered(writes: list[WriteEventInfo]) -> list[WriteEventInfo]:
-    """Order what the metastore returns in no promised order: a torn event has to be completed with the very same parts."""
+def _sort(writes: list[WriteEventInfo]) -> list[WriteEventInfo]:
+    """Sort write events, which the metastore returns in any order: a split event must be completed with exactly the same parts."""
     return sorted(
         writes, key=lambda write: (write.writeId, write.database, write.table, write.partition or "")
     )

@@ -1,6 +1,7 @@
-"""The metastore client with a stopwatch: how long each call takes, and how it fails.
+"""Connections to a source: a metastore client that measures its calls, and the reader of the source's topic.
 
-It measures where a call enters the client, so reconnects and retries are included: that is what the caller waits for.
+The measured duration of a call includes reconnects and retries, because that is the time the caller waits. A reader has dead letters,
+and fills gaps of the topic from the notification log.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class CallMetrics:
 
 
 def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:
-    """Return the client's class for ``cluster`` (the name of a source or target); its clones are measured too."""
+    """Return a client class for ``cluster`` (the name of a source or target). Clones are measured too."""
 
     class MeasuredMetastore(Metastore):
-        """Counts the calls that go through it."""
+        """Measures every call."""
 
         def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
             started = time.perf_counter()
@@ -70,19 +71,19 @@ def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:
 
 
 def topic_reader(config: Config, source_name: str, *, projection: str, group: str) -> TopicReader:
-    """Return the reader of ``projection``; raises ConfigError (a topic that cannot be used), KafkaUnavailable."""
+    """Return the reader of ``projection``; raise ConfigError (the topic cannot be used), KafkaUnavailable."""
     source = config.sources[source_name]
     assert config.kafka is not None, "checked with the configuration"
     broker, topic = broker_settings(config.kafka), source_topic(config, source)
     if source.relay.enabled:
-        topic.ensure()  # at the very first start the relay, in its own thread, may not have come so far
+        topic.ensure()  # at the first start the relay, in its own thread, may not have created it yet
     letters = DeadLetterWriter(
         broker,
         dead_letter_topic(config.kafka.dead_letter_topic, message_bytes_max=topic.settings.message_bytes_max),
         origin=topic.name,
         reader=projection,
     )
-    # The outbox of the relay's settings, so that what fills a gap has the same bytes as what the relay would have written.
+    # With the relay's settings, so that records that fill a gap have the bytes that the relay would have written.
     outbox = OutboxSettings(
         source=source_name,
         record_bytes_max=source.relay.record_bytes_max,

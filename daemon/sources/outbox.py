@@ -1,11 +1,11 @@
-"""Reading the notification log as an outbox: every event once, in order, none missing, commits with what they wrote.
+"""Reads the notification log as an outbox: every event once, in order, without omissions, and commits with their write events.
 
-The metastore draws event ids under a lock inside the transaction that makes the change, so ids are contiguous in commit order
-(reference: NOTIFICATION_SEQUENCE). A hole therefore means that the log's cleaner was faster than its reader, and is never
-skipped. An event that occurs twice or out of order cannot come from one metastore's log.
+The metastore assigns event ids under a lock inside the transaction of the change, so ids are contiguous in commit order (reference:
+NOTIFICATION_SEQUENCE). A gap therefore means that the log was cleaned before it was read, and is never skipped. A repeated or
+unordered event cannot come from the log of one metastore.
 
-Commits are completed with what they wrote (``commits``), which their own messages do not tell. The same code fills holes of
-the topic for a consumer (``records``), so that both write the same bytes.
+Commits are completed with their write events (``commits``), which their messages do not contain. The same code fills gaps of the
+topic for consumers (``records``), so that both produce the same bytes.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ log = structlog.get_logger(__name__)
 
 _SMALLEST_BATCH: Final = 10
 _OVERHEAD_BYTES: Final = 65_536
-"""Between the largest record and the topic's limit: headers, key, and what compression adds to what it cannot pack."""
+"""Difference between the largest record and the topic's limit: headers, key, and the overhead of compression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSettings:
-    """How one source's notification log is read."""
+    """Settings for reading one source's notification log."""
 
     source: str
-    """The source's name: key of every record."""
+    """Name of the source, and key of every record."""
     record_bytes_max: int = 512 * 1024
-    """Events above it are cut into several records where that is possible."""
+    """Larger events are split into several records if possible."""
     batch_events: int = 1_000
-    """Events asked for at once. More brings no more speed, and an answer is held in memory as a whole."""
+    """Events requested at once. More is not faster, and each answer is in memory completely."""
     batch_bytes: int = 16 * 1024 * 1024
-    """Records of one batch above it make the next batches smaller."""
+    """A batch with more bytes makes the next batches smaller."""
     write_connections: int = 2
-    """Further connections to the metastore for the write events of commits; they are asked for side by side."""
+    """Additional connections to the metastore, which fetch the write events of commits in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEvent:
-    """One event as it goes to the topic."""
+    """One event with its records."""
 
     event_id: int
     time_s: int
     records: Sequence[Record]
     wrote: bool | None = None
-    """Of a commit with write ids: whether the log knows what it wrote. None for all other events."""
+    """Whether the log contains the write events of a commit with write ids. None for all other events."""
 
     @property
     def size_bytes(self) -> int:
@@ -69,7 +69,7 @@ class OutgoingEvent:
 
 
 class Outbox:
-    """Reads one source's notification log. Connects when first asked; used by one thread."""
+    """Reads one source's notification log. Connects on first use; used by one thread."""
 
     def __init__(self, connect: Connect, settings: OutboxSettings, *, hard_bytes_max: int) -> None:
         self._connect = connect
@@ -78,19 +78,19 @@ class Outbox:
         self._log: NotificationLog | None = None
         self._writes = WriteEventReader(connect, settings.write_connections)
         self._limit = settings.batch_events
-        self._tells_writes = True
+        self._supports_write_events = True
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
         return self._connection().current_event_id()
 
     def require_not_behind(self, event_id: int) -> int:
-        """Return the newest event's id; raise Inconsistent where it is older than ``event_id``, which was read before."""
+        """Return the newest event id; raise Inconsistent if it is smaller than ``event_id``, which was read before."""
         current = self.current_event_id()
         if current < event_id:
             raise Inconsistent(
-                "the metastore's newest event is older than what was relayed already",
-                hint="It was restored from a backup, or it is another metastore: name another topic, and bootstrap anew.",
+                "the metastore's newest event is older than the last relayed event",
+                hint="It was restored from a backup, or it is another metastore: configure another topic, and bootstrap again.",
                 source=self._settings.source,
                 relayed=event_id,
                 current=current,
@@ -98,12 +98,12 @@ class Outbox:
         return current
 
     def first_event_id(self) -> int | None:
-        """Return the id of the oldest event that the log still holds; None where it holds none."""
+        """Return the id of the oldest event in the log; None if it is empty."""
         events = self._connection().next_events(0, 1)
         return events[0].eventId if events else None
 
     def read(self, after: int, *, limit: int | None = None) -> list[OutgoingEvent]:
-        """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch; [] where there are none yet.
+        """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch; [] if there are none yet.
 
         Raises GapDetected, Inconsistent (the log's order is broken), Transient.
         """
@@ -121,14 +121,14 @@ class Outbox:
             batch = self.read(after, limit=last - after)
             if not batch:
                 raise GapDetected(
-                    "events have left the notification log", expected=after + 1, last=last, found=None
+                    "events were removed from the notification log", expected=after + 1, last=last, found=None
                 )
             for item in batch:
                 yield from item.records
             after = batch[-1].event_id
 
     def close(self) -> None:
-        """Close all connections; they are made anew when something is asked."""
+        """Close all connections; they are opened again on the next use."""
         self._writes.close()
         if self._log is not None:
             self._log.close()
@@ -149,14 +149,16 @@ class Outbox:
         return [self._outgoing(event, commits.get(event.eventId), writes) for event in events]
 
     def _write_events(self, asked: Sequence[tuple[int, int]]) -> dict[int, list[WriteEventInfo]] | None:
-        """Return the write events by event id; None where the metastore (before Hive 4) has no call for them."""
-        if not self._tells_writes:
+        """Return the write events by event id; None if the metastore (before Hive 4) has no call for them."""
+        if not self._supports_write_events:
             return None
         try:
-            return self._writes.of(asked, self._connection())
+            return self._writes.fetch(asked, self._connection())
         except Unsupported:
-            self._tells_writes = False
-            log.warning("the metastore does not tell what a commit wrote; ACID tables cannot be replicated")
+            self._supports_write_events = False
+            log.warning(
+                "the metastore does not report write events of commits; ACID tables cannot be replicated"
+            )
             return None
 
     def _outgoing(
@@ -177,7 +179,7 @@ class Outbox:
         return OutgoingEvent(event.eventId, event.eventTime, records, wrote)
 
     def _adapt(self, size_bytes: int) -> None:
-        """Keep batches of large events small: an answer is in memory as a whole."""
+        """Keep batches of large events small, because each answer is in memory completely."""
         if size_bytes > self._settings.batch_bytes:
             self._limit = max(_SMALLEST_BATCH, self._limit // 2)
         else:
@@ -185,19 +187,19 @@ class Outbox:
 
 
 def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
-    """Raise GapDetected for a hole and Inconsistent for ids that do not grow."""
+    """Raise GapDetected for a gap, and Inconsistent for ids that do not increase."""
     expected = after + 1
     for event in events:
         if event.eventId > expected:
             raise GapDetected(
-                "events have left the notification log before they were relayed",
+                "events were removed from the notification log before they were relayed",
                 expected=expected,
                 found=event.eventId,
             )
         if event.eventId < expected:
             raise Inconsistent(
                 "the notification log returned an event id twice or out of order",
-                hint="Do all addresses of the source belong to one metastore?",
+                hint="Check that all addresses of the source belong to one metastore.",
                 expected=expected,
                 found=event.eventId,
             )
@@ -205,5 +207,5 @@ def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
 
 
 def build_outbox(connect: Connect, settings: OutboxSettings, topic: Topic) -> Outbox:
-    """Return the outbox of a relay; a consumer that fills holes makes its own in the same way, for the same bytes."""
+    """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes."""
     return Outbox(connect, settings, hard_bytes_max=topic.settings.message_bytes_max - _OVERHEAD_BYTES)
