@@ -14,7 +14,7 @@ from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
-from tests.builders.replication.replay_events import a_table, allocated, committed, created, written
+from tests.builders.replication.replay_events import a_table, aborted, allocated, committed, created, written
 
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ def test_a_commit_leaves_the_statistics_of_its_table_accurate(replica: FakedRepl
     replica.target.tables["orders"] = a_table(parameters=accurate, writeId=1)
     replica.projection.apply([committed(3)])
     assert (replica.target.tables["orders"].parameters or {}) == accurate
+
+
+def test_an_abort_marks_the_statistics_of_its_rows_as_inaccurate(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    accurate = {"transactional": "true", ACCURATE: "{}"}
+    replica.target.tables["orders"] = a_table(parameters=accurate, writeId=1)
+    replica.projection.apply([aborted(3)])
+    assert (replica.target.tables["orders"].parameters or {}) == {"transactional": "true"}
 
 
 def a_partition(rows: str, write_id: int) -> Partition:
