@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Flat(Capability):
-    """JSON events split by Spark into typed columns."""
+    """JSON events that Spark splits into typed columns."""
 
     commands = (
-        Command("executor", "daemon.flat.commands", "Be a Spark executor: what Spark starts in its pods."),
+        Command("executor", "daemon.flat.commands", "Run a Spark executor; Spark calls this in its pods."),
         Command("split", "daemon.flat.commands", "Run, seal, backfill and plan flat tables."),
     )
 
@@ -34,8 +34,8 @@ class Flat(Capability):
         return (FLAT,)
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield what is wrong between flat tables, and between them and other sections."""
-        from daemon.flat.crosscheck import cross_problems
+        """Yield the problems between flat tables, and between them and other sections."""
+        from daemon.flat.checks import cross_problems
 
         return cross_problems(document)
 
@@ -47,12 +47,12 @@ class Flat(Capability):
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a loop for each table whose driver this daemon runs, and the routes of all tables."""
+        from daemon.flat.answers import FlatAnswers
         from daemon.flat.loop import build_flat
         from daemon.flat.metrics import FlatMetrics
+        from daemon.flat.page import flat_routes
         from daemon.flat.progress import FLATS
-        from daemon.flat.routes import flat_routes
         from daemon.flat.settings import FLAT
-        from daemon.flat.tables import FlatAnswers
         from daemon.status.reporter import SectionPart
 
         metrics, tables = FlatMetrics(runtime.registry), FLAT.of(runtime.config)
@@ -77,7 +77,7 @@ class Flat(Capability):
         return flat_problems(config)
 
     def keyed_table(self, config: Config, name: str) -> KeyedTable:
-        """Return what decides about the keys of a table; raise ConfigError for an unknown one."""
+        """Return the raw table and the rules that decide about the keys of a table; raise ConfigError for an unknown one."""
         from daemon.flat.settings import flat_config
 
         return flat_config(config, name).keyed()

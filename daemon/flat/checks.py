@@ -1,6 +1,6 @@
-"""What can be seen of flat tables on their metastores before a driver is started: part of ``tideline config check --live``.
+"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on their metastores.
 
-A driver takes half a minute to find out that its database does not exist; this takes one call.
+A driver needs half a minute to find out that its database does not exist; the live check needs one call.
 """
 
 from __future__ import annotations
@@ -8,57 +8,145 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
+from daemon.config.crosscheck import entries, missing_kafka, number, problem
 from daemon.config.problem import Problem
 from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
-from handlers.metastore.client import Metastore
+from daemon.keylog.settings import KeylogConfig
 from handlers.metastore.hive_version import HiveVersion
+from state.columns.rules import FlatRules
 from state.errors import NotFound, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from daemon.config.document import Document
     from daemon.config.model import Config
 
 
 TIMEOUT_S: Final = 10.0
 
 
-class Asked(Protocol):
-    """What is asked of a metastore; ``handlers.metastore.Metastore`` answers it."""
+class LiveMetastore(Protocol):
+    """The calls of the live check (``handlers.metastore.client.Metastore``)."""
 
     @property
     def hive_version(self) -> HiveVersion:
-        """The Hive version, as far as it matters."""
+        """The Hive version of the metastore."""
 
     def get_database(self, name: str) -> object:
-        """The database; raises NotFound."""
+        """Return the database; raise NotFound."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
-def flat_problems(config: Config, connect: Callable[[Sequence[str]], Asked] | None = None) -> list[Problem]:
-    """Ask for the database of every flat table that is written; never raises, every failure is a problem."""
-    open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
+def flat_problems(
+    config: Config, connect: Callable[[Sequence[str]], LiveMetastore] | None = None
+) -> list[Problem]:
+    """Look up the database of every flat table that has a writer; every failure is a problem, and none is raised."""
+    open_metastore = connect or _connect
     found: list[Problem] = []
     for name, flat in FLAT.of(config).items():
         uris = metastores_of(config, flat)
         if flat.is_written and uris:
-            with closing(open_one(uris)) as metastore:
+            with closing(open_metastore(uris)) as metastore:
                 found += _problems(metastore, name, flat.table.partition(".")[0])
     return found
 
 
-def _problems(metastore: Asked, name: str, database: str) -> Iterator[Problem]:
+def _connect(uris: Sequence[str]) -> LiveMetastore:
+    from handlers.metastore.client import Metastore
+
+    return Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
+
+
+def _problems(metastore: LiveMetastore, name: str, database: str) -> Iterator[Problem]:
     place, key = f"flat table {name}", f"flat.{name}.table"
     try:
         if metastore.hive_version < HiveVersion(4, 0):
-            reason = "is in a metastore older than Hive 4"
-            yield Problem(place, key, str(metastore.hive_version), reason, "flat tables need Hive 4")
+            reason = "must be in a metastore of Hive 4 or later"
+            yield Problem(place, key, str(metastore.hive_version), reason, "use another metastore")
         metastore.get_database(database)
     except NotFound:
-        yield Problem(place, key, database, "is a database that does not exist", "create it first")
+        yield Problem(place, key, database, "unknown database", "create it first")
     except TidelineError as error:
         yield Problem(place, key, None, error.message, error.hint.rstrip("."))
+
+
+def cross_problems(document: Document) -> Iterator[Problem]:
+    """Yield every problem between settings."""
+    yield from _unknown_raw_tables(document)
+    yield from _unknown_clusters(document)
+    yield from _shared_writers(document)
+    yield from _short_retention(document)
+    streams = [flat.get("source") for _, flat in entries(document, "flat")]
+    if any(
+        isinstance(stream, dict) and stream.get("kind") == "kafka" and not stream.get("bootstrap")
+        for stream in streams
+    ):
+        yield from missing_kafka(document)
+
+
+def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
+    """A misspelt raw table would be mined by nobody, and no key of it would become a column."""
+    mining = document.values.get("mining")
+    known = (
+        list(mining["raw_tables"])
+        if isinstance(mining, dict) and isinstance(mining.get("raw_tables"), dict)
+        else []
+    )
+    for name, flat in entries(document, "flat"):
+        raw_table = flat.get("raw_table")
+        if known and isinstance(raw_table, str) and raw_table not in known:
+            hint = f"known raw tables: {', '.join(map(str, known))}"
+            reason = "must be one of mining.raw_tables"
+            yield problem(document, ("flat", name, "raw_table"), raw_table, reason, hint)
+
+
+def _unknown_clusters(document: Document) -> Iterator[Problem]:
+    """The metastore of a flat table is that of a cluster, or given by its addresses."""
+    known = [name for section in ("targets", "sources") for name, _ in entries(document, section)]
+    for name, flat in entries(document, "flat"):
+        cluster, key = flat.get("cluster"), ("flat", name, "cluster")
+        if isinstance(cluster, str) and cluster not in known:
+            hint = f"known clusters: {', '.join(known) or 'none'}"
+            yield problem(document, key, cluster, "must be a target or a source", hint)
+        if cluster and flat.get("metastore"):
+            yield problem(document, key, cluster, "must not be set together with metastore", "remove one")
+        if flat.get("view") and not (cluster or flat.get("metastore")):
+            reason = "must not be set for a table in Spark's own catalog"
+            hint = "set cluster or metastore"
+            yield problem(document, ("flat", name, "view"), flat.get("view"), reason, hint)
+
+
+def _shared_writers(document: Document) -> Iterator[Problem]:
+    """A table, its directory and its checkpoint have one writer each."""
+    for setting in ("table", "location", "checkpoint"):
+        seen: dict[str, str] = {}
+        for name, flat in entries(document, "flat"):
+            value = flat.get(setting)
+            if not isinstance(value, str):
+                continue
+            if value in seen:
+                reason = f"is already the {setting} of flat table {seen[value]!r}"
+                yield problem(
+                    document, ("flat", name, setting), value, reason, f"give each its own {setting}"
+                )
+            seen.setdefault(value, name)
+
+
+def _short_retention(document: Document) -> Iterator[Problem]:
+    """Requests that count must be kept."""
+    key = ("keylog", "retention_days")
+    kept = number(document, key)
+    if kept is None:
+        kept = KeylogConfig().retention_days
+    for name, flat in entries(document, "flat"):
+        rules = flat.get("rules")
+        given = rules.get("asked_days") if isinstance(rules, dict) else None
+        counted = given if isinstance(given, int) else FlatRules().asked_days
+        if counted > kept:
+            reason = f"must be at least flat.{name}.rules.asked_days = {counted}"
+            yield problem(document, key, kept, reason, "keep requests at least as long as they count")

@@ -1,7 +1,7 @@
-"""``tideline split run | seal | backfill | plan | view``: a flat table's Spark driver, and what is done to a table by hand.
+"""``tideline split run | seal | backfill | plan | view``: a flat table's Spark driver, and its maintenance by hand.
 
-``run`` is what the daemon starts for each flat table; the others need the table to themselves, so the driver has to be stopped
-(``flat.NAME.run: false``, or the daemon stopped), except for ``plan`` and ``view``, which only look.
+The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table, so its driver must be
+stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan`` and ``view`` can run beside a driver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.flat.driver_program import Order
+    from daemon.flat.driver import DriverOrder
     from streaming.settings import FlatSettings
 
 
@@ -30,9 +30,9 @@ def split() -> None:
 
 @click.command()
 def executor() -> None:
-    """Be a Spark executor, in a pod that Spark made for a flat table with executors of their own (k8s://…).
+    """Run a Spark executor in a pod that Spark has created for a flat table (master k8s://).
 
-    Whom to serve stands in the environment. Spark calls this by itself: the image that has the driver serves its executors.
+    Spark calls this command itself, because driver and executors use the same image. The environment has the driver's address.
     """
     from streaming.driver.executor import replace_process
 
@@ -41,17 +41,17 @@ def executor() -> None:
 
 @split.command()
 @click.argument("table")
-@click.option("--once", is_flag=True, help="Bring what is there now into the table, then end.")
+@click.option("--once", is_flag=True, help="Read the events that exist now, then exit.")
 @click.option("--progress-fd", type=click.IntRange(3), help="Write events as JSON lines to this descriptor.")
 @config_option
 @json_option
 def run(table: str, once: bool, progress_fd: int | None, config_path: Path | None, as_json: bool) -> None:
-    """Read raw events into the flat TABLE (its db.table, or its name in the configuration), until SIGTERM.
+    """Read raw events into the flat TABLE (its db.table, or its name in the configuration) until SIGTERM.
 
-    The first SIGTERM or SIGINT ends it after the batch at hand, the second at once. With --progress-fd it also ends, at once, when
-    its standard input is closed: then whoever started it is gone.
+    The first SIGTERM or SIGINT stops it after the current batch, the second at once. With --progress-fd it also stops at once when its
+    standard input is closed, because the process that started it has then ended.
     """
-    from daemon.flat.driver_program import run_driver
+    from daemon.flat.driver import run_driver
 
     if progress_fd is not None:
         from daemon.process.parent_watch import end_with_parent
@@ -68,8 +68,8 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
 @config_option
 @json_option
 def seal(table: str, config_path: Path | None, as_json: bool) -> None:
-    """Do all that is due to the flat TABLE: compact hours, widen columns, drop old hours, delete replaced files."""
-    from daemon.flat.driver_program import spark_commands
+    """Run all due maintenance of the flat TABLE: compact hours, widen columns, drop old hours, delete replaced files."""
+    from daemon.flat.driver import spark_commands
     from daemon.flat.text import upkeep_text
 
     done = spark_commands().seal(_settings(config_path, table))
@@ -82,9 +82,9 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
 @split.command()
 @click.argument("table")
 @click.option("--from", "first", help="First hour, as 2016-04-18-21 or 2016-04-18 (else the table's first).")
-@click.option("--to", "end", help="Hour behind the last one (else now).")
+@click.option("--to", "end", help="Hour after the last one (else now).")
 @click.option(
-    "--any-number", is_flag=True, help="Take the raw table's events even where it holds more than the hour."
+    "--any-number", is_flag=True, help="Use the events of the raw table even if it has more than the hour."
 )
 @config_option
 @json_option
@@ -98,11 +98,11 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Split sealed hours of the flat TABLE once more from the raw table, so that newer columns have values there too.
+    """Split sealed hours of the flat TABLE again from the raw table, so that newer columns have values there too.
 
-    Exits with 1 where an hour was left as it is, because the raw table does not hold the same number of events.
+    Exits with 1 if an hour was left unchanged because the raw table does not have the same number of events.
     """
-    from daemon.flat.driver_program import hours_between, spark_commands
+    from daemon.flat.driver import hours_between, spark_commands
     from daemon.flat.text import backfill_text
 
     settings = _settings(config_path, table)
@@ -119,8 +119,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 @config_option
 @json_option
 def plan(table: str, config_path: Path | None, as_json: bool) -> None:
-    """Show which changes of the flat TABLE's columns would be made now, and why. Changes nothing."""
-    from daemon.flat.driver_program import spark_commands
+    """Show which columns of the flat TABLE the next batch would change, and why. Changes nothing."""
+    from daemon.flat.driver import spark_commands
     from daemon.flat.text import plan_answer, plan_text
 
     settings = _settings(config_path, table)
@@ -134,21 +134,21 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
 @split.command()
 @click.argument("table")
 @click.option(
-    "--name", help="The view's name (else flat.NAME.view, else the table's with _compat behind it)."
+    "--name", help="Name of the view (else flat.NAME.view, else the table's name with the suffix _compat)."
 )
 @config_option
 @json_option
 def view(table: str, name: str | None, config_path: Path | None, as_json: bool) -> None:
-    """Write the view that keeps former column names of the flat TABLE; needs no Spark."""
+    """Write the view that keeps the former column names of the flat TABLE; needs no Spark."""
+    from daemon.flat.driver import view_name, write_view
     from daemon.flat.settings import flat_config
-    from daemon.flat.view import view_name, write_view
 
     config = _config(config_path)
     done = write_view(_settings(config_path, table), name or view_name(flat_config(config, table)))
     if as_json:
         echo_json(done)
     else:
-        did = "was written" if done["changed"] else "was right already"
+        did = "was written" if done["changed"] else "was already up to date"
         click.echo(f"{done['view']} {did}: version {done['version']}, {len(done['old_names'])} former names")
 
 
@@ -164,13 +164,13 @@ def _settings(config_path: Path | None, table: str) -> FlatSettings:
     return flat_settings(_config(config_path), table)
 
 
-def _order(config_path: Path | None, table: str) -> Order:
-    from daemon.flat.driver_program import Order
+def _order(config_path: Path | None, table: str) -> DriverOrder:
+    from daemon.flat.driver import DriverOrder
     from daemon.flat.driver_settings import flat_settings
     from daemon.flat.settings import flat_config
 
     config = _config(config_path)
-    return Order(flat_settings(config, table), flat_config(config, table).view)
+    return DriverOrder(flat_settings(config, table), flat_config(config, table).view)
 
 
 def _show_event(event: Mapping[str, Any]) -> None:

@@ -1,11 +1,11 @@
 """From the whole configuration to the settings of one flat table's driver: brokers, metastore, key log and the driver's address.
 
-The daemon reads topics with librdkafka, Spark with Kafka's Java client, and the two name the same settings differently. The section
-``kafka`` is translated here as far as there are equivalents; ``source.options`` and ``source.secrets`` of the flat table hold the
-rest, under the Java client's own names.
+The daemon reads topics with librdkafka and Spark with Kafka's Java client, which name the same settings differently. This module
+translates the section ``kafka`` as far as there are equivalents. ``source.options`` and ``source.secrets`` of the flat table have
+the rest, under the Java client's own names.
 
-Executors elsewhere connect to the driver, so it must be reachable at an address of this machine other than loopback. In a pod Spark
-also needs the pod's name and namespace: the executors are then owned by it, and Kubernetes removes them with it.
+Executors on other machines connect to the driver, so it must be reachable at an address other than loopback. In a pod, Spark also
+needs the pod's name and namespace: the pod then owns the executors, and Kubernetes removes them together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _SAME: Final = frozenset({"client.id", "client.rack", "ssl.endpoint.identification.algorithm"})
-"""Settings that both clients call by one name, with the same values."""
+"""Settings that have the same names and values in both clients."""
 _LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -44,7 +44,7 @@ _LOGIN_MODULES: Final = {
 def flat_settings(config: Config, name: str) -> FlatSettings:
     """Return the checked settings of the flat table ``name`` (or ``db.table``).
 
-    Raises ConfigError for an unknown table, one without a stream, and where the packages of the extra 'flat' are missing.
+    Raises ConfigError for an unknown table, a table without a source, and where the packages of the extra 'flat' are missing.
     """
     flat = flat_config(config, name)
     settings = flat.settings(
@@ -57,13 +57,13 @@ def flat_settings(config: Config, name: str) -> FlatSettings:
         )
     )
     settings.check()
-    return replace(settings, spark=reachable(settings.spark))
+    return replace(settings, spark=make_reachable(settings.spark))
 
 
 def java_client(kafka: KafkaConfig) -> dict[str, str]:
     """Return the settings of a Java client that reaches the same broker the same way, secrets included.
 
-    Raises ConfigError for a login that has no form in Java here: the table's own source says it then.
+    Raises ConfigError for a login mechanism that cannot be translated; it must then be set in the table's own source.
     """
     options = {name: str(value) for name, value in kafka.options.items()}
     given = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}
@@ -81,9 +81,9 @@ def _login(given: Mapping[str, str]) -> dict[str, str]:
         return {}
     if mechanism not in _LOGIN_MODULES:
         raise ConfigError(
-            "a login of 'kafka' has no form for Spark",
+            "the login mechanism of section 'kafka' cannot be translated for Spark",
             mechanism=mechanism,
-            hint="Give the flat table's source a bootstrap, with options and secrets in the Java client's own words.",
+            hint="Set bootstrap, options and secrets in the flat table's source, as the Java client names them.",
         )
     user, password = (_quoted(given.get(f"sasl.{part}", "")) for part in ("username", "password"))
     login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
@@ -100,7 +100,7 @@ def _uses_kafka(flat: FlatConfig) -> bool:
 
 
 def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
-    """Return the addresses of the table's metastore; none where it is in Spark's own catalog."""
+    """Return the addresses of the table's metastore; none for a table in Spark's own catalog."""
     if flat.cluster is None:
         return tuple(flat.metastore)
     found = config.targets.get(flat.cluster) or config.sources.get(flat.cluster)
@@ -116,8 +116,8 @@ def _raw_column(config: Config, flat: FlatConfig) -> str:
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def reachable(spark: SparkSettings) -> SparkSettings:
-    """Return the settings with the driver's address where it has executors; what is configured wins."""
+def make_reachable(spark: SparkSettings) -> SparkSettings:
+    """Return the settings with the driver's address, if it has executors; configured values take precedence."""
     if spark.master.startswith("local"):
         return spark
     name = socket.gethostname()

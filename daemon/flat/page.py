@@ -1,6 +1,7 @@
-"""The page of a flat table, made whole on the server: no scripts, nothing from elsewhere, every text from outside escaped.
+"""The pages of flat tables and the routes: ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
 
-It shows the table as it is: how full each column is, who asks for it, what waits and why, how it came to be, what it saves.
+TABLE is the name in the configuration or ``db.table``. A page is made completely on the server: it has no scripts and loads nothing,
+and every text from outside is escaped. Answers may wait for the database of the key log, so they are made in threads.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.http.endpoints import HEADERS, build_threaded_endpoint, status_of
 from daemon.http.markup import bar, page, percent_text, table, text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
+from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from state.errors import TidelineError
+    from starlette.requests import Request
+
+    from daemon.flat.answers import FlatAnswers
 
 
 CANDIDATES_MAX: Final = 500
@@ -59,8 +67,8 @@ def flat_page(answer: Row) -> str:
     return page(str(answer["table"]), body, f"/api/v1/flat/{quote(str(answer['name']))}")
 
 
-def refusal_page(error: TidelineError) -> str:
-    """Return the page that tells why there is none."""
+def error_page(error: TidelineError) -> str:
+    """Return the page of an error."""
     body = f"<h1>{text(error.message)}</h1>\n<p>{text(error.hint)}</p>"
     return page("Flat tables", body, "/api/v1/flat")
 
@@ -73,7 +81,7 @@ def _summary(answer: Row) -> str:
         ("driver", _driver_text(driver)),
         ("raw table", answer["raw_table"]),
         ("version", number_text(answer["version"])),
-        ("columns", f"{live} of {answer['columns_max']} that may be; {len(answer['columns'])} slots"),
+        ("columns", f"{live} of {answer['columns_max']} allowed; {len(answer['columns'])} slots"),
         ("rows", number_text(totals["rows"])),
         ("hours", _hours(totals)),
     ]
@@ -84,10 +92,10 @@ def _summary(answer: Row) -> str:
 
 def _saving(totals: Row) -> str:
     if totals["saving"] is None:
-        return '<p class="dim">What the table saves is known when its first hour is sealed.</p>'
+        return '<p class="dim">The saving is known once the first hour is sealed.</p>'
     raw, flat = totals["sealed_raw_bytes"], totals["flat_bytes"]
     return (
-        f"<p>sealed hours: {bytes_text(raw)} of JSON are {bytes_text(flat)} here, {percent_text(flat / raw)} of it<br>\n"
+        f"<p>sealed hours: {bytes_text(raw)} of JSON are stored in {bytes_text(flat)}, {percent_text(flat / raw)}<br>\n"
         f'<span class="bar wide"><i style="width:{min(100.0, 100 * flat / raw):.1f}%"></i></span></p>'
     )
 
@@ -103,7 +111,7 @@ def _columns(answer: Row) -> str:
         ("misfits", "n"),
         ("first seen", ""),
         ("last seen", ""),
-        (f"asked by, {answer['asked_days']} days", ""),
+        (f"requested by, {answer['asked_days']} days", ""),
     )
     rows = [
         (
@@ -117,21 +125,21 @@ def _columns(answer: Row) -> str:
             number_text(each["misfits"] or None),
             _hour(each["first_seen_hour"]),
             _hour(each["last_seen_hour"]),
-            text(_asked_by(each)),
+            text(_requested_by(each)),
         )
         for each in answer["columns"]
     ]
     classes = ["" if each["state"] == "live" else "empty" for each in answer["columns"]]
     if not rows:
-        return '<p class="dim">No batch has told of the table yet.</p>'
+        return '<p class="dim">No batch has been written yet.</p>'
     return table(head, rows, classes)
 
 
 def _candidates(answer: Row) -> str:
     rows: Sequence[Row] = answer["candidates"]
     if not rows:
-        return '<p class="dim">None: every key that is asked for is a column.</p>'
-    head = (("key", ""), ("verdict", ""), ("why", ""), ("rank", "n"), ("asked by", ""))
+        return '<p class="dim">None: every requested key is a column.</p>'
+    head = (("key", ""), ("verdict", ""), ("why", ""), ("rank", "n"), ("requested by", ""))
     listed = table(
         head,
         [
@@ -140,7 +148,7 @@ def _candidates(answer: Row) -> str:
                 text(each["verdict"]),
                 text(each["reason"]),
                 number_text(each["rank"]),
-                text(_asked_by(each)),
+                text(_requested_by(each)),
             )
             for each in rows[:CANDIDATES_MAX]
         ],
@@ -169,7 +177,7 @@ def _changes(rows: Sequence[Row]) -> str:
     )
 
 
-def _asked_by(row: Row) -> str:
+def _requested_by(row: Row) -> str:
     users = row["users"] or ()
     if not users:
         return "-"
@@ -190,13 +198,13 @@ def _driver_text(driver: Row | None) -> str:
     if driver["lag_records"] is not None:
         parts.append(f"{number_text(driver['lag_records'])} records behind")
     if driver["told_s"] is not None:
-        parts.append(f"last told {duration_text(time.time() - driver['told_s'])} ago")
+        parts.append(f"last report {duration_text(time.time() - driver['told_s'])} ago")
     return ", ".join(parts)
 
 
 def _age(answer: Row) -> str:
     if answer["updated_at_s"] is None:
-        return "nothing known yet: no driver has told of the table"
+        return "unknown: no driver has written a snapshot of the table yet"
     at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(answer["updated_at_s"]))
     return f"{at}, {duration_text(answer['age_s'])} ago"
 
@@ -211,3 +219,36 @@ def _hours(totals: Row) -> str:
 
 def _hour(hour: int | None) -> str:
     return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
+
+
+PATH: Final = "/api/v1/flat"
+PAGE: Final = "/flat"
+
+
+def flat_routes(answers: FlatAnswers) -> list[Route]:
+    """Return the routes of the pages and the JSON."""
+
+    def route(path: str, answer: Callable[[str], dict[str, Any]]) -> Route:
+        endpoint = build_threaded_endpoint((), (), lambda name, _: answer(name))
+        return Route(path, endpoint, methods=["GET"])
+
+    def page(path: str, text: Callable[[str], str]) -> Route:
+        return Route(path, _page(text), methods=["GET"])
+
+    return [
+        route(PATH, lambda _: answers.list_tables()),
+        route(f"{PATH}/{{name}}", answers.show_table),
+        page(PAGE, lambda _: flats_page(answers.list_tables())),
+        page(f"{PAGE}/{{name}}", lambda name: flat_page(answers.show_table(name))),
+    ]
+
+
+def _page(text: Callable[[str], str]) -> Callable[[Request], Response]:
+    def endpoint(request: Request) -> Response:
+        try:
+            body, code = text(request.path_params.get("name", "").lower()), 200
+        except TidelineError as error:
+            body, code = error_page(error), status_of(error)
+        return Response(body.encode(), code, {**HEADERS, "content-type": "text/html; charset=utf-8"})
+
+    return endpoint

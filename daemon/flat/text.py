@@ -1,4 +1,4 @@
-"""What the commands of flat tables print: events of a run, upkeep, backfills, and a plan like a diff."""
+"""Text of the commands about flat tables: events of a run, upkeep, backfills, and a plan like a diff."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARKS: Final = {
 
 
 def hour_text(hour: int | None) -> str:
-    """``2016-04-18 21h``, UTC; ``-`` where nothing is known."""
+    """Return ``2016-04-18 21h``, UTC; ``-`` if it is unknown."""
     return "-" if hour is None else time.strftime("%Y-%m-%d %Hh", time.gmtime(hour))
 
 
@@ -44,7 +44,7 @@ def event_text(event: Mapping[str, Any]) -> str:
         case "progress":
             return _progress_text(event)
         case "upkeep":
-            return f"upkeep: {_upkeep_words(event)}"
+            return f"upkeep: {_upkeep_text(event)}"
         case "stopped":
             return f"stopped: {event['reason']}"
     return str(event["event"])
@@ -68,17 +68,17 @@ def _progress_text(event: Mapping[str, Any]) -> str:
 
 
 def upkeep_text(done: UpkeepResult) -> str:
-    """Return one line for what was done to a table."""
-    words = _upkeep_words(
+    """Return one line for the upkeep of a table."""
+    text = _upkeep_text(
         {
             name: getattr(done, name)
             for name in ("sealed", "backlog", "hardening", "dropped", "deleted", "refused")
         }
     )
-    return words[0].upper() + words[1:]
+    return text[0].upper() + text[1:]
 
 
-def _upkeep_words(done: Mapping[str, Any]) -> str:
+def _upkeep_text(done: Mapping[str, Any]) -> str:
     parts = [f"{done['sealed']} hours sealed"]
     for name, what in (
         ("backlog", "hours left to seal"),
@@ -88,23 +88,19 @@ def _upkeep_words(done: Mapping[str, Any]) -> str:
     ):
         parts += [f"{done[name]} {what}"] if done[name] else []
     if done["refused"]:
-        parts.append(f"nothing dropped: {done['refused']}")
+        parts.append(f"no hour dropped: {done['refused']}")
     return ", ".join(parts)
 
 
 def backfill_text(done: Sequence[BackfillResult]) -> str:
-    """Return a line per hour, and what is to be done about those that were left as they are."""
+    """Return a line per hour, and how many hours were split again."""
     lines = [
         f"{hour_text(each.hour)}  {number_text(each.rows):>12} rows  "
-        + (
-            "split anew"
-            if each.is_done
-            else f"left as it is: the raw table holds {number_text(each.raw_rows)}"
-        )
+        + ("split again" if each.is_done else f"unchanged: the raw table has {number_text(each.raw_rows)}")
         for each in done
     ]
     count = sum(each.is_done for each in done)
-    lines.append(f"{count} of {len(done)} sealed hours were split anew from the raw table")
+    lines.append(f"{count} of {len(done)} sealed hours were split again from the raw table")
     return "\n".join(lines)
 
 
@@ -115,24 +111,24 @@ def plan_answer(table: str, found: Proposal) -> dict[str, Any]:
         "table": table,
         "version": evolution.layout.version,
         "alters": evolution.alters,
-        "changes": [*(_change(each, found) for each in evolution.changes), *_looked_for(found)],
+        "changes": [*(_change(each, found) for each in evolution.changes), *_missing_keys(found)],
     }
 
 
-def _looked_for(found: Proposal) -> list[dict[str, Any]]:
-    """Keys that are asked for and that no row has brought: each batch looks for them."""
-    whys = (found.demand.decisions or {}).values()
+def _missing_keys(found: Proposal) -> list[dict[str, Any]]:
+    """Return the requested keys that no row has had yet: each batch looks for them."""
+    decisions = (found.demand.decisions or {}).values()
     return [
         {
             "mark": "?",
             "kind": "look for",
-            "key": why.key.text,
+            "key": decision.key.text,
             "column": None,
             "type": None,
-            "reason": why.reason,
+            "reason": decision.reason,
         }
-        for why in whys
-        if why.verdict is Verdict.UNSEEN
+        for decision in decisions
+        if decision.verdict is Verdict.UNSEEN
     ]
 
 
@@ -153,7 +149,7 @@ def _change(change: Change, found: Proposal) -> dict[str, Any]:
 
 
 def plan_text(answer: Mapping[str, Any]) -> str:
-    """Return the plan like a diff: ``+`` a column more, ``-`` one that runs empty, ``~`` another type, ``?`` a key that waits."""
+    """Return the plan like a diff: ``+`` adds a column, ``-`` empties one, ``~`` changes a type, ``?`` is a key that waits."""
     changes: Sequence[Mapping[str, Any]] = answer["changes"]
     waiting = sum(each["mark"] == "?" for each in changes)
     verb = "would become" if answer["alters"] else "stays at"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from daemon.flat.answers import FlatAnswers
 from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
-from daemon.flat.tables import FlatAnswers
 from daemon.service.configuration import load_config
 from state.columns.slots import RESCUED
 from streaming.driver.local_catalog import build_conf
@@ -51,7 +51,7 @@ def _describe_table(directory: Path) -> dict[str, Any]:
     """Return the description of the table that the daemon serves."""
     answers = FlatAnswers(load_config(directory / CONFIG), lambda: ())
     try:
-        return answers.show("web")
+        return answers.show_table("web")
     finally:
         answers.close()
 

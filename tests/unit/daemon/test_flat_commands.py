@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from daemon.flat.driver_program import Order, hour_named, hours_between, run_driver, spark_commands
+from daemon.flat.driver import (
+    DriverOrder,
+    hours_between,
+    keep_view,
+    parse_hour,
+    run_driver,
+    spark_commands,
+    view_name,
+    write_view,
+)
 from daemon.flat.progress import DriverProgress
 from daemon.flat.text import backfill_text, event_text, plan_answer, plan_text, upkeep_text
-from daemon.flat.view import keeping_view, view_name, write_view
 from daemon.service.command_line import tideline
 from state.columns.changes import Change, ChangeKind, Evolution
 from state.columns.demand import Demand
@@ -70,26 +78,26 @@ def test_a_batch_is_one_line_with_what_matters() -> None:
 
 def test_upkeep_and_backfills_are_told_in_words() -> None:
     assert upkeep_text(UpkeepResult(sealed=2, dropped=1, refused="it is too much")) == (
-        "2 hours sealed, 1 hours dropped, nothing dropped: it is too much"
+        "2 hours sealed, 1 hours dropped, no hour dropped: it is too much"
     )
     assert backfill_text(
         [BackfillResult(HOUR, 50, 50, is_done=True), BackfillResult(HOUR + 3_600, 50, 40, is_done=False)]
     ).splitlines() == [
-        "2016-04-18 21h            50 rows  split anew",
-        "2016-04-18 22h            50 rows  left as it is: the raw table holds 40",
-        "1 of 2 sealed hours were split anew from the raw table",
+        "2016-04-18 21h            50 rows  split again",
+        "2016-04-18 22h            50 rows  unchanged: the raw table has 40",
+        "1 of 2 sealed hours were split again from the raw table",
     ]
 
 
 @pytest.mark.parametrize("text", ["2016-04-18-21", "2016-04-18T21", "2016-04-18 21"])
 def test_an_hour_is_named_in_utc(text: str) -> None:
-    assert hour_named(text) == HOUR
+    assert parse_hour(text) == HOUR
 
 
 @pytest.mark.parametrize("text", ["2016-04-18-24", "2016-13-01", "yesterday", "2016-04-18-2", "٢٠١٦-04-18"])
 def test_what_is_no_hour_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        hour_named(text)
+        parse_hour(text)
 
 
 def test_a_backfill_without_a_range_means_all_hours() -> None:
@@ -111,7 +119,7 @@ def test_without_spark_one_message_says_what_to_install(monkeypatch: pytest.Monk
 def test_a_driver_that_cannot_begin_tells_so_as_its_last_event() -> None:
     told: list[Mapping[str, Any]] = []
 
-    def missing() -> Order:
+    def missing() -> DriverOrder:
         raise ConfigError("there is no such flat table")
 
     with pytest.raises(ConfigError):
@@ -155,7 +163,7 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
             event_time: {{key: t}}
         state: {{dir: {tmp_path}/state}}
     """)
-    monkeypatch.setattr("daemon.flat.driver_program.spark_commands", FakeCommands)
+    monkeypatch.setattr("daemon.flat.driver.spark_commands", FakeCommands)
 
     def run(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(tideline, ["split", *arguments, "-c", str(config)])
@@ -176,7 +184,7 @@ def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tu
 def test_a_backfill_that_left_an_hour_ends_with_1(split: Callable[..., tuple[int, str]]) -> None:
     code, output = split("backfill", "events", "--from", "2016-04-18")
     assert code == 1
-    assert "left as it is" in output
+    assert "unchanged: " in output
     assert split("backfill", "events", "--from", "then")[0] == 1
 
 
@@ -232,9 +240,9 @@ def test_a_view_is_written_once_per_version_and_its_failure_stops_nobody(
             raise failures.pop()
         return {}
 
-    monkeypatch.setattr("daemon.flat.view.write_view", write)
+    monkeypatch.setattr("daemon.flat.driver.write_view", write)
     told: list[Mapping[str, Any]] = []
-    tell = keeping_view(Stream.of_directory(tmp_path, "db", rules("a")).settings, "old", told.append)
+    tell = keep_view(Stream.of_directory(tmp_path, "db", rules("a")).settings, "old", told.append)
     for version in (3, 3, 3, 4):
         tell(progress(layout_version=version))
     tell({"event": "idle"})

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
+from daemon.flat.answers import FlatAnswers
+from daemon.flat.page import flat_routes
 from daemon.flat.progress import FlatStatus
-from daemon.flat.routes import flat_routes
-from daemon.flat.tables import FlatAnswers
 from daemon.http.markup import bar, percent_text, text
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog
@@ -173,7 +173,7 @@ def test_the_page_shows_the_table_as_the_driver_last_told_and_escapes_every_text
     assert "<i>killed" in shown
     assert "1,234,567" in shown
     assert "3 from 2016-04-07 03h to 2016-04-07 05h, 2 sealed" in shown
-    assert "7.8 KiB of JSON are 1000 B here, 12 % of it" in shown
+    assert "7.8 KiB of JSON are stored in 1000 B, 12 %" in shown
     assert page.widths == ["width:12.5%", "width:42.1%", "width:42.1%"]
 
 
@@ -188,7 +188,7 @@ def test_the_page_says_how_old_it_is_while_the_driver_is_down(log: KeyLog, serve
 def test_a_table_that_no_driver_has_told_of_has_a_page_too(server: HttpServer) -> None:
     code, html = get(server, "/flat/events")
     assert code == 200
-    assert "nothing known yet" in "".join(checked(html).texts)
+    assert "no driver has written a snapshot" in "".join(checked(html).texts)
 
 
 def test_a_table_without_a_sealed_hour_saves_nothing_that_is_known(log: KeyLog, server: HttpServer) -> None:

@@ -1,4 +1,4 @@
-"""What the live check says about the metastores of flat tables."""
+"""The live check of the metastores of flat tables."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 HIVE_4 = HiveVersion(4, 2)
 
 
-class Answers:
+class FakeMetastore:
     """A metastore that knows some databases."""
 
-    def __init__(self, *databases: str, generation: HiveVersion = HIVE_4, away: bool = False) -> None:
+    def __init__(self, *databases: str, hive_version: HiveVersion = HIVE_4, away: bool = False) -> None:
         self.databases = databases
-        self._hive_version = generation
+        self._hive_version = hive_version
         self._away = away
         self.closed = 0
 
@@ -62,23 +62,25 @@ def config(**changes: object) -> Config:
 @pytest.mark.parametrize(
     ("metastore", "reasons"),
     [
-        (Answers("web"), []),
-        (Answers("other"), ["is a database that does not exist"]),
-        (Answers("web", generation=HiveVersion(3, 1)), ["is in a metastore older than Hive 4"]),
-        (Answers(away=True), ["no metastore could be reached"]),
+        (FakeMetastore("web"), []),
+        (FakeMetastore("other"), ["unknown database"]),
+        (FakeMetastore("web", hive_version=HiveVersion(3, 1)), ["must be in a metastore of Hive 4 or later"]),
+        (FakeMetastore(away=True), ["no metastore could be reached"]),
     ],
 )
-def test_what_a_driver_would_find_out_late_is_told_at_once(metastore: Answers, reasons: list[str]) -> None:
-    asked: list[Sequence[str]] = []
+def test_problems_that_a_driver_would_find_late_are_reported_at_once(
+    metastore: FakeMetastore, reasons: list[str]
+) -> None:
+    connected: list[Sequence[str]] = []
 
-    def connect(uris: Sequence[str]) -> Answers:
-        asked.append(uris)
+    def connect(uris: Sequence[str]) -> FakeMetastore:
+        connected.append(uris)
         return metastore
 
     assert [problem.reason for problem in flat_problems(config(), connect)] == reasons
-    assert list(map(tuple, asked)) == [("thrift://t:9083",)]
+    assert list(map(tuple, connected)) == [("thrift://t:9083",)]
     assert metastore.closed == 1
 
 
-def test_a_table_in_sparks_own_catalog_asks_nobody() -> None:
-    assert flat_problems(config(cluster=None), lambda _: pytest.fail("it was asked")) == []
+def test_a_table_in_sparks_own_catalog_needs_no_metastore() -> None:
+    assert flat_problems(config(cluster=None), lambda _: pytest.fail("it connected")) == []

@@ -1,8 +1,8 @@
-"""Flat tables as people look at them: columns, fill rates, who asks for them, what waits and why, how they came to be.
+"""Answers about flat tables: columns, fill rates, the users of each key, waiting keys with their reasons, and the history.
 
-Everything is read from the key log's database, where the driver leaves a snapshot with each batch; neither Spark nor the metastore
-is asked, so it is told while the driver is down too, and how old it is. Answers are plain values: HTTP serves them as JSON and as a
-page.
+They are read from the database of the key log, where the driver leaves a snapshot of the table with each batch. Neither Spark nor the
+metastore is needed, so answers are available while the driver is down; they contain the age of the snapshot. Answers are plain
+values, which HTTP serves as JSON and as a page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 CHANGES_MAX: Final = 300
-_ASKED: Final = ("users", "days", "count", "last_s", "rank", "serves")
+_DEMAND: Final = ("users", "days", "count", "last_s", "rank", "serves")
 Answer = dict[str, Any]
 
 
@@ -41,11 +41,11 @@ class FlatAnswers:
         self._lock = threading.Lock()
         self._log: KeyLog | None = None
 
-    def listing(self) -> Answer:
-        """Return every flat table with its driver and the age of what is known of it."""
+    def list_tables(self) -> Answer:
+        """Return every flat table with the state of its driver and the age of its snapshot."""
         from streaming.keylog.table_snapshots import read_snapshot
 
-        log = self._opened()
+        log = self._open_log()
         rows = []
         for name, flat in FLAT.of(self._config).items():
             snapshot = read_snapshot(log, flat.table)
@@ -55,31 +55,31 @@ class FlatAnswers:
                     "table": flat.table,
                     "raw_table": flat.raw_table,
                     "driver": self._driver(name),
-                    **_moment(snapshot),
-                    "columns": _live(snapshot),
+                    **_age(snapshot),
+                    "columns": _count_live(snapshot),
                     "rows": None if snapshot is None else snapshot.document.get("rows"),
                 }
             )
         return {"flat": rows}
 
-    def show(self, name: str) -> Answer:
-        """Return all that is known of one table; NotFound where none has the name."""
+    def show_table(self, name: str) -> Answer:
+        """Return columns, further keys and the history of one table; raise NotFound."""
         from daemon.keylog.answers import key_answer
         from streaming.keylog.table_snapshots import read_changes, read_snapshot
 
-        entry, flat = self._named(name)
-        log = self._opened()
+        entry, flat = self._find(name)
+        log = self._open_log()
         snapshot, keys = read_snapshot(log, flat.table), key_answer(log, flat.keyed())
         document: Mapping[str, Any] = {} if snapshot is None else snapshot.document
-        asked = {each["key"]: each for each in keys["keys"]}
-        columns = [_column(each, asked) for each in document.get("columns", ())]
+        demand = {each["key"]: each for each in keys["keys"]}
+        columns = [_column(each, demand) for each in document.get("columns", ())]
         live = {each["key"] for each in columns if each["state"] == "live"}
         return {
             "name": entry,
             "table": flat.table,
             "raw_table": flat.raw_table,
             "driver": self._driver(entry),
-            **_moment(snapshot),
+            **_age(snapshot),
             "asked_days": keys["asked_days"],
             "told_by": keys["told_by"],
             "columns_max": keys["columns_max"],
@@ -98,49 +98,49 @@ class FlatAnswers:
                 self._log.close()
                 self._log = None
 
-    def _named(self, name: str) -> tuple[str, FlatConfig]:
+    def _find(self, name: str) -> tuple[str, FlatConfig]:
         try:
             flat = flat_config(self._config, name)
         except ConfigError as error:
-            raise NotFound("there is no such flat table", name=name[:200], hint=error.hint) from None
+            raise NotFound("unknown flat table", name=name[:200], hint=error.hint) from None
         return next(entry for entry, each in FLAT.of(self._config).items() if each is flat), flat
 
-    def _opened(self) -> KeyLog:
+    def _open_log(self) -> KeyLog:
         with self._lock:
             if self._log is None:
                 self._log = open_key_log(self._config)
             return self._log
 
     def _driver(self, name: str) -> Answer | None:
-        """Return how the driver goes; None where this daemon runs none for the table."""
+        """Return the state of the driver; None if this daemon does not run it."""
         found = next((each for each in self._statuses() if each.name == name), None)
         return None if found is None else dataclasses.asdict(found)
 
 
-def _moment(snapshot: TableSnapshot | None) -> Answer:
+def _age(snapshot: TableSnapshot | None) -> Answer:
     if snapshot is None:
         return {"version": None, "updated_at_s": None, "age_s": None}
     age_s = max(0, int(time.time()) - snapshot.updated_at_s)
     return {"version": snapshot.version, "updated_at_s": snapshot.updated_at_s, "age_s": age_s}
 
 
-def _live(snapshot: TableSnapshot | None) -> int | None:
+def _count_live(snapshot: TableSnapshot | None) -> int | None:
     if snapshot is None:
         return None
     return sum(1 for each in snapshot.document.get("columns", ()) if each.get("state") == "live")
 
 
-def _column(told: Mapping[str, Any], asked: Mapping[str, Mapping[str, Any]]) -> Answer:
-    why = asked.get(told.get("key") or "", {})
-    return {**told, **{name: why.get(name) for name in _ASKED}}
+def _column(column: Mapping[str, Any], demand: Mapping[str, Mapping[str, Any]]) -> Answer:
+    row = demand.get(column.get("key") or "", {})
+    return {**column, **{name: row.get(name) for name in _DEMAND}}
 
 
 def _candidate(row: Mapping[str, Any]) -> Answer:
-    return {name: row.get(name) for name in ("key", "verdict", "reason", "into", *_ASKED)}
+    return {name: row.get(name) for name in ("key", "verdict", "reason", "into", *_DEMAND)}
 
 
 def _totals(document: Mapping[str, Any]) -> Answer:
-    """Return sizes; the saving compares sealed hours, whose files' sizes are known, with the JSON that they were."""
+    """Return sizes. The saving compares the files of sealed hours, whose sizes are known, with their JSON."""
     names = ("partitions", "sealed", "rows", "raw_bytes", "sealed_raw_bytes", "flat_bytes", "hours")
     totals = {name: document.get(name) for name in names}
     raw, flat = totals["sealed_raw_bytes"], totals["flat_bytes"]
