@@ -194,7 +194,7 @@ def test_a_table_that_no_driver_has_told_of_has_a_page_too(server: HttpServer) -
 def test_a_table_without_a_sealed_hour_saves_nothing_that_is_known(log: KeyLog, server: HttpServer) -> None:
     told(log, sealed_raw_bytes=0, flat_bytes=0)
     _, html = get(server, "/flat/events")
-    assert "is known when its first hour is sealed" in "".join(checked(html).texts)
+    assert "is known once the first hour is sealed" in "".join(checked(html).texts)
 
 
 def test_a_name_that_is_no_table_is_not_found_and_not_echoed_as_markup(server: HttpServer) -> None:

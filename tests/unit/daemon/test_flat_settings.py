@@ -124,9 +124,9 @@ def test_a_source_with_brokers_of_its_own_takes_nothing_from_kafka(tmp_path: Pat
     assert loaded.secrets().count('hun"ter\\2') == 2, "the logs have to know it"
 
 
-def test_a_login_without_a_form_in_java_is_told() -> None:
+def test_a_login_mechanism_that_java_does_not_have_is_reported() -> None:
     kafka = KafkaConfig(bootstrap="k:1", options={"sasl.mechanism": "OAUTHBEARER"})
-    with pytest.raises(ConfigError, match="no form for Spark"):
+    with pytest.raises(ConfigError, match="cannot be translated"):
         java_client(kafka)
 
 
@@ -161,9 +161,14 @@ def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Pat
     [
         ("source: {kind: kafka, topic: web.events}", "run: false", "flat.events", "has no source"),
         ("topic: web.events", "path: 'file:/x'", "flat.events.source", "has no topic"),
-        ("cluster: dr", "cluster: rd", "flat.events.cluster", "neither a target nor a source"),
-        ("cluster: dr", "cluster: dr\n        metastore: ['thrift://a:1']", "flat.events.cluster", "beside"),
-        ("cluster: dr", "view: events_old", "flat.events.view", "needs a metastore"),
+        ("cluster: dr", "cluster: rd", "flat.events.cluster", "must be a target or a source"),
+        (
+            "cluster: dr",
+            "cluster: dr\n        metastore: ['thrift://a:1']",
+            "flat.events.cluster",
+            "must not be set together with metastore",
+        ),
+        ("cluster: dr", "view: events_old", "flat.events.view", "must not be set for a table in Spark"),
         ("cluster: dr", "cluster: dr\n        view: events_flat", "flat.events", "with the table's own name"),
         ("unit: ms", "grace_s: 1", "flat.events", "grace"),
         ("key: meta.epoch", "key: ''", "flat.events.event_time.key", "must be a key"),
@@ -178,7 +183,7 @@ def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Pat
         ("kafka:\n      bootstrap", "http:\n      host", "kafka.bootstrap", "must be set"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(
+def test_a_wrong_setting_is_reported_with_its_place(
     tmp_path: Path, given: str, instead: str, key: str, reason: str
 ) -> None:
     assert given in GOOD
