@@ -122,7 +122,7 @@ def _ask_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[st
         raise NotFound(
             "no catalog of this source runs here",
             source=source,
-            hint="Changes are asked for on the daemon's own machine.",
+            hint="Run the command on the daemon's machine.",
         )
     return send_request(directory, request, ASK_S)
 

@@ -28,13 +28,15 @@ _COLUMN: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
 
 def _check_hbase_table(text: str) -> str:
     if not _HBASE_TABLE.fullmatch(text):
-        raise refused("is no HBase table: letters, digits, '_', '-' and '.', a namespace before ':'")
+        raise refused(
+            "must be an HBase table: letters, digits, '_', '-' and '.', optionally after a namespace and ':'"
+        )
     return text
 
 
 def _check_column(text: str) -> str:
     if not _COLUMN.fullmatch(text):
-        raise refused("is no column name: letters, digits and '_', 128 characters at most")
+        raise refused("must be a column name: letters, digits and '_', at most 128 characters")
     return text
 
 
@@ -42,14 +44,14 @@ def _check_period(text: str) -> str:
     try:
         return UpdatePeriod.from_lens_name(text).name
     except BadInput as error:
-        raise refused(f"is no update period: one of {error.context['known']} is wanted") from None
+        raise refused(f"must be an update period: one of {error.context['known']}") from None
 
 
 def _check_form(text: str) -> str:
     try:
         return find_form(text).name
     except ConfigError as error:
-        raise refused(f"is no storage form: one of {error.context['known']} is wanted") from None
+        raise refused(f"must be a storage form: one of {error.context['known']}") from None
 
 
 Columns = Annotated[list[Annotated[str, AfterValidator(_check_column)]], BeforeValidator(as_list)]
@@ -137,7 +139,7 @@ class PartitionsConfig(Section):
     store: Literal["sqlite", "hbase"] = Field(
         default="sqlite", description="Where the index lives: the catalog's own file, or HBase."
     )
-    hbase: HBaseConfig | None = Field(default=None, description="Wanted where the store is HBase.")
+    hbase: HBaseConfig | None = Field(default=None, description="Required if the store is HBase.")
     read_expressions: bool = Field(
         default=False,
         description="Whether the expressions of get_partitions_by_expr are read, by a Java process of few rights (needs Java and "

@@ -1,7 +1,7 @@
 """The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with the place of each key.
 
 The settings sources of pydantic are not used: they forget which file, line or variable a value came from, silently keep the last of
-two equal keys, and ignore a variable whose first section is misspelled. In each case a user would believe in a setting that the
+two equal keys, and ignore a variable whose first section is misspelled. In each case a user would rely on a setting that the
 daemon does not have.
 """
 

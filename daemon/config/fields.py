@@ -36,7 +36,7 @@ _BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
 def _check_name(text: str) -> str:
     if not _NAME.fullmatch(text) or "__" in text:
         raise refused(
-            "must consist of lower-case letters, digits, '-' and single '_', start with a letter, and have at most 63 characters"
+            "must consist of lower-case letters, digits, '-' and single '_', begin with a letter, and have at most 63 characters"
         )
     return text
 

@@ -1,6 +1,6 @@
-"""Questions over HTTP: parameters with limits, answers and errors as JSON.
+"""HTTP endpoints for queries: parameters with limits, answers and errors as JSON.
 
-A question that cannot be answered is ``{"code", "message", "hint", "context"}`` with 400, 404, or 503 where it may be repeated.
+The answer to a failed query is ``{"code", "message", "hint", "context"}`` with 400, 404, or 503 if it may be repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEADERS: Final = {
 
 Parameters = dict[str, str]
 AnswerTo = Callable[[str, Parameters], dict[str, Any]]
-"""The answer to a question about a name, with parameters."""
+"""Answers a query about a name, with parameters."""
 
 
 def build_async_endpoint(
@@ -53,7 +53,7 @@ def build_threaded_endpoint(
 ) -> Callable[[Request], Response]:
     """Return an endpoint for answers that read a store: a thread of the server's pool waits for them, nobody else does.
 
-    ``long`` are parameters with room for more text.
+    ``long`` are parameters that may be longer.
     """
     known, roomy = frozenset(allowed).union(long), frozenset(long)
 

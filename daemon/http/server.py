@@ -1,7 +1,7 @@
-"""The server's life: its thread, its socket, and the file that tells where it listens.
+"""The HTTP server: its thread, its socket, and the file with its address.
 
-The socket is bound before the thread starts, so that a port which is taken is reported to the caller, and so that the real
-port is known when 0 was asked for. ``<state.dir>/http.json`` holds it for ``tideline status``.
+The socket is bound before the thread starts, so that a port in use is reported to the caller, and so that the real
+port is known if the setting is 0. ``<state.dir>/http.json`` holds it for ``tideline status``.
 """
 
 from __future__ import annotations

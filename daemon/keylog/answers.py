@@ -51,7 +51,7 @@ class _Known:
 
     @property
     def columns(self) -> dict[str, Mapping[str, Any]]:
-        """The live columns by their keys' texts, as the driver told them."""
+        """The live columns by their keys' texts, as the driver reported them."""
         if self.snapshot is None:
             return {}
         told = self.snapshot.document.get("columns", ())
@@ -59,7 +59,7 @@ class _Known:
 
     @property
     def is_driver_current(self) -> bool:
-        """Whether nothing was decided since the driver told of the table."""
+        """Whether nothing was decided since the last report of the driver."""
         if self.snapshot is None:
             return False
         return all(rule.set_at_s <= self.snapshot.updated_at_s for rule in self.decided)
@@ -90,7 +90,7 @@ def key_answer(log: KeyLog, flat: KeyedTable) -> Answer:
 
 
 def rule_answer(log: KeyLog, flat: KeyedTable) -> Answer:
-    """Return what the configuration and people decided about the flat table's keys."""
+    """Return the decisions about the flat table's keys, from the configuration and from users."""
     configured = flat.rules
     given: list[tuple[str, str, str | None]] = [
         ("always", key.text, None) for key in sorted(configured.whitelist)
@@ -191,7 +191,7 @@ def _keys_of(texts: Iterable[str]) -> Iterable[KeyPath]:
 
 
 def _row(text: str, why: Mapping[str, Any], group: SelectedKey | None, known: _Known) -> Answer:
-    """Return a key as it is told: its questions are those of the keys that it serves too."""
+    """Return the answer for a key; its requests include those for the keys that it serves."""
     asked, column = known.asked.get(text), known.columns.get(text) or {}
     counted = group or asked
     return {
@@ -222,8 +222,8 @@ def _last_s(text: str, group: SelectedKey | None, known: _Known) -> int | None:
 def _silence(text: str, known: _Known) -> str:
     last_day = known.last_days.get(text)
     if last_day is None:
-        return "nobody asked for it"
-    return f"last asked for on {_day_text(last_day)}; {known.rules.asked_days} days count"
+        return "no query requested it"
+    return f"last requested on {_day_text(last_day)}; {known.rules.asked_days} days count"
 
 
 def _day_text(day: int) -> str:

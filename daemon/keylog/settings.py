@@ -28,10 +28,10 @@ def _check_url(text: str) -> str:
         parts = urlsplit(text)
         password = parts.password
     except ValueError:
-        raise refused("is no address of a database") from None
+        raise refused("must be the address of a database") from None
     if parts.scheme.partition("+")[0] not in _SCHEMES or len(parts.path) < 2:
         raise refused(
-            "is no address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or postgresql://… is wanted"
+            "must be the address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or postgresql://…"
         )
     if password is not None:
         raise refused("holds a password: it belongs in keylog.password, as {file: PATH} or {env: NAME}")
@@ -42,7 +42,7 @@ KeylogUrl = Annotated[str, AfterValidator(_check_url)]
 
 
 class KeylogConfig(Section):
-    """Where it is recorded who asked for which JSON key (docs/KEYS.md)."""
+    """The database of requested keys (docs/KEYS.md)."""
 
     url: KeylogUrl | None = Field(
         default=None,
@@ -55,7 +55,7 @@ class KeylogConfig(Section):
         default=400,
         ge=1,
         le=36_500,
-        description="Questions older than this are deleted; at least every flat table's asked_days.",
+        description="Requests older than this are deleted; at least every flat table's asked_days.",
     )
 
 
@@ -65,13 +65,13 @@ _FUNCTION: Final = re.compile(r"[a-z_][a-z0-9_.]{0,127}")
 
 def _check_column(text: str) -> str:
     if not _COLUMN.fullmatch(text):
-        raise refused("is no column: lower-case letters, digits and '_', 128 characters at most")
+        raise refused("must be a column: lower-case letters, digits and '_', at most 128 characters")
     return text
 
 
 def _check_function(text: str) -> str:
     if not _FUNCTION.fullmatch(text):
-        raise refused("is no function: a name in lower case is wanted")
+        raise refused("must be a function name in lower case")
     return text
 
 
@@ -113,7 +113,7 @@ class FunctionConfig(Section):
 
 
 class QuerySourceConfig(Section):
-    """A place where queries that people ran are found."""
+    """A source of users' queries."""
 
     kind: Literal["job-history", "spark-events", "sql-files", "trino"] = Field(
         description="'job-history' (MapReduce's configuration files), 'spark-events' (Spark's event logs), 'sql-files' "
@@ -142,7 +142,7 @@ class QuerySourceConfig(Section):
 
 
 class MiningConfig(Section):
-    """How keys are found in the queries that people run (docs/MINING.md)."""
+    """How keys are found in users' queries (docs/MINING.md)."""
 
     raw_tables: dict[TableName, RawTableConfig] = Field(
         default={}, max_length=1_000, description="Tables of raw JSON events, as db.table."

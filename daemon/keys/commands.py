@@ -30,7 +30,7 @@ remove_option = click.option("--remove", is_flag=True, help="Take the decision b
 
 @click.group()
 def keys() -> None:
-    """Show which JSON keys people ask for, and decide about those of flat tables."""
+    """Show which JSON keys users query, and decide about those of flat tables."""
 
 
 @keys.command("list")
@@ -56,7 +56,7 @@ def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_js
 @keys.command("log")
 @click.option("--raw-table", help="Only keys of this raw table (db.table).")
 @click.option("--key", help="Only this key, as $.a.b or a.b.")
-@click.option("--user", help="Only questions of this person.")
+@click.option("--user", help="Only requests of this user.")
 @click.option("--source", help="Only queries found in this source.")
 @click.option("--days", default=30, show_default=True, type=click.IntRange(1), help="How far back.")
 @click.option(
@@ -74,7 +74,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Show who asked for which key: one row per key, person, query and day."""
+    """Show who queried which key: one row per key, user, query and day."""
     from daemon.config.fields import parse_key
     from daemon.keylog.opening import open_key_log
 
@@ -92,9 +92,7 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 @click.argument("sources", nargs=-1)
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read queries from standard input instead.")
 @click.option("--user", default="", help="Who asks what is read from standard input.")
-@click.option(
-    "--every", "every_s", type=click.FloatRange(1), help="Go on, and look again after so many seconds."
-)
+@click.option("--every", "every_s", type=click.FloatRange(1), help="Repeat this after so many seconds.")
 @click.option("--progress-fd", type=click.IntRange(3), help="Write passes as JSON lines to this descriptor.")
 @config_option
 @json_option
@@ -109,10 +107,11 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Read what is new in the query SOURCES (all of the configuration) and record the keys that it asks for.
+    """Read new queries from the query SOURCES (default: all) and record the keys that they request.
 
-    Exits with 1 where a source could not be read to its end; the others are read all the same. With --progress-fd, which wants
-    --every and reads all sources, it also ends, at once, when its standard input is closed: then whoever started it is gone.
+    Exits with 1 if a source could not be read to its end; the other sources are read nevertheless. With --progress-fd, which requires
+    --every and reads all sources, it also ends immediately when its standard input is closed, because then the process that started
+    it has ended.
     """
     if progress_fd is not None:
         _mine_as_child(config_path, progress_fd, every_s, chooses=bool(sources or from_stdin))
@@ -143,7 +142,7 @@ def _mine_as_child(
     from streaming.driver.progress import write_lines_to
 
     if every_s is None or chooses:
-        raise click.UsageError("--progress-fd wants --every, and neither SOURCES nor --stdin")
+        raise click.UsageError("--progress-fd requires --every, and excludes SOURCES and --stdin")
     end_with_parent()
     run_miner(lambda: _config(config_path), write_lines_to(progress_fd), every_s)
 
@@ -153,7 +152,7 @@ def _mine_as_child(
 @config_option
 @json_option
 def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
-    """Show what is decided about keys of the flat TABLE, by the configuration and by people."""
+    """Show the decisions about keys of the flat TABLE, from the configuration and from users."""
     from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
@@ -173,7 +172,7 @@ def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
-    """Make KEY ($.a.b or a.b) a column of the flat TABLE whether anybody asks for it or not."""
+    """Make KEY ($.a.b or a.b) a column of the flat TABLE, requested or not."""
     _decide(config_path, table, "always", key, as_json=as_json, remove=remove)
 
 
@@ -215,7 +214,7 @@ def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None
 @config_option
 @json_option
 def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: bool) -> None:
-    """Delete questions that are older than anybody counts."""
+    """Delete requests that are too old to count."""
     from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
@@ -274,4 +273,4 @@ def _decided_text(done: dict[str, Any]) -> str:
     what = f"{done['kind']} {done['key']}" + (f" as {done['type']}" if done["type"] else "")
     if done["removed"] is None:
         return f"{done['table']}: {what} is decided; the driver follows with its next batch"
-    return f"{done['table']}: {what} is {'taken back' if done['removed'] else 'no decision of yours'}"
+    return f"{done['table']}: {what} is {'removed' if done['removed'] else 'not set'}"

@@ -85,9 +85,9 @@ def mine_all(
     sources: Iterable[QuerySource],
     is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Mine each source's news into the key log, then let it forget what is too old; return what each came to.
+    """Mine new queries of each source into the key log, then delete old requests; return the result of each source.
 
-    A source that fails is told with its error, and does not keep the others from being read.
+    A source that fails is reported with its error. The other sources are read nevertheless.
     """
     told = []
     for source in sources:
@@ -151,7 +151,7 @@ def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> Query
 def run_miner(load: Callable[[], Config], tell: Callable[[Mapping[str, Any]], None], every_s: float) -> None:
     """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and tell what each pass came to.
 
-    Main thread only. The last event tells why it ended, also where it could not begin; raises that.
+    Main thread only. The last event reports why it ended, even if it could not start; raises that error.
     """
     with stop_signals() as stopped:
         try:

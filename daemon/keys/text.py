@@ -1,4 +1,4 @@
-"""Answers about keys as text for a terminal. Keys are other people's texts: what is not printable is shown escaped."""
+"""Answers about keys as text for a terminal. Keys come from users, so characters that are not printable are escaped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
     if len(rows) > limit:
         lines.append(f"{len(rows) - limit} more keys: --limit, or --json")
     if not rows:
-        lines.append("no key of its raw table was asked for: 'tideline keys log' shows what is recorded")
+        lines.append(
+            "no query requested a key of its raw table: 'tideline keys log' shows the recorded requests"
+        )
     return "\n".join(lines)
 
 
@@ -94,13 +96,15 @@ def mined_text(told: Sequence[Answer]) -> str:
 
 
 def _headline(answer: Answer) -> str:
-    said = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} asked for in {answer['asked_days']} days"
+    summary = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} requested in {answer['asked_days']} days"
     if answer["told_by"] == "driver":
         driver = _moment(answer["driver_at_s"])
-        return f"{said}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
+        return f"{summary}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
     if answer["driver_at_s"] is None:
-        return f"{said}; no driver has told of the table yet, so whether rows bring the keys is not known"
-    return f"{said}; {answer['columns']} of {answer['columns_max']} columns; decided since the driver's last batch"
+        return (
+            f"{summary}; no driver has reported the table yet, so it is unknown whether rows contain the keys"
+        )
+    return f"{summary}; {answer['columns']} of {answer['columns_max']} columns; decided since the driver's last batch"
 
 
 def _is_column(row: dict[str, Any]) -> bool:

@@ -99,7 +99,7 @@ class PartitionBranch:
 
 
 def partition_follower(settings: CatalogConfig) -> PartitionFollower:
-    """Return the follower of a source's index; without the section one that wants nothing, and forgets what there was.
+    """Return the follower of a source's index; without the section it follows no table and removes existing content.
 
     Raises Transient where the index has a store of its own that is away.
     """
@@ -121,7 +121,7 @@ def _own_store(settings: CatalogConfig) -> Store | None:
 
 
 def _expression_jvm(settings: CatalogConfig) -> ExpressionReader | None:
-    """Return what reads expressions, where that is wanted; its process starts with the first one."""
+    """Return the reader of expressions, if it is enabled; its process starts with the first expression."""
     if settings.partitions is None or not settings.partitions.read_expressions:
         return None
     from handlers.expressions.expression_reader import ExpressionReader

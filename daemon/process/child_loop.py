@@ -45,7 +45,7 @@ class ChildLoop:
         self._command = command
         self._clock = clock
         self._stuck_s = stuck_s
-        """How long a child may report nothing; None: for ever."""
+        """How long a child may report nothing; None means no limit."""
         self._drain_s = drain_s
         """How long a child has to end by itself when the loop stops; 0: it is killed at once."""
         self._heard_s = clock()

@@ -1,9 +1,9 @@
 """Keeps the daemon's loops running: one thread each, restarted after failures, isolated from one another.
 
-A loop ends only when it is told to stop, or with an error. ``retry_policy`` decides what follows from the error: the loop runs
+A loop ends only on a stop request or with an error. ``retry_policy`` decides what follows from the error: the loop runs
 again after a pause, or stays stopped and is reported until the daemon is restarted.
 
-A failing loop never stops another. A loop that makes progress starts its count of failures anew. Stopping is bounded by a deadline.
+A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a deadline.
 Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
 """
 

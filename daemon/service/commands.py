@@ -50,7 +50,7 @@ def _run(config_path: Path | None, *, projections: bool) -> int:
 
 
 def _leave_behind(code: int) -> NoReturn:
-    """End without waiting for threads that did not end when they were told to."""
+    """End without waiting for threads that ignored the stop request."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,8 +1,8 @@
 """The process from start to end.
 
-Order of the start: logs, lock, socket (what can fail for good, fails before anything else runs), loops, HTTP. Order of the end:
-not ready, loops told to stop and given ``drain_s``, the last status written, HTTP closed, lock released. A loop that does not
-end in time is left behind, and the exit code says so: state is safe at any moment, only work is repeated.
+Order of the start: logs, lock, socket (permanent failures occur before anything else runs), loops, HTTP. Order of the end: readiness
+off, stop request to the loops and up to ``drain_s`` of waiting, last status written, HTTP closed, lock released. A loop that does not
+end in time is abandoned, and the exit code reports it. State is safe at any time; only work is repeated.
 """
 
 from __future__ import annotations

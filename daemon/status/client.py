@@ -112,7 +112,9 @@ def _parse(url: str, code: int, body: bytes, sections: Sequence[StatusSection[An
         return DaemonStatus.from_json(orjson.loads(body) if code == 200 else None, sections)
     except orjson.JSONDecodeError as error:
         raise MalformedEvent(
-            "the daemon's answer is no JSON", hint="Is this a Tideline daemon?", url=url
+            "the daemon's answer is not JSON",
+            hint="Check that the address belongs to a Tideline daemon.",
+            url=url,
         ) from error
 
 
@@ -123,7 +125,7 @@ def _address(url: str) -> tuple[str, int]:
     except ValueError as error:
         raise ConfigError("the daemon's address is wrong", hint="", value=url, reason=str(error)) from error
     if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError("the daemon's address is wrong", hint="http://host:port is wanted.", value=url)
+        raise ConfigError("the daemon's address is wrong", hint="Write it as http://host:port.", value=url)
     return parts.hostname, port or 80
 
 

@@ -60,7 +60,7 @@ _PROJECTION_GAUGES: Final = (
 
 
 class StatusCollector(Collector):
-    """Asks for the status at each scrape; what is not known yet has no sample."""
+    """Reads the status at each scrape; unknown values have no sample."""
 
     def __init__(
         self, status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]] = ()
@@ -84,7 +84,7 @@ class StatusCollector(Collector):
             yield from section.families(section.of(status))
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing up front: names are fixed, and asking for the status while the daemon is built would be too early."""
+        """Return nothing: names are fixed, and the status is not available while the daemon is built."""
         return ()
 
 

@@ -30,9 +30,7 @@ def _check_moment(text: str) -> str:
     try:
         TimeRange.parse(text, text)
     except BadInput:
-        raise refused(
-            "is no moment: a partition value such as 2015-01 or an ISO 8601 moment is wanted"
-        ) from None
+        raise refused("must be a partition value such as 2015-01 or an ISO 8601 timestamp") from None
     return text
 
 

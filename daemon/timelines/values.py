@@ -1,7 +1,7 @@
 """A timeline and a cover as plain values: the words of HTTP's JSON and of ``--json``, which stay as they are.
 
-Partitions are told as people write them, in the form of their update period, and runs by their first and last partition, both
-included. Whatever may be long is cut off at ``RUNS_MAX`` and counted whole beside it.
+Partitions are written in the format of their update period, and runs by their first and last partition, both included. Long lists
+are truncated at ``RUNS_MAX``, with the full count beside them.
 """
 
 from __future__ import annotations

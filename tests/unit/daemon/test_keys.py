@@ -101,7 +101,7 @@ def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:
     assert rows["$.action.exp.exp_3"]["into"] == "$.action.exp"
     assert rows["$.debug.trace"]["verdict"] == "skipped"
     assert rows["$.old.key"]["verdict"] == "not asked"
-    assert "last asked for on" in rows["$.old.key"]["reason"]
+    assert "last requested on" in rows["$.old.key"]["reason"]
 
 
 def test_the_driver_s_own_reasons_come_first(log: KeyLog) -> None:
@@ -159,8 +159,8 @@ def test_the_commands_work_on_the_configured_database(
     rules = run("rules", "web")
     assert "configuration" in rules
     assert "$.session" in rules
-    assert "taken back" in run("unpin", "web", "action.name")
-    assert "no decision of yours" in run("whitelist", "web", "nothing", "--remove")
+    assert "removed" in run("unpin", "web", "action.name")
+    assert "not set" in run("whitelist", "web", "nothing", "--remove")
     assert "ann" in run("log", "--key", "action.name", "--days", "3650")
     assert json.loads(run("log", "--user", "nobody", "--json"))["entries"] == []
     assert "would be deleted" in run("forget", "--dry-run", "--days", "1")
@@ -178,7 +178,7 @@ def test_the_section_has_every_rule_with_its_default() -> None:
     ("text", "reason"),
     [
         ("keylog: {url: 'mysql://u:hunter2@db/keys'}", "holds a password"),
-        ("keylog: {url: 'oracle://db/keys'}", "is no address of a key log"),
+        ("keylog: {url: 'oracle://db/keys'}", "must be the address of a key log"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {empty_days: 1}}}", "reused"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {whitelist: ['$']}}}", "must be a key"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {pins: {k: text}}}}", "must be "),
@@ -254,8 +254,8 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
         ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
         ("mining: {sources: {s: {kind: trino, topic: t}}}", "as soon as there is a source"),
         ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
-        ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "30 days that questions"),
-        ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "500 days that questions"),
+        ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "30 days that requests"),
+        ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "500 days that requests"),
         (
             "{mining: {raw_tables: {a.raw: {json_column: j}}}, flat: {f: {table: a.f, raw_table: a.rwa}}}",
             "not among mining.raw_tables",
