@@ -254,11 +254,11 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
         ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
         ("mining: {sources: {s: {kind: trino, topic: t}}}", "as soon as there is a source"),
         ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
-        ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "30 days that requests"),
-        ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "500 days that requests"),
+        ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "rules.asked_days = 30"),
+        ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "rules.asked_days = 500"),
         (
             "{mining: {raw_tables: {a.raw: {json_column: j}}}, flat: {f: {table: a.f, raw_table: a.rwa}}}",
-            "not among mining.raw_tables",
+            "must be one of mining.raw_tables",
         ),
     ],
 )
