@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from state.errors import Refused, ServerFault, TidelineError, Transient
+from state.errors import Refused, TidelineError, Transient
 
 
 _JITTER: Final = random.SystemRandom()
@@ -29,10 +29,10 @@ class Verdict(Enum):
 def judge(error: Exception) -> Verdict:
     """Return what ``error`` means; an error outside the tree is a defect of Tideline, which may not happen again."""
     match error:
-        case ServerFault() | Refused():
-            return Verdict.RETRY_BOUNDED
         case Transient():
             return Verdict.RETRY
+        case Refused():
+            return Verdict.RETRY_BOUNDED
         case TidelineError():
             return Verdict.STOP
         case _:

@@ -38,7 +38,11 @@ BUFFERED_BYTES_MAX: Final = 16 * 1024 * 1024
 SERVER_COPY_BYTES_MAX: Final = 4 * 1024**3
 
 PathOf = Callable[[Location], str]
-_DENIED: Final = re.compile(r"ACCESS_DENIED|HTTP status 40[13]|Permission denied|AccessControlException")
+_DENIED: Final = re.compile(
+    r"ACCESS_DENIED|HTTP status 40[13]|Permission denied|AccessControlException|ExpiredToken|InvalidAccessKeyId"
+    r"|SignatureDoesNotMatch|SafeModeException|StandbyException"
+)
+"""Answers about credentials, rights or the state of the storage; they are not the fault of a path."""
 
 
 class ArrowFiles:
@@ -207,8 +211,11 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
     if isinstance(error, PermissionError) or _DENIED.search(str(error)):
-        return Refused(
-            "the file system denied access", path=path, reason=reason, hint="Check its credentials."
+        return FilesUnavailable(
+            "the file system denied access",
+            path=path,
+            reason=reason,
+            hint="Check the credentials and their rights (files.secrets); the call is retried.",
         )
     if isinstance(error, IsADirectoryError):
         return Refused("the path is not a regular file", path=path)

@@ -210,12 +210,14 @@ def _translate_errors(location: Location) -> Iterator[None]:
         raise _to_tideline_error(error, location) from error
 
 
+_CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); the copy is retried."
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.ENOENT: (NotFound, "no such file or directory", ""),
     errno.ENOTDIR: (NotFound, "no such file or directory", ""),
-    errno.EACCES: (Refused, "the file system denied access", "Check its owner and mode."),
-    errno.EPERM: (Refused, "the file system denied access", "Check its owner and mode."),
-    errno.EROFS: (Refused, "the file system is read-only", ""),
+    # The environment's failures, which pass once an operator has acted: they are retried and never blamed on a table.
+    errno.EACCES: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
+    errno.EPERM: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
+    errno.EROFS: (FilesUnavailable, "the file system is read-only", "Mount it for writing."),
     errno.EISDIR: (Refused, "the name is already taken", ""),
     errno.EEXIST: (Refused, "the name is already taken", ""),
     errno.ELOOP: (UnsafePath, "the path is a symbolic link", ""),

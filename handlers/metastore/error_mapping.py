@@ -31,11 +31,22 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
     "NoSuchTxnException": (TxnNotOpen, "the metastore does not have the transaction"),
     "TxnAbortedException": (TxnNotOpen, "the transaction was aborted"),
 }
-# A MetaException also reports failures of the metastore's own database. Hive's client (RetryingMetaStoreClient) repeats calls
-# for these words; the last two appear in DataNucleus' messages on Derby and PostgreSQL.
-_DATABASE_FAILURE: Final = re.compile(
-    r"\b(IO|JDO\w*|TProtocol|TTransport)Exception|NucleusDataStoreException|rolling back to savepoint"
+# Hive reports with a MetaException both that a request is wrong and that the metastore's own database or file system failed
+# ("Failed to execute function: ...", "Timeout when executing method ...", JDO and IO exceptions, denied access). Only messages
+# that are known to be about the request count as a rejection. All others may pass, and are retried.
+_REJECTION: Final = re.compile(
+    r"The table has been modified|parameter value for key|Cannot change stats state|transactional"
+    r"|Filtering is supported only|is not a partitioning key|Value should be on the RHS|partition filter|[Ii]ncorrect number of"
+    r"|[Ii]nvalid|is not a valid|not (a )?(legal|allowed|supported)|cannot be|can't be|must (be|have|not)|should be located"
+    r"|strict managed table|already exist|does not exist|doesn't exist|not found|No such|Unable to (alter|find|update) partition"
+    r"|Number of partitions|Primary key|Foreign key|Invalid (primary|foreign) key|constraint"
 )
+_DATABASE_FAILURE: Final = re.compile(
+    r"\b(IO|SQL\w*|JDO\w*|TProtocol|TTransport|AccessControl)Exception|NucleusDataStoreException|rolling back to savepoint"
+    r"|Failed to execute function|Timeout when executing|Communications link failure|[Dd]eadlock|Permission denied"
+    r"|Unable to (acquire|obtain) (a )?(JDBC )?[Cc]onnection"
+)
+"""Signs of a failure behind the metastore; they count more than words of a rejection in the same message."""
 _REFUSED: Final = (InvalidRequest, "the metastore rejected the request")
 
 
@@ -43,10 +54,15 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
     """Return the error of ``state.errors`` for the server's answer to ``call``."""
     if isinstance(error, TApplicationException):
         return _fault(error, call, address)
-    if type(error).__name__ == "MetaException" and _DATABASE_FAILURE.search(_reason(error)):
-        return _server_fault("the metastore's own database failed", error, call, address)
+    if type(error).__name__ == "MetaException" and not _is_rejection(_reason(error)):
+        return _server_fault("the metastore failed", error, call, address)
     cls, message = _BY_CLASS.get(type(error).__name__, _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
+
+
+def _is_rejection(reason: str) -> bool:
+    """Whether the message of a MetaException is about the request, and not about the metastore's environment."""
+    return _DATABASE_FAILURE.search(reason) is None and _REJECTION.search(reason) is not None
 
 
 def is_server_fault(error: Exception) -> bool:

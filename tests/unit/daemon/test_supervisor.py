@@ -48,7 +48,7 @@ def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:
         (MetastoreUnavailable("x"), Verdict.RETRY),
         (KafkaUnavailable("x"), Verdict.RETRY),
         (AmbiguousCall("x"), Verdict.RETRY),
-        (ServerFault("x"), Verdict.RETRY_BOUNDED),
+        (ServerFault("x"), Verdict.RETRY),
         (InvalidRequest("x"), Verdict.RETRY_BOUNDED),
         (RuntimeError("a defect"), Verdict.RETRY_BOUNDED),
         (GapDetected("x"), Verdict.STOP),
@@ -98,7 +98,7 @@ def test_a_gap_stops_its_loop_at_once_and_no_other() -> None:
     assert supervisor.statuses()["broken"].state is LoopState.FAILED
 
 
-@pytest.mark.parametrize("error", [ServerFault("again"), RuntimeError("a defect"), InvalidRequest("no")])
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), InvalidRequest("no")])
 def test_what_may_not_pass_is_tried_a_few_times(error: Exception) -> None:
     loop = Scripted(error)
     supervisor, _ = supervise(Job("a", loop.run), attempts_max=3)

@@ -310,12 +310,16 @@ def as_nobody(act: Callable[[], object]) -> Callable[[], None]:
     return run
 
 
-def test_a_denied_source_file_without_another_copy_is_refused_not_lost(shared_warehouse: Warehouse) -> None:
+def test_a_denied_source_file_without_another_copy_is_unavailable_not_lost(
+    shared_warehouse: Warehouse,
+) -> None:
     source = shared_warehouse.wrote()
     path_of(source).chmod(0)
     shared_warehouse.target.mkdir(parents=True, mode=0o777)
     shared_warehouse.target.chmod(0o777)
-    in_child(as_nobody(lambda: shared_warehouse.copier().copy(shared_warehouse.task(source))), Refused)
+    in_child(
+        as_nobody(lambda: shared_warehouse.copier().copy(shared_warehouse.task(source))), FilesUnavailable
+    )
 
 
 def test_a_denied_source_file_comes_from_the_change_manager(shared_warehouse: Warehouse) -> None:
@@ -332,11 +336,13 @@ def test_a_denied_source_file_comes_from_the_change_manager(shared_warehouse: Wa
     in_child(as_nobody(act), Refused)
 
 
-def test_a_target_that_denies_writing_is_refused(shared_warehouse: Warehouse) -> None:
+def test_a_target_that_denies_writing_is_unavailable(shared_warehouse: Warehouse) -> None:
     source = shared_warehouse.wrote()
     shared_warehouse.target.mkdir(parents=True)
     shared_warehouse.target.chmod(0o555)
-    in_child(as_nobody(lambda: shared_warehouse.copier().copy(shared_warehouse.task(source))), Refused)
+    in_child(
+        as_nobody(lambda: shared_warehouse.copier().copy(shared_warehouse.task(source))), FilesUnavailable
+    )
     assert shared_warehouse.target_files() == {}
 
 

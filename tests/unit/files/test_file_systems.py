@@ -151,15 +151,15 @@ class Failing:
     ("error", "expected"),
     [
         (FileNotFoundError("x"), NotFound),
-        (PermissionError(13, "Permission denied"), Refused),
+        (PermissionError(13, "Permission denied"), FilesUnavailable),
         (
             OSError(
                 "When reading information for key 'k': AWS Error ACCESS_DENIED during HeadObject operation"
             ),
-            Refused,
+            FilesUnavailable,
         ),
         (OSError("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7"), FilesUnavailable),
-        (OSError("HDFS list directory failed: AccessControlException"), Refused),
+        (OSError("HDFS list directory failed: AccessControlException"), FilesUnavailable),
         (pa.ArrowInvalid("bad\npath"), InvalidRequest),
         (pa.ArrowNotImplementedError("no"), Unsupported),
         (IsADirectoryError(21, "Is a directory"), Refused),

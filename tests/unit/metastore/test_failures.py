@@ -207,7 +207,7 @@ def test_an_answer_without_a_result_is_a_server_fault(
 
 DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[[WritingMetastore], object]]] = [
     (NoSuchObjectException(message="m"), NotFound, "get_database", lambda c: c.get_database("d")),
-    (MetaException(message="m"), InvalidRequest, "get_database", lambda c: c.get_database("d")),
+    (MetaException(message="Invalid name"), InvalidRequest, "get_database", lambda c: c.get_database("d")),
     (AlreadyExistsException(message="m"), AlreadyExists, "create_database", lambda c: c.create_database(Database(name="d"))),
     (InvalidObjectException(message="m"), InvalidRequest, "create_database", lambda c: c.create_database(Database(name="d"))),
     (NoSuchTxnException(message="m"), TxnNotOpen, "commit_txn", lambda c: c.commit_txn(1)),
@@ -229,7 +229,7 @@ def test_a_declared_exception_keeps_its_class_and_message_in_the_context(
         call(client)
     assert type(refused.value) is expected
     assert refused.value.context["hive"] == type(refusal).__name__
-    assert refused.value.context["reason"] == "m"
+    assert refused.value.context["reason"] == refusal.message
     client.current_event_id()
     assert server.calls.count("getVersion") == 1  # the connection is still good
 
@@ -240,6 +240,11 @@ def test_a_declared_exception_keeps_its_class_and_message_in_the_context(
         "javax.jdo.JDODataStoreException: Communications link failure",
         "Exception rolling back to savepoint rollback_46",
         "java.io.IOException: no space",
+        "Failed to execute function: com.mysql.cj.jdbc.exceptions.CommunicationsException",
+        "Failed to execute function: Deadlock found when trying to get lock; the table already exists",
+        "Timeout when executing method: get_partitions_by_names_req; 600005ms exceeds 600000ms",
+        "Got exception: org.apache.hadoop.security.AccessControlException Permission denied: user=hive, access=WRITE",
+        "something that no version of Hive was known to say",
     ],
 )
 def test_a_failure_of_the_metastores_own_database_is_a_server_fault(
