@@ -14,7 +14,8 @@ each of them demands a different decision from the caller::
     │   ├── KeyLogUnavailable
     │   ├── DriverEnded             a flat table's Spark driver exited unexpectedly, or reported no progress for too long
     │   ├── MinerEnded              the process that reads users' queries exited unexpectedly
-    │   ├── ServerFault             the metastore answered "internal error": retry a few times, then blame the event's table
+    │   ├── ServerFault             the metastore failed while it served the call
+    │   ├── TooManyFailures         several tables failed in a short time, so the cause is probably not in the tables
     │   └── AmbiguousCall           the call was sent but not answered: it may have been applied
     ├── Refused                     the other side understood and refused: repeating changes nothing
     │   ├── NotFound
@@ -135,10 +136,19 @@ class MinerEnded(Transient):
 
 
 class ServerFault(Transient):
-    """The metastore reported an internal error and closed the connection. Nothing was applied."""
+    """The metastore reported an internal error, or a failure of its database or file system. Nothing was applied."""
 
     code = "server-fault"
     default_hint = "Look for the cause in the metastore's own log."
+
+
+class TooManyFailures(Transient):
+    """Several tables failed in a short time. The cause is probably not in the tables, so no further one is quarantined."""
+
+    code = "too-many-failures"
+    default_hint = (
+        "Find the common cause in the reasons of the quarantined tables; replay continues once it has passed."
+    )
 
 
 class AmbiguousCall(Transient):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
     from state.positions import Position
+    from state.table_failure import TableFailure
 
 
 MEASURE_S: Final = 5.0
@@ -55,6 +56,7 @@ def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
         source,
         status=lambda: lazy.built.status if lazy.built is not None else idle,
         counts=lambda: lazy.built.counts() if lazy.built is not None else None,
+        repair=f"tideline timeline rebuild {{table}} --source {source}",
         loading=lambda: lazy.built.loading() if lazy.built is not None else (),
     )
     job = Job(projection, lazy.run)
@@ -93,6 +95,10 @@ class _Served:
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables."""
         return self._projection.quarantined()
+
+    def failures(self) -> Sequence[TableFailure]:
+        """Return why they are quarantined."""
+        return self._projection.failures()
 
     def close(self) -> None:
         """Release everything."""

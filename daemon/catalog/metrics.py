@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 from prometheus_client import Counter, Gauge
 
 from daemon.process.metrics import Metric, MetricTable
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.consumer.metrics import ProjectionMetrics
+    from state.errors import TidelineError
+
+
+log = structlog.get_logger(__name__)
 
 
 class CatalogMetrics(MetricTable):
@@ -75,9 +80,12 @@ class CatalogObserver:
         """Count a table that was loaded from the source."""
         self._metrics.loads.labels(self._projection, reason).inc()
 
-    def table_quarantined(self, code: str) -> None:
-        """Count a table that was quarantined."""
-        self._metrics.projections.count_quarantined(self._projection, code)
+    def table_quarantined(self, table: str, error: TidelineError) -> None:
+        """Count a table that was quarantined, and log the reason."""
+        log.error(
+            "table quarantined", projection=self._projection, table=table, code=error.code, reason=str(error)
+        )
+        self._metrics.projections.count_quarantined(self._projection, error.code)
 
     def values_refused(self, reason: str, count: int) -> None:
         """Count partition values that were refused."""

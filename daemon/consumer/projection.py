@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
     from state.positions import Position
+    from state.table_failure import TableFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class ProjectionStatus:
     applied_time_s: int | None
     """Event time of the last applied event, for the lag in seconds."""
     quarantined: Sequence[str] = ()
+    failures: Sequence[TableFailure] = ()
+    """Why each quarantined table is quarantined."""
     problem: str | None = None
 
 
@@ -73,6 +76,9 @@ class Projection(Protocol):
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables, as ``db.table``."""
 
+    def failures(self) -> Sequence[TableFailure]:
+        """Return why each of them is not followed."""
+
     def close(self) -> None:
         """Release the store and connections; callable in any state."""
 
@@ -97,7 +103,13 @@ def follow(
         position = projection.open()
         reader.seek(position)
         heartbeat.following()
-        status = replace(status, state="following", position=position, quarantined=projection.quarantined())
+        status = replace(
+            status,
+            state="following",
+            position=position,
+            quarantined=projection.quarantined(),
+            failures=projection.failures(),
+        )
         while not heartbeat.stopping.is_set():
             report(status)
             batch = reader.read(_WAIT_S)
@@ -121,6 +133,7 @@ def _apply(
         position=position,
         applied_time_s=batch.events[-1].time_s,
         quarantined=projection.quarantined(),
+        failures=projection.failures(),
     )
 
 

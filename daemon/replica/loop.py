@@ -10,7 +10,7 @@ from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
-from daemon.replica.metrics import PolicyObserver
+from daemon.replica.metrics import REPAIR, PolicyObserver
 from daemon.replica.progress import CopyStatus
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
@@ -64,6 +64,7 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         status=lambda: lazy.built.status if lazy.built is not None else idle,
         counts=lambda: lazy.built.counts() if lazy.built is not None else None,
         target=f"{policy.target}/{policy.replica_database}",
+        repair=REPAIR,
     )
     return ReplicaPart(
         Job(projection, lazy.run),

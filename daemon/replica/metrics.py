@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import structlog
 from prometheus_client import Counter
 
 
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.consumer.metrics import ProjectionMetrics
+    from handlers.replication.quarantine import QuarantinedTable
+
+
+log = structlog.get_logger(__name__)
+
+REPAIR: Final = (
+    "remove the cause, then drop and create the table again at the source, or bootstrap the policy again"
+)
+"""How a quarantined table is followed again."""
 
 
 class ReplicaMetrics:
@@ -43,9 +53,18 @@ class PolicyObserver:
         """An event had no effect."""
         self._metrics.projections.count_skipped(self._projection, reason)
 
-    def table_quarantined(self, table: str, code: str) -> None:  # noqa: ARG002 - tables are no labels
+    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table was quarantined."""
-        self._metrics.projections.count_quarantined(self._projection, code)
+        log.error(
+            "table quarantined",
+            projection=self._projection,
+            table=f"{db}.{entry.table}",
+            event_id=entry.event_id,
+            code=entry.code,
+            reason=entry.reason,
+            repair=REPAIR,
+        )
+        self._metrics.projections.count_quarantined(self._projection, entry.code)
 
     def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - ids are no labels
         """A transaction that had write ids committed without a single write event."""

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from state.errors import MalformedEvent
+from state.table_failure import TableFailure  # noqa: TC001 - pydantic reads the annotations
 
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class ProjectionView:
     """Name of the target database, with its cluster; None where a projection has none."""
     loading: tuple[str, ...] = ()
     """Tables that are being loaded, with how far they are."""
+    failures: tuple[TableFailure, ...] = ()
+    """Why each quarantined table is quarantined."""
+    repair: str = ""
+    """How a quarantined table is followed again; ``{table}`` stands for its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,8 @@ class ProjectionPart:
     status: Callable[[], ProjectionStatus]
     counts: Callable[[], ReaderCounts | None] = lambda: None
     target: str | None = None
+    repair: str = ""
+    """How a quarantined table is followed again; ``{table}`` stands for its name."""
     loading: Callable[[], Sequence[str]] = tuple
     """Tables that are being loaded, with how far they are."""
 
@@ -201,6 +203,8 @@ class StatusReporter:
             lag_events=lag_events,
             lag_s=self._lag_s(part.name, lag_events, own.applied_time_s, now_s),
             quarantined=tuple(own.quarantined),
+            failures=tuple(own.failures),
+            repair=part.repair,
             problem=loop.problem or own.problem,
             code=loop.code,
             restarts=loop.restarts,

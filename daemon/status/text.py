@@ -74,7 +74,28 @@ def _problems(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> s
     for view in status.projections:
         if view.problem:
             lines.append(f"{view.name}: {view.problem}")
-        lines += [f"{view.name}: not following {table}" for table in view.quarantined]
+        lines += _quarantined(view)
     for section in sections:
         lines += section.problems(section.of(status))
     return "\n".join(["PROBLEMS", *lines]) if lines else ""
+
+
+def _quarantined(view: ProjectionView) -> list[str]:
+    """Return a line for each quarantined table, with its reason and the way back below it."""
+    failures = {failure.table: failure for failure in view.failures}
+    lines = []
+    for table in view.quarantined:
+        failure = failures.get(table)
+        if failure is None:
+            lines.append(f"{view.name}: {table} is quarantined")
+            continue
+        at = "while it was loaded" if failure.event_id is None else f"at event {failure.event_id}"
+        when = (
+            ""
+            if failure.time_s is None
+            else time.strftime(" on %Y-%m-%d %H:%M:%S UTC", time.gmtime(failure.time_s))
+        )
+        lines.append(f"{view.name}: {table} was quarantined {at}{when}: {failure.reason}")
+        if view.repair:
+            lines.append(f"  to follow it again: {view.repair.format(table=table)}")
+    return lines

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.metastore.client import Metastore
     from state.store import Store
+    from state.table_failure import TableFailure
 
 
 LOADING_S: Final = 2.0
@@ -163,6 +164,10 @@ class CatalogProjection:
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables; thread-safe."""
         return tuple(sorted(self.states.quarantined()))
+
+    def failures(self) -> Sequence[TableFailure]:
+        """Return why each quarantined table is quarantined; safe to call from another thread."""
+        return self.states.failures()
 
     def close(self) -> None:
         """Release the connections and the store."""

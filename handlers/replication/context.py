@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
+    from handlers.replication.quarantine import QuarantinedTable
     from state.errors import TidelineError
 
 
@@ -28,8 +29,8 @@ class Observer(Protocol):
     def event_skipped(self, kind: str, reason: str) -> None:
         """An event had no effect: ``out-of-scope``, ``merged``, ``quarantined``, ``on-target`` or ``nothing-to-do``."""
 
-    def table_quarantined(self, table: str, code: str) -> None:
-        """A table was quarantined."""
+    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
+        """A table of the source database ``db`` was quarantined."""
 
     def transaction_without_files(self, txn_id: int) -> None:
         """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
@@ -44,7 +45,7 @@ class SilentObserver:
     def event_skipped(self, kind: str, reason: str) -> None:
         """Do nothing."""
 
-    def table_quarantined(self, table: str, code: str) -> None:
+    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """Do nothing."""
 
     def transaction_without_files(self, txn_id: int) -> None:
@@ -102,7 +103,7 @@ class Context:
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
         """Handle a permanent failure of one table as the policy requires; return the reason why the event had no effect.
 
-        Raises ``error`` if the policy must stop.
+        Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short time.
         """
         match self.policy.on_failure:
             case "fail":
@@ -110,8 +111,9 @@ class Context:
             case "skip":
                 return SKIPPED
             case "quarantine":
-                self.quarantine.add(table, event_id, error)
-                self.observer.table_quarantined(f"{self.policy.source_db}.{table}", error.code)
+                entry = self.quarantine.add(table, event_id, error)
+                if entry is not None:
+                    self.observer.table_quarantined(self.policy.source_db, entry)
                 return QUARANTINED
 
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:

@@ -24,18 +24,21 @@ from handlers.replication.dispatch import Dispatcher
 from handlers.replication.renames import may_concern, needs_checkpoint
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
+from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from handlers.events import Event
     from handlers.replication.context import Context
     from state.store import Store
 
 
-FAULTS_MAX: Final = 3
-"""Internal errors of the target's metastore at one event before the event counts as a failure of its table."""
+FAULTS_MIN: Final = 5
+FAULTS_S: Final = 120.0
+"""An internal error of the target's metastore counts as a failure of the event's table only if it occurred ``FAULTS_MIN`` times in a
+row at the same event, for at least ``FAULTS_S`` seconds, while the metastore accepts other writes."""
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
@@ -47,19 +50,27 @@ class _Faults:
 
     event_id: int = -1
     count: int = 0
+    since_s: float = 0.0
 
-    def record(self, event_id: int) -> int:
-        """Count an error at ``event_id`` and return the number of consecutive ones."""
-        self.count = self.count + 1 if event_id == self.event_id else 1
-        self.event_id = event_id
-        return self.count
+    def record(self, event_id: int, now_s: float) -> bool:
+        """Count an error at ``event_id``; return whether there were enough, over a long enough time."""
+        if event_id != self.event_id:
+            self.event_id, self.count, self.since_s = event_id, 0, now_s
+        self.count += 1
+        return self.count >= FAULTS_MIN and now_s - self.since_s >= FAULTS_S
 
 
 class ReplicationProjection:
     """Follows one source for one policy. Used by one thread, except for ``quarantined``."""
 
     def __init__(
-        self, *, source_name: str, context: Context, store: Store, bootstraps_itself: bool = False
+        self,
+        *,
+        source_name: str,
+        context: Context,
+        store: Store,
+        bootstraps_itself: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` bootstraps a new policy."""
         self._source_name = source_name
@@ -70,6 +81,7 @@ class ReplicationProjection:
         self._position = Position(0)
         self._target_event_id = -1
         self._faults = _Faults()
+        self._clock = clock
 
     @property
     def name(self) -> str:
@@ -179,12 +191,16 @@ class ReplicationProjection:
             observer.event_skipped(event.kind, reason)
 
     def _apply_or_give_up(self, event: Event) -> str | None:
-        """Apply ``event``; give it up after ``FAULTS_MAX`` internal errors of the target."""
+        """Apply ``event``; give it up if only this event makes the target fail, again and again.
+
+        A metastore whose own database fails must not cost a table, so a write that every policy needs is tried first.
+        """
         try:
             return self._dispatcher.apply(event)
         except ServerFault as fault:
-            if self._faults.record(event.event_id) < FAULTS_MAX:
+            if not self._faults.record(event.event_id, self._clock()):
                 raise
+            self._context.target_position.check_writable()
             return self._dispatcher.give_up(event, fault)
 
     def _record(self) -> None:
@@ -208,6 +224,16 @@ class ReplicationProjection:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""
         db = self._context.policy.source_db
         return tuple(f"{db}.{entry.table}" for entry in self._context.quarantine.entries())
+
+    def failures(self) -> Sequence[TableFailure]:
+        """Return why each quarantined table is quarantined; safe to call from another thread."""
+        db = self._context.policy.source_db
+        return tuple(
+            TableFailure(
+                f"{db}.{entry.table}", entry.event_id, entry.time_s or None, entry.code, entry.reason
+            )
+            for entry in self._context.quarantine.entries()
+        )
 
     def close(self) -> None:
         """Release connections, copies and the store."""

@@ -3,18 +3,31 @@
 A permanent failure of one table must neither stop the policy nor be forgotten. Later events of a quarantined table are
 skipped, so that the target keeps the last correct state, until the table is bootstrapped again or dropped. The list is part
 of the projection's state and is written together with its position.
+
+A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
+environment: then the policy stops at the event and retries, instead of losing one table after the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from state.errors import StateCorrupt, TidelineError
+from state.errors import StateCorrupt, TidelineError, TooManyFailures
 from state.store import Reader, Transaction, prefix_end
 
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+BREAKER_TABLES: Final = 5
+"""Tables that may be quarantined within ``BREAKER_S``."""
+BREAKER_S: Final = 300.0
 
 _PREFIX: Final = b"quarantine/"
 
@@ -27,14 +40,19 @@ class QuarantinedTable:
     event_id: int
     code: str
     reason: str
+    time_s: int = 0
+    """Unix time; 0 in entries of older versions, which did not store it."""
 
 
 class Quarantine:
     """The quarantined tables of one policy, by the table name at the source."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._tables: dict[str, QuarantinedTable] = {}
         self._dirty: set[str] = set()
+        self._clock = clock
+        self._recent: deque[float] = deque()
+        """When the last tables were quarantined; kept over ``load``, because a failing policy is opened again and again."""
 
     def load(self, reader: Reader) -> None:
         """Read the stored list; raise StateCorrupt if an entry cannot be read."""
@@ -64,11 +82,32 @@ class Quarantine:
         """Whether there are changes that are not stored yet."""
         return bool(self._dirty)
 
-    def add(self, table: str, event_id: int, error: TidelineError) -> None:
-        """Quarantine ``table``; if it already is, the first reason stays."""
-        if table not in self._tables:
-            self._tables[table] = QuarantinedTable(table, event_id, error.code, str(error))
-            self._dirty.add(table)
+    def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
+        """Quarantine ``table`` and return the entry; None if it already is quarantined, and then the first reason stays.
+
+        Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S`` seconds.
+        """
+        if table in self._tables:
+            return None
+        now_s = self._clock()
+        self._require_few_failures(table, event_id, error, now_s)
+        self._recent.append(now_s)
+        entry = self._tables[table] = QuarantinedTable(table, event_id, error.code, str(error), int(now_s))
+        self._dirty.add(table)
+        return entry
+
+    def _require_few_failures(self, table: str, event_id: int, error: TidelineError, now_s: float) -> None:
+        while self._recent and self._recent[0] <= now_s - BREAKER_S:
+            self._recent.popleft()
+        if len(self._recent) >= BREAKER_TABLES:
+            raise TooManyFailures(
+                "several tables failed in a short time",
+                tables=len(self._recent),
+                within_s=BREAKER_S,
+                table=table,
+                event_id=event_id,
+                reason=str(error),
+            ) from error
 
     def release(self, table: str) -> None:
         """Follow ``table`` again, as after a drop or a new bootstrap; do nothing if it is not quarantined."""
@@ -85,7 +124,7 @@ class Quarantine:
         entry = self._tables.get(old)
         if entry is not None:
             self.release(old)
-            self._tables[new] = QuarantinedTable(new, entry.event_id, entry.code, entry.reason)
+            self._tables[new] = replace(entry, table=new)
             self._dirty.add(new)
 
     def __contains__(self, table: object) -> bool:

@@ -68,6 +68,14 @@ class TargetPosition:
             return
         self.written = event_id
 
+    def check_writable(self) -> None:
+        """Write the database's parameters unchanged, which shows that the metastore and its database accept writes.
+
+        Raises the error of the metastore if they do not.
+        """
+        database = self._target.get_database(self._policy.target_db)
+        self._target.alter_database(self._policy.target_db, database)
+
     def forget(self) -> None:
         """Forget the written value, because the database was dropped."""
         self.written = None

@@ -255,8 +255,8 @@ class EventBatch:
             self._states.request_load(self._txn, name, "changed")
             return OUT_OF_SCOPE
         if event.event_id > known.as_of and known.code is None:
-            self._states.quarantine(self._txn, name, error)
-            self._observer.table_quarantined(error.code)
+            self._states.quarantine(self._txn, name, error, event.event_id)
+            self._observer.table_quarantined(name, error)
         return "quarantined"
 
 

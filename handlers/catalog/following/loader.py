@@ -111,7 +111,7 @@ class Loader:
             with self._store.transaction() as txn:
                 self._states.finish_load(txn, name)
                 self._states.quarantine(txn, name, error)
-            self._observer.table_quarantined(error.code)
+            self._observer.table_quarantined(name, error)
             return True
         if finished:
             self._observer.table_loaded(reason)

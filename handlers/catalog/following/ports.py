@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
+    from state.errors import TidelineError
     from state.store import Reader, Store, Transaction
 
 
@@ -144,7 +145,7 @@ class Observer(Protocol):
     def table_loaded(self, reason: str) -> None:
         """A table was loaded from the source: ``snapshot``, ``changed``, ``unsure`` or ``asked``."""
 
-    def table_quarantined(self, code: str) -> None:
+    def table_quarantined(self, table: str, error: TidelineError) -> None:
         """A table was quarantined."""
 
     def values_refused(self, reason: str, count: int) -> None:
@@ -166,7 +167,7 @@ class NullObserver:
     def table_loaded(self, reason: str) -> None:
         """Ignore it."""
 
-    def table_quarantined(self, code: str) -> None:
+    def table_quarantined(self, table: str, error: TidelineError) -> None:
         """Ignore it."""
 
     def values_refused(self, reason: str, count: int) -> None:

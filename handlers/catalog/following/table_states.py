@@ -11,6 +11,7 @@ between pieces. The next piece is stored, so loading continues there after a res
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ import orjson
 
 from state.errors import StateCorrupt, TidelineError
 from state.store import Reader, Transaction, prefix_end
+from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ class KnownTable:
     reason: str | None = None
     published: str | None = None
     """The event id that Tideline last wrote into the table's properties."""
+    failed_at: int = 0
+    """The event that quarantined it; 0 if it failed while it was loaded."""
+    failed_s: int = 0
+    """Unix time at which it was quarantined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +101,21 @@ class TableStates:
             self._note_quarantine(name, None)
         self.finish_load(txn, name)
 
-    def quarantine(self, txn: Transaction, name: str, error: TidelineError) -> None:
-        """Quarantine a table; the first reason is kept."""
+    def quarantine(self, txn: Transaction, name: str, error: TidelineError, event_id: int = 0) -> None:
+        """Quarantine a table at an event (0: while it is loaded); the first reason is kept."""
         known = self._tables.get(name) or KnownTable((), 0)
         if known.code is None:
-            self.put(txn, name, replace(known, code=error.code, reason=str(error)))
+            self.put(
+                txn,
+                name,
+                replace(
+                    known,
+                    code=error.code,
+                    reason=str(error),
+                    failed_at=event_id,
+                    failed_s=int(time.time()),
+                ),
+            )
 
     def request_load(self, txn: Transaction, name: str, reason: str) -> None:
         """Have a table loaded from the source, from its beginning; events are ignored until then."""
@@ -141,6 +157,17 @@ class TableStates:
     def quarantined(self) -> Mapping[str, str]:
         """Return the quarantined tables with the reason; for other threads too."""
         return self._quarantined
+
+    def failures(self) -> list[TableFailure]:
+        """Return why each quarantined table is quarantined, by name; for other threads too."""
+        found = ((name, self._tables.get(name)) for name in sorted(self._quarantined))
+        return [
+            TableFailure(
+                name, known.failed_at or None, known.failed_s or None, known.code, known.reason or ""
+            )
+            for name, known in found
+            if known is not None and known.code is not None
+        ]
 
     def tables_of_db(self, db: str) -> list[str]:
         """Return every table of a database that is known or waiting."""

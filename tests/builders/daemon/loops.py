@@ -10,6 +10,7 @@ from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
 from daemon.replica.progress import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def daemon_status(**changes: object) -> DaemonStatus:
                 "[gap] events are missing",
                 "gap",
                 restarts=2,
+                failures=(TableFailure("hr.pay", 88, 1_000_000, "file-lost", "[file-lost] gone"),),
+                repair="bootstrap {table}",
             ),
         ),
         "sections": {"copies": (CopyStatus("shop", 1_200, 3 * 1024**3, waiting=4, fallbacks=1),)},

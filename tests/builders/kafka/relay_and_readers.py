@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from handlers.events import Event
+    from state.table_failure import TableFailure
 
 
 DEADLINE_S = 120.0
@@ -192,6 +193,10 @@ class Collecting:
 
     def settle(self) -> None:
         self.settled += 1
+
+    def failures(self) -> tuple[TableFailure, ...]:
+        """Return nothing."""
+        return ()
 
     def quarantined(self) -> tuple[str, ...]:
         return ()

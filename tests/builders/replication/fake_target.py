@@ -39,6 +39,17 @@ class Killed(BaseException):
     """The process was killed: nothing catches this, and code that runs while it propagates must have no effect."""
 
 
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+
 class FakeTarget:
     """The calls that replay makes. ``calls`` has their names in order; ``answers`` overrides the next results of a call.
 
@@ -220,6 +231,7 @@ class FakedReplica:
     store: MemoryStore
     context: Context
     projection: ReplicationProjection
+    clock: Clock
 
     def file(
         self, name: str = "bucket_00000_0", content: bytes = b"rows", *, write_id: int = 1
@@ -253,7 +265,7 @@ class FakedReplica:
 
 def faked_replica(directory: Path, **policy: Any) -> FakedReplica:
     """Return a replica of ``shop`` as ``shop_r``, bootstrapped at event 0, with an empty target database."""
-    target, store = FakeTarget(directory / "target"), MemoryStore()
+    target, store, now = FakeTarget(directory / "target"), MemoryStore(), Clock()
     chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
     target.databases["shop_r"] = Database(name="shop_r", parameters={})
     metastore: Any = target
@@ -266,13 +278,13 @@ def faked_replica(directory: Path, **policy: Any) -> FakedReplica:
         table_cache=TableCache(metastore, chosen),
         target_position=TargetPosition(metastore, chosen),
         write_ids=WriteIdMapping(),
-        quarantine=Quarantine(),
+        quarantine=Quarantine(clock=now),
         copies=CopyPool(copier, workers=1),
         files=file_systems,
         observer=SilentObserver(),
     )
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(0).to_bytes())
-    projection = ReplicationProjection(source_name="lake", context=context, store=store)
+    projection = ReplicationProjection(source_name="lake", context=context, store=store, clock=now)
     projection.open()
-    return FakedReplica(directory, target, store, context, projection)
+    return FakedReplica(directory, target, store, context, projection, now)

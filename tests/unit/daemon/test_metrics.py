@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from daemon.consumer.metrics import TYPES_MAX
 from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
 from daemon.service.assembly import process_registry
+from handlers.replication.quarantine import QuarantinedTable
 from tests.builders.daemon.assembly import SECTIONS, full_registry, runtime_of
 from tests.builders.daemon.loops import daemon_status
 
@@ -80,7 +81,7 @@ def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded() -> None:
     for number in range(TYPES_MAX + 50):
         measures.event_applied(f"T{number}", 0.001)
     measures.event_skipped("T1", "merged")
-    measures.table_quarantined("db.t", "file-lost")
+    measures.table_quarantined("db", QuarantinedTable("t", 7, "file-lost", "gone"))
     measures.transaction_without_files(7)
     text = generate_latest(registry).decode()
     applied = [line for line in text.splitlines() if line.startswith("tideline_events_applied_total{")]

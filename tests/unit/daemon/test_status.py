@@ -40,7 +40,8 @@ shop    1,200  3.0 GiB        4          1           0
 
 PROBLEMS
 replication:hr: [gap] events are missing
-replication:hr: not following hr.pay"""
+replication:hr: hr.pay was quarantined at event 88 on 1970-01-12 13:46:40 UTC: [file-lost] gone
+  to follow it again: bootstrap hr.pay"""
 
 
 def test_the_text_is_aligned_and_ends_with_what_is_wrong() -> None:

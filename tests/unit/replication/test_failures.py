@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Embedded, Event, Undecodable
+from handlers.replication.projection import FAULTS_MIN, FAULTS_S
+from handlers.replication.quarantine import BREAKER_S, BREAKER_TABLES
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import (
     AmbiguousCall,
+    FilesUnavailable,
     InvalidRequest,
     MalformedEvent,
     ServerFault,
     TargetDiverged,
+    TooManyFailures,
 )
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
@@ -54,42 +58,100 @@ def an_insert(replica: FakedReplica, event_id: int = 3, write_id: int = 1) -> li
 
 
 def apply_again_and_again(
-    replica: FakedReplica, events: list[Event], error: type[Exception], times: int
+    replica: FakedReplica,
+    events: list[Event],
+    error: type[Exception],
+    times: int,
+    pause_s: float = FAULTS_S / (FAULTS_MIN - 1),
 ) -> None:
-    """Apply with restarts, as the supervisor would make them."""
+    """Apply with restarts and pauses, as the supervisor makes them."""
     for _ in range(times):
         with pytest.raises(error):
             replica.projection.apply(events)
+        replica.clock.now_s += pause_s
         replica.projection.open()
     replica.projection.apply(events)
 
 
-def test_a_commit_that_fails_three_times_with_an_internal_error_is_sent_without_files(
-    replica: FakedReplica,
-) -> None:
+def test_a_commit_that_alone_fails_for_minutes_is_sent_without_files(replica: FakedReplica) -> None:
     replica.projection.apply([created(1), allocated(2, 1, 1)])
-    replica.target.fails("commit_replayed", ServerFault("internal error"), times=3)
-    apply_again_and_again(replica, an_insert(replica), ServerFault, times=2)
+    replica.target.fails("commit_replayed", ServerFault("internal error"), times=FAULTS_MIN)
+    apply_again_and_again(replica, an_insert(replica), ServerFault, times=FAULTS_MIN - 1)
     assert replica.target.commits == [(1, [])], "the transaction is committed for the other tables"
     assert replica.files_on_target() == [], "no file of the quarantined table is visible"
     assert replica.stored_quarantine() == {"orders": "server-fault"}
     assert replica.stored_position() == 3
 
 
-def test_a_transient_internal_error_quarantines_nothing(replica: FakedReplica) -> None:
-    replica.target.fails("create_table", ServerFault("internal error"), times=2)
-    apply_again_and_again(replica, [created(1)], ServerFault, times=2)
+@pytest.mark.parametrize("pause_s", [0.0, FAULTS_S])
+def test_internal_errors_that_pass_quarantine_nothing(replica: FakedReplica, pause_s: float) -> None:
+    times = FAULTS_MIN - 1 if pause_s else 3 * FAULTS_MIN
+    replica.target.fails("create_table", ServerFault("internal error"), times=times)
+    apply_again_and_again(replica, [created(1)], ServerFault, times=times, pause_s=pause_s)
     assert replica.stored_quarantine() == {}
     assert list(replica.target.tables) == ["orders"]
 
 
-def test_a_table_event_that_fails_three_times_with_an_internal_error_quarantines_its_table(
-    replica: FakedReplica,
-) -> None:
-    replica.target.fails("create_table", ServerFault("internal error"), times=3)
-    apply_again_and_again(replica, [created(1), created(2, "other")], ServerFault, times=2)
+def test_a_metastore_that_accepts_no_write_at_all_quarantines_nothing(replica: FakedReplica) -> None:
+    replica.target.fails("create_table", ServerFault("database away"), times=2 * FAULTS_MIN)
+    replica.target.fails("alter_database", ServerFault("database away"), times=2 * FAULTS_MIN)
+    apply_again_and_again(replica, [created(1)], ServerFault, times=2 * FAULTS_MIN)
+    assert replica.stored_quarantine() == {}
+    assert list(replica.target.tables) == ["orders"]
+
+
+def test_a_table_event_that_alone_fails_for_minutes_quarantines_its_table(replica: FakedReplica) -> None:
+    replica.target.fails("create_table", ServerFault("internal error"), times=FAULTS_MIN)
+    apply_again_and_again(replica, [created(1), created(2, "other")], ServerFault, times=FAULTS_MIN - 1)
     assert replica.stored_quarantine() == {"orders": "server-fault"}
     assert list(replica.target.tables) == ["other"]
+    (failure,) = replica.projection.failures()
+    assert (failure.table, failure.event_id, failure.code) == ("shop.orders", 1, "server-fault")
+    assert failure.time_s == int(replica.clock.now_s)
+
+
+def test_a_target_directory_without_write_access_is_retried_until_access_is_back(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    events = an_insert(replica)
+
+    def deny(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as denied:
+        denied.setattr("handlers.files.local.LocalFiles._make_directory", deny)
+        for _ in range(2 * FAULTS_MIN):
+            with pytest.raises(FilesUnavailable, match="denied access"):
+                replica.projection.apply(events)
+            replica.clock.now_s += FAULTS_S
+            replica.projection.open()
+    replica.projection.apply(events)
+    assert replica.stored_quarantine() == {}
+    assert replica.files_on_target() == ["orders/delta_0000001_0000001_0000/bucket_00000_0"]
+
+
+def test_many_failing_tables_stop_the_policy_instead_of_emptying_it(replica: FakedReplica) -> None:
+    names = [f"t{number}" for number in range(BREAKER_TABLES + 1)]
+    events = [created(number, name) for number, name in enumerate(names, 1)]
+    replica.target.fails("create_table", InvalidRequest("no"), times=BREAKER_TABLES + 2)
+    for _ in range(2):
+        with pytest.raises(TooManyFailures) as stopped:
+            replica.projection.apply(events)
+        assert stopped.value.context["table"] == names[-1]
+        replica.projection.open()
+    assert sorted(replica.stored_quarantine()) == names[:-1]
+    replica.projection.apply(events)
+    assert list(replica.target.tables) == [names[-1]], "the cause has passed: the last table is followed"
+
+
+def test_the_circuit_breaker_closes_after_a_while(replica: FakedReplica) -> None:
+    names = [f"t{number}" for number in range(BREAKER_TABLES + 1)]
+    replica.target.fails("create_table", InvalidRequest("no"), times=len(names))
+    for number, name in enumerate(names, 1):
+        replica.projection.apply([created(number, name)])
+        replica.clock.now_s += BREAKER_S / BREAKER_TABLES
+    assert sorted(replica.stored_quarantine()) == names
 
 
 def test_an_unanswered_call_ends_the_run_and_is_repeated_by_the_next(replica: FakedReplica) -> None:

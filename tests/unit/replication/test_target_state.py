@@ -145,11 +145,13 @@ def stored(quarantine: Quarantine, store: MemoryStore) -> Quarantine:
 
 
 def test_a_quarantine_survives_a_restart_with_its_first_reason() -> None:
-    quarantine, store = Quarantine(), MemoryStore()
+    quarantine, store = Quarantine(clock=lambda: 99.5), MemoryStore()
     quarantine.add("t", 5, ERROR)
     quarantine.add("t", 6, NotFound("later"))
     assert quarantine.unsaved
-    assert stored(quarantine, store).entries() == (QuarantinedTable("t", 5, "malformed-event", str(ERROR)),)
+    assert stored(quarantine, store).entries() == (
+        QuarantinedTable("t", 5, "malformed-event", str(ERROR), 99),
+    )
     assert not quarantine.unsaved
 
 
