@@ -120,7 +120,7 @@ class _Catalog:
         self.status = ProjectionStatus(name, source, "starting", None, None)
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Follow until told to stop; the state is released only then, since a restart goes on with it."""
+        """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
         try:
             follow(self._served, self._reader, heartbeat, self._report)
         finally:

@@ -1,4 +1,4 @@
-"""What the daemon tells about itself: plain values, their JSON form and their reading back.
+"""The status of the daemon: plain values, and their conversion to and from JSON.
 
 One value feeds ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and ``tideline status``, so that
 they cannot disagree. It is also written to ``<state.dir>/status.json`` now and then, for the time when no daemon runs.

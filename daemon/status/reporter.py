@@ -1,6 +1,6 @@
 """Puts the daemon's status together out of what the supervisor and the parts tell about themselves.
 
-Every part hands out whole values, so this needs no lock and never waits; it is asked by HTTP threads while loops work.
+Every part returns immutable values, so this needs no lock and never waits. HTTP threads call it while loops work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class SourceProgress(Protocol):
-    """How far a source is, as a relay (or whoever looks at its metastore) knows it."""
+    """The state of a source, as known to its relay or to the watch of its metastore."""
 
     @property
     def source_event_id(self) -> int | None:
@@ -62,7 +62,7 @@ class SourceProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
-    """One source: the loop that looks at it, and what that loop tells."""
+    """One source: its loop, and the status of that loop."""
 
     name: str
     loop: str
