@@ -64,12 +64,12 @@ class FlatAnswers:
 
     def show_table(self, name: str) -> Answer:
         """Return columns, further keys and the history of one table; raise NotFound."""
-        from daemon.keylog.answers import key_answer
+        from daemon.keylog.answers import read_keys
         from streaming.keylog.table_snapshots import read_changes, read_snapshot
 
         entry, flat = self._find(name)
         log = self._open_log()
-        snapshot, keys = read_snapshot(log, flat.table), key_answer(log, flat.keyed())
+        snapshot, keys = read_snapshot(log, flat.table), read_keys(log, flat.keyed())
         document: Mapping[str, Any] = {} if snapshot is None else snapshot.document
         demand = {each["key"]: each for each in keys["keys"]}
         columns = [_column(each, demand) for each in document.get("columns", ())]

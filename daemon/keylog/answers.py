@@ -1,8 +1,8 @@
 """Answers about the keys of a flat table: who queries them, and why each is a column or not. For the command line and the page.
 
-There are two sources of reasons. The Spark driver, which knows what rows contain, leaves its reasons with the snapshot of the table
-after each batch. Where it has not run yet, or a decision has been made since, the rules are applied here to the current demand,
-without knowing which keys rows contain. The answer says which of the two it is.
+Reasons come from one of two sources, and the answer names it. The Spark driver, which knows the contents of rows, saves its reasons
+with the snapshot of the table after each batch. If it has not run yet, or a decision has been made since, the rules are applied here
+to the current demand, without knowledge of the rows.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ COLUMN_VERDICTS: Final = frozenset({Verdict.SELECTED.value, Verdict.WHITELISTED.
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Everything there is about a flat table's keys."""
+    """All that is known about the keys of a flat table."""
 
     rules: FlatRules
     decided: tuple[KeyRule, ...]
-    asked: Mapping[str, RequestedKey]
-    """By the keys' texts, as is ``last_days``."""
+    requested: Mapping[str, RequestedKey]
+    """By the texts of the keys, as is ``last_days``."""
     last_days: Mapping[str, int]
     snapshot: TableSnapshot | None
 
     @property
     def columns(self) -> dict[str, Mapping[str, Any]]:
-        """The live columns by their keys' texts, as the driver reported them."""
+        """The live columns of the driver's snapshot, by the texts of their keys."""
         if self.snapshot is None:
             return {}
-        told = self.snapshot.document.get("columns", ())
-        return {each["key"]: each for each in told if each.get("key") and each.get("state") == "live"}
+        columns = self.snapshot.document.get("columns", ())
+        return {each["key"]: each for each in columns if each.get("key") and each.get("state") == "live"}
 
     @property
     def is_driver_current(self) -> bool:
-        """Whether nothing was decided since the last report of the driver."""
+        """Whether no decision was made after the driver's snapshot."""
         if self.snapshot is None:
             return False
         return all(rule.set_at_s <= self.snapshot.updated_at_s for rule in self.decided)
 
 
-def key_answer(log: KeyLog, flat: KeyedTable) -> Answer:
-    """Return every key of the flat table, columns first and by rank, each with its verdict and the reason for it."""
-    known = _known(log, flat)
+def read_keys(log: KeyLog, flat: KeyedTable) -> Answer:
+    """Return every key of the flat table, columns first and by rank, each with its verdict and the reason."""
+    known = _read_known(log, flat)
     reasons = _driver_reasons(known) if known.is_driver_current else {}
-    demand = compute_demand(known.asked.values(), known.rules, None, list(_keys_of(known.columns)))
+    demand = compute_demand(known.requested.values(), known.rules, None, list(_parse_keys(known.columns)))
     computed = _computed_reasons(demand)
     groups = {each.key.text: each for each in demand.selected}
-    keys = {*known.asked, *known.last_days, *computed, *known.columns}
+    keys = {*known.requested, *known.last_days, *computed, *known.columns}
     rows = [
         _row(text, reasons.get(text) or computed.get(text) or {}, groups.get(text), known) for text in keys
     ]
@@ -80,16 +80,16 @@ def key_answer(log: KeyLog, flat: KeyedTable) -> Answer:
         "table": flat.table,
         "raw_table": flat.raw_table,
         "asked_days": known.rules.asked_days,
-        "asked": len(known.asked),
+        "asked": len(known.requested),
         "columns": len(known.columns),
         "columns_max": known.rules.columns_max,
         "told_by": "driver" if known.is_driver_current else "rules",
         "driver_at_s": None if known.snapshot is None else known.snapshot.updated_at_s,
-        "keys": sorted(rows, key=_order),
+        "keys": sorted(rows, key=_sort_key),
     }
 
 
-def rule_answer(log: KeyLog, flat: KeyedTable) -> Answer:
+def list_rules(log: KeyLog, flat: KeyedTable) -> Answer:
     """Return the decisions about the flat table's keys, from the configuration and from users."""
     configured = flat.rules
     given: list[tuple[str, str, str | None]] = [
@@ -114,16 +114,16 @@ def rule_answer(log: KeyLog, flat: KeyedTable) -> Answer:
     return {"table": flat.table, "rules": rows}
 
 
-def log_answer(log: KeyLog, wanted: LogFilter, limit: int) -> Answer:
+def read_log(log: KeyLog, log_filter: LogFilter, limit: int) -> Answer:
     """Return rows of the log, the newest first."""
     rows = [
         dataclasses.asdict(entry) | {"key": entry.key.text, "day": _day_text(entry.day)}
-        for entry in read_entries(log, wanted, limit)
+        for entry in read_entries(log, log_filter, limit)
     ]
-    return {"days": wanted.days, "entries": rows}
+    return {"days": log_filter.days, "entries": rows}
 
 
-def decide(
+def save_decision(
     log: KeyLog,
     flat: KeyedTable,
     kind: str,
@@ -133,9 +133,9 @@ def decide(
     *,
     remove: bool,
 ) -> Answer:
-    """Store a decision about the flat table's key (for a skip: pattern), or take it back.
+    """Store or remove a decision about a key of the flat table, for ``skip`` about a pattern.
 
-    Raises ConfigError where the table's rules would then contradict themselves; nothing is stored in that case.
+    Raises ConfigError if the table's rules would then contradict each other; nothing is stored in that case.
     """
     pinned = None if type_name is None else ColumnType[type_name.upper()]
     rule = KeyRule(flat.table, RuleKind(kind), subject, pinned, set_by=by)
@@ -143,21 +143,21 @@ def decide(
     if remove:
         removed = remove_rule(log, rule.flat_table, rule.kind, rule.text)
     else:
-        _with(rule, read_rules(log, flat.table)).apply_to(flat.rules)
+        _add_rule(rule, read_rules(log, flat.table)).apply_to(flat.rules)
         set_rule(log, rule)
     return {"table": flat.table, "kind": kind, "key": rule.text, "type": type_name, "removed": removed}
 
 
-def _with(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
+def _add_rule(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
     return group_rules([*(each for each in others if not rule.replaces(each)), rule])
 
 
-def _known(log: KeyLog, flat: KeyedTable) -> _Known:
+def _read_known(log: KeyLog, flat: KeyedTable) -> _Known:
     decided = tuple(read_rules(log, flat.table))
     rules = group_rules(decided).apply_to(flat.rules)
-    asked = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
+    requested = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
     last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
-    return _Known(rules, decided, asked, last_days, read_snapshot(log, flat.table))
+    return _Known(rules, decided, requested, last_days, read_snapshot(log, flat.table))
 
 
 def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
@@ -172,34 +172,34 @@ def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
 
 def _computed_reasons(demand: Demand) -> dict[str, Mapping[str, Any]]:
     return {
-        why.key.text: {
-            "verdict": why.verdict.value,
-            "reason": why.reason,
-            "rank": why.rank,
-            "into": None if why.into is None else why.into.text,
+        decision.key.text: {
+            "verdict": decision.verdict.value,
+            "reason": decision.reason,
+            "rank": decision.rank,
+            "into": None if decision.into is None else decision.into.text,
         }
-        for why in demand.decisions.values()
+        for decision in demand.decisions.values()
     }
 
 
-def _keys_of(texts: Iterable[str]) -> Iterable[KeyPath]:
+def _parse_keys(texts: Iterable[str]) -> Iterable[KeyPath]:
     for text in texts:
         try:
             yield KeyPath.of_json_path(text)
-        except BadInput:  # a newer driver's way to write keys: it is listed, and only ranks as a new one
+        except BadInput:  # written by a newer driver: the key is listed, but ranks as a new one
             continue
 
 
-def _row(text: str, why: Mapping[str, Any], group: SelectedKey | None, known: _Known) -> Answer:
-    """Return the answer for a key; its requests include those for the keys that it serves."""
-    asked, column = known.asked.get(text), known.columns.get(text) or {}
-    counted = group or asked
+def _row(text: str, decision: Mapping[str, Any], group: SelectedKey | None, known: _Known) -> Answer:
+    """Return the row of a key; the requests of the keys that it serves count for it too."""
+    requested, column = known.requested.get(text), known.columns.get(text) or {}
+    counted = group or requested
     return {
         "key": text,
-        "verdict": why.get("verdict", Verdict.NOT_REQUESTED.value),
-        "reason": why.get("reason") or _silence(text, known),
-        "rank": why.get("rank"),
-        "into": why.get("into"),
+        "verdict": decision.get("verdict", Verdict.NOT_REQUESTED.value),
+        "reason": decision.get("reason") or _describe_silence(text, known),
+        "rank": decision.get("rank"),
+        "into": decision.get("into"),
         "serves": [key.text for key in group.serves] if group else [],
         "column": column.get("name"),
         "type": column.get("type"),
@@ -213,24 +213,24 @@ def _row(text: str, why: Mapping[str, Any], group: SelectedKey | None, known: _K
 
 def _last_s(text: str, group: SelectedKey | None, known: _Known) -> int | None:
     served = [text, *(key.text for key in group.serves)] if group else [text]
-    found = [known.asked[each].last_s for each in served if each in known.asked]
+    found = [known.requested[each].last_s for each in served if each in known.requested]
     if found:
         return max(found)
     return known.last_days[text] * DAY_S if text in known.last_days else None
 
 
-def _silence(text: str, known: _Known) -> str:
+def _describe_silence(text: str, known: _Known) -> str:
     last_day = known.last_days.get(text)
     if last_day is None:
-        return "no query requested it"
-    return f"last requested on {_day_text(last_day)}; {known.rules.asked_days} days count"
+        return "not queried"
+    return f"last queried on {_day_text(last_day)}; {known.rules.asked_days} days count"
 
 
 def _day_text(day: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S))
 
 
-def _order(row: Answer) -> tuple[Any, ...]:
+def _sort_key(row: Answer) -> tuple[Any, ...]:
     is_column = row["column"] is not None or row["verdict"] in COLUMN_VERDICTS
     rank = row["rank"]
     return not is_column, rank is None, rank or 0, -len(row["users"]), -row["days"], row["key"]
@@ -244,4 +244,4 @@ class KeyedTable:
     """``db.table``, as is ``raw_table``."""
     raw_table: str
     rules: FlatRules
-    """As configured; decisions in the key log come on top."""
+    """As configured; decisions in the key log are added."""

@@ -1,4 +1,4 @@
-"""The key log as configured: its address, and opening it where the packages for it are installed."""
+"""The configured key log: its address, and opening it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def key_log_url(config: Config) -> str:
 
 
 def key_log_address(config: Config) -> SecretStr:
-    """Return the address with its password, as a Spark driver needs it; raise ConfigError as ``open_key_log`` does."""
+    """Return the address with its password, for a Spark driver; raise ConfigError as ``open_key_log`` does."""
     from pydantic import SecretStr
 
-    with _packages():
+    with _report_missing_packages():
         from streaming.keylog.database import parse_address
     url = parse_address(key_log_url(config), _password(config))
     return SecretStr(url.render_as_string(hide_password=False))
@@ -36,9 +36,9 @@ def key_log_address(config: Config) -> SecretStr:
 def open_key_log(config: Config) -> KeyLog:
     """Open the key log and bring its schema up to date; the caller closes it.
 
-    Raises ConfigError where the packages are missing or the address is wrong, and what ``KeyLog.open`` raises.
+    Raises ConfigError if the packages are missing or the address is wrong, and the errors of ``KeyLog.open``.
     """
-    with _packages():
+    with _report_missing_packages():
         from streaming.keylog.log import KeyLog
     return KeyLog.open(key_log_url(config), password=_password(config))
 
@@ -49,7 +49,7 @@ def _password(config: Config) -> str | None:
 
 
 @contextmanager
-def _packages() -> Iterator[None]:
+def _report_missing_packages() -> Iterator[None]:
     try:
         yield
     except ImportError as error:

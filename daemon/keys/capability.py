@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KeyedTables(Protocol):
-    """Where tables are found whose columns follow the key log."""
+    """Finds the tables whose columns follow the key log."""
 
     def keyed_table(self, config: Config, name: str) -> KeyedTable:
         """Return the table of this name; raise ConfigError for an unknown one."""
@@ -43,7 +43,7 @@ class Keys(Capability):
         return KEYLOG, MINING
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield what is wrong between mining and the broker."""
+        """Yield the problems between mining and the broker."""
         from daemon.keylog.settings import cross_problems
 
         return cross_problems(document)

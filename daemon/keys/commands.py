@@ -1,6 +1,6 @@
 """``tideline keys list | mine | log | rules | whitelist | skip | pin | unpin | forget``.
 
-Works on the key log's database, wherever the daemon runs: any machine that reaches it will do.
+The commands use the database of the key log, so they run on any machine that can connect to it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")
-remove_option = click.option("--remove", is_flag=True, help="Take the decision back.")
+_remove_option = click.option("--remove", is_flag=True, help="Remove the decision.")
 
 
 @click.group()
 def keys() -> None:
-    """Show which JSON keys users query, and decide about those of flat tables."""
+    """Show which JSON keys users query, and decide about the keys of flat tables."""
 
 
 @keys.command("list")
 @click.argument("table")
 @click.option("--why", is_flag=True, help="Show every key, and why it is a column or not.")
-@click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="Lines printed.")
+@click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="Number of lines.")
 @config_option
 @json_option
 def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_json: bool) -> None:
@@ -46,21 +46,27 @@ def list_keys(table: str, why: bool, limit: int, config_path: Path | None, as_js
     config = _config(config_path)
     flat = _table(config, table)
     with closing(open_key_log(config)) as log:
-        from daemon.keylog.answers import key_answer
+        from daemon.keylog.answers import read_keys
         from daemon.keys.text import keys_text
 
-        answer = key_answer(log, flat)
-    echo(answer, as_json, lambda told: keys_text(told, why=why, limit=limit))
+        answer = read_keys(log, flat)
+    echo(answer, as_json, lambda found: keys_text(found, why=why, limit=limit))
 
 
 @keys.command("log")
 @click.option("--raw-table", help="Only keys of this raw table (db.table).")
 @click.option("--key", help="Only this key, as $.a.b or a.b.")
-@click.option("--user", help="Only requests of this user.")
-@click.option("--source", help="Only queries found in this source.")
-@click.option("--days", default=30, show_default=True, type=click.IntRange(1), help="How far back.")
+@click.option("--user", help="Only queries of this user.")
+@click.option("--source", help="Only queries from this source.")
 @click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(1, 100_000), help="Rows, newest first."
+    "--days", default=30, show_default=True, type=click.IntRange(1), help="Number of days to look back."
+)
+@click.option(
+    "--limit",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1, 100_000),
+    help="Number of rows, newest first.",
 )
 @config_option
 @json_option
@@ -74,25 +80,25 @@ def show_log(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Show who queried which key: one row per key, user, query and day."""
+    """Show which user queried which key: one row per key, user, query and day."""
     from daemon.config.fields import parse_key
     from daemon.keylog.opening import open_key_log
 
     with closing(open_key_log(_config(config_path))) as log:
-        from daemon.keylog.answers import log_answer
+        from daemon.keylog.answers import read_log
         from daemon.keys.text import log_text
         from streaming.keylog.log_reader import LogFilter
 
-        wanted = LogFilter(raw_table, user, source, None if key is None else parse_key(key), days)
-        answer = log_answer(log, wanted, limit)
+        log_filter = LogFilter(raw_table, user, source, None if key is None else parse_key(key), days)
+        answer = read_log(log, log_filter, limit)
     echo(answer, as_json, log_text)
 
 
 @keys.command()
 @click.argument("sources", nargs=-1)
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read queries from standard input instead.")
-@click.option("--user", default="", help="Who asks what is read from standard input.")
-@click.option("--every", "every_s", type=click.FloatRange(1), help="Repeat this after so many seconds.")
+@click.option("--user", default="", help="User of the queries on standard input.")
+@click.option("--every", "every_s", type=click.FloatRange(1), help="Repeat after this many seconds.")
 @click.option("--progress-fd", type=click.IntRange(3), help="Write passes as JSON lines to this descriptor.")
 @config_option
 @json_option
@@ -107,41 +113,40 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Read new queries from the query SOURCES (default: all) and record the keys that they request.
+    """Read the new queries of the SOURCES (by default all configured ones) and record the keys that they request.
 
-    Exits with 1 if a source could not be read to its end; the other sources are read nevertheless. With --progress-fd, which requires
-    --every and reads all sources, it also ends immediately when its standard input is closed, because then the process that started
-    it has ended.
+    Exits with 1 if a source could not be read completely; the others are read nevertheless. --progress-fd requires --every and reads
+    all sources; the command then also stops at once when its standard input is closed, because the process that started it has ended.
     """
     if progress_fd is not None:
-        _mine_as_child(config_path, progress_fd, every_s, chooses=bool(sources or from_stdin))
+        _mine_as_child(config_path, progress_fd, every_s, is_limited=bool(sources or from_stdin))
         return
     from daemon.keylog.opening import open_key_log
     from daemon.process.signals import stop_signals
 
     config = _config(config_path)
     with closing(open_key_log(config)) as log, stop_signals() as stopped:
-        from daemon.keys.mining import chosen_sources, mine_all, new_miner, standard_input
-        from daemon.keys.text import mined_text
+        from daemon.keys.mining import build_miner, mine_all, open_sources, open_standard_input
+        from daemon.keys.text import passes_text
 
-        miner = new_miner(config)
-        chosen = [standard_input(user)] if from_stdin else chosen_sources(config, sources)
+        miner = build_miner(config)
+        chosen = [open_standard_input(user)] if from_stdin else open_sources(config, sources)
         while True:
-            told = mine_all(config, miner, log, chosen, stopped.is_set)
-            echo(told, as_json, mined_text)
+            passes = mine_all(config, miner, log, chosen, stopped.is_set)
+            echo(passes, as_json, passes_text)
             if every_s is None or from_stdin or stopped.wait(every_s):
                 break
-    ctx.exit(1 if any(each["error"] for each in told) else 0)
+    ctx.exit(1 if any(each["error"] for each in passes) else 0)
 
 
 def _mine_as_child(
-    config_path: Path | None, progress_fd: int, every_s: float | None, *, chooses: bool
+    config_path: Path | None, progress_fd: int, every_s: float | None, *, is_limited: bool
 ) -> None:
     from daemon.keys.mining import run_miner
     from daemon.process.parent_watch import end_with_parent
     from streaming.driver.progress import write_lines_to
 
-    if every_s is None or chooses:
+    if every_s is None or is_limited:
         raise click.UsageError("--progress-fd requires --every, and excludes SOURCES and --stdin")
     end_with_parent()
     run_miner(lambda: _config(config_path), write_lines_to(progress_fd), every_s)
@@ -158,32 +163,32 @@ def show_rules(table: str, config_path: Path | None, as_json: bool) -> None:
     config = _config(config_path)
     flat = _table(config, table)
     with closing(open_key_log(config)) as log:
-        from daemon.keylog.answers import rule_answer
+        from daemon.keylog.answers import list_rules
         from daemon.keys.text import rules_text
 
-        answer = rule_answer(log, flat)
+        answer = list_rules(log, flat)
     echo(answer, as_json, rules_text)
 
 
 @keys.command()
 @click.argument("table")
 @click.argument("key")
-@remove_option
+@_remove_option
 @config_option
 @json_option
 def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
-    """Make KEY ($.a.b or a.b) a column of the flat TABLE, requested or not."""
+    """Make KEY ($.a.b or a.b) a column of the flat TABLE even if no user queries it."""
     _decide(config_path, table, "always", key, as_json=as_json, remove=remove)
 
 
 @keys.command()
 @click.argument("table")
 @click.argument("pattern")
-@remove_option
+@_remove_option
 @config_option
 @json_option
 def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
-    """Make no key that fits PATTERN ('$.debug.*') a column of the flat TABLE; a column that is there runs empty."""
+    """Exclude keys that match PATTERN ('$.debug.*') from the columns of the flat TABLE; existing columns become empty."""
     _decide(config_path, table, "skip", pattern, as_json=as_json, remove=remove)
 
 
@@ -194,7 +199,7 @@ def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_js
 @config_option
 @json_option
 def pin(table: str, key: str, type_name: str, config_path: Path | None, as_json: bool) -> None:
-    """Give the column of KEY in the flat TABLE this TYPE, whatever its values look like."""
+    """Give the column of KEY in the flat TABLE this TYPE, whatever its values are."""
     _decide(config_path, table, "pin", key, as_json=as_json, type_name=type_name)
 
 
@@ -204,7 +209,7 @@ def pin(table: str, key: str, type_name: str, config_path: Path | None, as_json:
 @config_option
 @json_option
 def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None:
-    """Let values decide again about the type of KEY in the flat TABLE."""
+    """Let the values determine the type of KEY in the flat TABLE again."""
     _decide(config_path, table, "pin", key, as_json=as_json, remove=True)
 
 
@@ -214,7 +219,7 @@ def unpin(table: str, key: str, config_path: Path | None, as_json: bool) -> None
 @config_option
 @json_option
 def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: bool) -> None:
-    """Delete requests that are too old to count."""
+    """Delete requests that are too old to count for any table."""
     from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
@@ -224,10 +229,10 @@ def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: b
         keep = days or KEYLOG.of(config).retention_days
         done = retention.count_old_rows(log, keep) if dry_run else retention.delete_old_rows(log, keep)
     answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(done)}
-    echo(answer, as_json, _forgotten_text)
+    echo(answer, as_json, _deletion_text)
 
 
-def _decide(  # noqa: PLR0913 - what the four commands have in common
+def _decide(  # noqa: PLR0913 - shared by four commands
     config_path: Path | None,
     table: str,
     kind: str,
@@ -237,18 +242,18 @@ def _decide(  # noqa: PLR0913 - what the four commands have in common
     remove: bool = False,
     type_name: str | None = None,
 ) -> None:
-    """Store a decision, or take it back; the driver sees it before its next batch."""
+    """Store or remove a decision; the driver reads it before its next batch."""
     from daemon.config.fields import parse_key
     from daemon.keylog.opening import open_key_log
 
     config = _config(config_path)
     flat = _table(config, table)
-    named = subject if kind == "skip" else parse_key(subject)
+    key = subject if kind == "skip" else parse_key(subject)
     with closing(open_key_log(config)) as log:
-        from daemon.keylog.answers import decide
+        from daemon.keylog.answers import save_decision
 
-        answer = decide(log, flat, kind, named, type_name, getpass.getuser(), remove=remove)
-    echo(answer, as_json, _decided_text)
+        answer = save_decision(log, flat, kind, key, type_name, getpass.getuser(), remove=remove)
+    echo(answer, as_json, _decision_text)
 
 
 def _table(config: Config, name: str) -> KeyedTable:
@@ -261,16 +266,16 @@ def _config(config_path: Path | None) -> Config:
     return load_config(config_path)
 
 
-def _forgotten_text(done: dict[str, Any]) -> str:
+def _deletion_text(done: dict[str, Any]) -> str:
     did = "would be" if done["dry_run"] else "were"
-    rest = "" if done["is_complete"] else "; not all of it: run it again"
+    rest = "" if done["is_complete"] else "; more remain: run the command again"
     return (
         f"{done['rows']} rows and {done['keys']} keys older than {done['keep_days']} days {did} deleted{rest}"
     )
 
 
-def _decided_text(done: dict[str, Any]) -> str:
-    what = f"{done['kind']} {done['key']}" + (f" as {done['type']}" if done["type"] else "")
+def _decision_text(done: dict[str, Any]) -> str:
+    decision = f"{done['kind']} {done['key']}" + (f" as {done['type']}" if done["type"] else "")
     if done["removed"] is None:
-        return f"{done['table']}: {what} is decided; the driver follows with its next batch"
-    return f"{done['table']}: {what} is {'removed' if done['removed'] else 'not set'}"
+        return f"{done['table']}: {decision} is stored; the driver applies it with its next batch"
+    return f"{done['table']}: {decision} {'is removed' if done['removed'] else 'was not stored'}"

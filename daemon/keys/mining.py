@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from streaming.mining.sources.source import QuerySource
 
 
-FORGET_TRANSACTIONS: Final = 20
-"""What one pass deletes of what is too old: mining is not to wait for it."""
+DELETE_TRANSACTIONS_MAX: Final = 20
+"""Transactions of one pass that delete old requests; a limit, so that mining does not wait for them."""
 
 
-def mining_rules(config: MiningConfig) -> MiningRules:
-    """Return what is mined; raise ConfigError where no raw table is configured."""
+def build_rules(config: MiningConfig) -> MiningRules:
+    """Return raw tables and functions as the miner knows them; raise ConfigError if no raw table is configured."""
     tables = tuple(
         RawTable(name, raw.json_column, frozenset(raw.catalogs), raw.location, frozenset(raw.views))
         for name, raw in config.raw_tables.items()
@@ -46,36 +46,37 @@ def mining_rules(config: MiningConfig) -> MiningRules:
     )
     if not tables:
         raise ConfigError(
-            "mining knows no raw table", hint="List the tables of raw JSON events under mining.raw_tables."
+            "no raw table is configured for mining",
+            hint="List the tables of raw JSON events under mining.raw_tables.",
         )
     return MiningRules(tables, functions, config.default_database)
 
 
-def chosen_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
+def open_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
     """Return the sources of these names, or all; raise ConfigError for an unknown name."""
     known = MINING.of(config).sources
-    wanted = list(names) or list(known)
-    for name in wanted:
+    chosen = list(names) or list(known)
+    for name in chosen:
         if name not in known:
-            raise ConfigError("there is no such query source", name=name, known=sorted(known) or None)
-    if not wanted:
+            raise ConfigError("unknown query source", name=name, known=sorted(known) or None)
+    if not chosen:
         raise ConfigError(
             "no query source is configured",
-            hint="List some under mining.sources, or give queries on standard input: --stdin.",
+            hint="List sources under mining.sources, or give queries on standard input: --stdin.",
         )
-    return [_source(config, name, known[name]) for name in wanted]
+    return [_open_source(config, name, known[name]) for name in chosen]
 
 
-def standard_input(user: str) -> QuerySource:
-    """Return the queries given on standard input, as those of ``user`` where they do not say whose they are."""
+def open_standard_input(user: str) -> QuerySource:
+    """Return the queries on standard input; they count as queries of ``user`` unless they name a user."""
     from streaming.mining.sources.standard_input import StandardInputSource
 
     return StandardInputSource("stdin", sys.stdin.buffer, user)
 
 
-def new_miner(config: Config) -> Miner:
-    """Return what reads queries, for all passes of a process: it knows those again that it has read before."""
-    return Miner(mining_rules(MINING.of(config)))
+def build_miner(config: Config) -> Miner:
+    """Return the miner for all passes of a process; it recognizes queries that it has read before."""
+    return Miner(build_rules(MINING.of(config)))
 
 
 def mine_all(
@@ -85,21 +86,23 @@ def mine_all(
     sources: Iterable[QuerySource],
     is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Mine new queries of each source into the key log, then delete old requests; return the result of each source.
+    """Mine the new queries of each source into the key log, then delete old requests; return the result of each source.
 
-    A source that fails is reported with its error. The other sources are read nevertheless.
+    A source that fails is reported with its error; the others are read nevertheless.
     """
-    told = []
+    passes = []
     for source in sources:
         if is_stopped():
             break
-        told.append(_mined(source, miner, log, is_stopped))
-    with suppress(Transient):  # the next pass deletes it
-        delete_old_rows(log, KEYLOG.of(config).retention_days, FORGET_TRANSACTIONS)
-    return told
+        passes.append(_mine_source(source, miner, log, is_stopped))
+    with suppress(Transient):  # the next pass deletes them
+        delete_old_rows(log, KEYLOG.of(config).retention_days, DELETE_TRANSACTIONS_MAX)
+    return passes
 
 
-def _mined(source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[[], bool]) -> dict[str, Any]:
+def _mine_source(
+    source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[[], bool]
+) -> dict[str, Any]:
     began, report, error = time.monotonic(), MiningReport(), None
     try:
         report = mine(source, miner, log, is_stopped=is_stopped)
@@ -118,9 +121,9 @@ def _mined(source: QuerySource, miner: Miner, log: KeyLog, is_stopped: Callable[
     }
 
 
-def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
+def _open_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     if source.kind == "trino":
-        return _topic_source(config, name, source)
+        return _open_topic(config, name, source)
     from handlers.files.schemes import open_file_systems
     from streaming.mining.sources.directory import Directory
     from streaming.mining.sources.job_history import JobHistorySource
@@ -137,7 +140,7 @@ def _source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource
             return SparkEventLogSource(name, tree)
 
 
-def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
+def _open_topic(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     from daemon.kafka.broker import broker_settings
     from streaming.mining.sources.trino_topic import TrinoTopicSource
 
@@ -148,28 +151,28 @@ def _topic_source(config: Config, name: str, source: QuerySourceConfig) -> Query
     return TrinoTopicSource(name, bootstrap, str(source.topic), client)
 
 
-def run_miner(load: Callable[[], Config], tell: Callable[[Mapping[str, Any]], None], every_s: float) -> None:
-    """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and tell what each pass came to.
+def run_miner(
+    load: Callable[[], Config], report: Callable[[Mapping[str, Any]], None], every_s: float
+) -> None:
+    """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and report each pass.
 
-    Main thread only. The last event reports why it ended, even if it could not start; raises that error.
+    Main thread only. The last event has the reason of the end, also where mining could not start; that error is raised.
     """
-    with stop_signals() as stopped:
+    with stop_signals() as stopping:
         try:
-            _mine_on(load(), tell, every_s, stopped)
+            _repeat_passes(load(), report, every_s, stopping)
         except TidelineError as error:
-            tell({"event": "stopped", "reason": error.code, "message": str(error)[:2000]})
+            report({"event": "stopped", "reason": error.code, "message": str(error)[:2000]})
             raise
-    tell({"event": "stopped", "reason": "asked to"})
+    report({"event": "stopped", "reason": "stop requested"})
 
 
-def _mine_on(
-    config: Config, tell: Callable[[Mapping[str, Any]], None], every_s: float, stopped: threading.Event
+def _repeat_passes(
+    config: Config, report: Callable[[Mapping[str, Any]], None], every_s: float, stopping: threading.Event
 ) -> None:
     with closing(open_key_log(config)) as log:
-        from daemon.keys.mining import chosen_sources, mine_all, new_miner
-
-        sources, miner = chosen_sources(config, ()), new_miner(config)
-        tell({"event": "started"})
-        while not stopped.is_set():
-            tell({"event": MINED, "sources": mine_all(config, miner, log, sources, stopped.is_set)})
-            stopped.wait(every_s)
+        sources, miner = open_sources(config, ()), build_miner(config)
+        report({"event": "started"})
+        while not stopping.is_set():
+            report({"event": MINED, "sources": mine_all(config, miner, log, sources, stopping.is_set)})
+            stopping.wait(every_s)

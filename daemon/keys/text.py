@@ -1,4 +1,4 @@
-"""Answers about keys as text for a terminal. Keys come from users, so characters that are not printable are escaped."""
+"""Answers about keys as text for a terminal. Keys come from users' queries, so unprintable characters are escaped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USERS_SHOWN: Final = 3
 
 
 def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
-    """Return the keys that are columns or are going to be; with ``why`` all keys, and the reasons."""
+    """Return the keys that are columns or will be; with ``why`` all keys, with reasons."""
     rows = [row for row in answer["keys"] if why or _is_column(row)]
     head = ("rank", "key", "column", "type", "users", "days", "queries", "last")
     lines = [_headline(answer), ""]
@@ -30,14 +30,12 @@ def keys_text(answer: Answer, *, why: bool, limit: int) -> str:
     if len(rows) > limit:
         lines.append(f"{len(rows) - limit} more keys: --limit, or --json")
     if not rows:
-        lines.append(
-            "no query requested a key of its raw table: 'tideline keys log' shows the recorded requests"
-        )
+        lines.append("no key of its raw table was queried: 'tideline keys log' shows what is recorded")
     return "\n".join(lines)
 
 
 def rules_text(answer: Answer) -> str:
-    """Return who decided what about which key."""
+    """Return the decisions about keys, and who made them."""
     rows = [
         (
             rule["kind"],
@@ -49,7 +47,7 @@ def rules_text(answer: Answer) -> str:
         for rule in answer["rules"]
     ]
     if not rows:
-        return f"{answer['table']}: nothing is decided about its keys"
+        return f"{answer['table']}: no decisions about its keys"
     return "\n".join([answer["table"], "", *aligned_lines(("rule", "key", "type", "by", "at"), rows)])
 
 
@@ -68,12 +66,12 @@ def log_text(answer: Answer) -> str:
         for row in answer["entries"]
     ]
     if not rows:
-        return "nothing of that kind is recorded"
+        return "no matching requests are recorded"
     return "\n".join(aligned_lines(("last", "raw table", "key", "user", "source", "query", "count"), rows))
 
 
-def mined_text(told: Sequence[Answer]) -> str:
-    """Return what mining came to, a line per source, and what it could not follow or read."""
+def passes_text(passes: Sequence[Answer]) -> str:
+    """Return the result of a pass, a line per source, and counts of what could not be resolved or read."""
     rows = [
         (
             each["source"],
@@ -84,10 +82,10 @@ def mined_text(told: Sequence[Answer]) -> str:
             str(sum(each["dead"].values())),
             f"{each['took_s']:.1f} s",
         )
-        for each in told
+        for each in passes
     ]
-    lines = aligned_lines(("source", "queries", "with keys", "questions", "unresolved", "dead", "took"), rows)
-    for each in told:
+    lines = aligned_lines(("source", "queries", "with keys", "requests", "unresolved", "dead", "took"), rows)
+    for each in passes:
         for what in ("unresolved", "dead"):
             counts = ", ".join(f"{reason} {count}" for reason, count in each[what].items())
             lines += [f"{each['source']}: {what}: {counts}"] if counts else []
@@ -96,15 +94,13 @@ def mined_text(told: Sequence[Answer]) -> str:
 
 
 def _headline(answer: Answer) -> str:
-    summary = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} requested in {answer['asked_days']} days"
+    head = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} queried in {answer['asked_days']} days"
     if answer["told_by"] == "driver":
         driver = _moment(answer["driver_at_s"])
-        return f"{summary}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
+        return f"{head}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
     if answer["driver_at_s"] is None:
-        return (
-            f"{summary}; no driver has reported the table yet, so it is unknown whether rows contain the keys"
-        )
-    return f"{summary}; {answer['columns']} of {answer['columns_max']} columns; decided since the driver's last batch"
+        return f"{head}; no driver has run yet, so it is unknown which keys rows contain"
+    return f"{head}; {answer['columns']} of {answer['columns_max']} columns; decisions since the driver's last batch"
 
 
 def _is_column(row: dict[str, Any]) -> bool:

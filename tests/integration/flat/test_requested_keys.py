@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.flat.settings import FlatConfig
-from daemon.keylog.answers import decide, key_answer
+from daemon.keylog.answers import read_keys, save_decision
 from daemon.keys.text import keys_text
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
@@ -71,17 +71,17 @@ def test_requested_keys_become_columns_and_a_misspelling_is_reported(
     for name, hour in (("a", 0), ("b", 1)):
         stream.land(name, [event(hour, n) for n in range(40)])
         stream.run(spark)
-    told = {row["key"]: row for row in key_answer(log, flat.keyed())["keys"]}
+    told = {row["key"]: row for row in read_keys(log, flat.keyed())["keys"]}
     assert {row["column"] for row in told.values()} == {"epoch", "action/name", "http/status", "n", None}
     assert (told["$.n"]["type"], told["$.http.status"]["type"]) == ("tinyint", "smallint")
     assert (told["$.action.nmae"]["verdict"], told["$.action.nmae"]["column"]) == ("unseen", None)
     assert told["$.action.name"]["fill"] == 1.0
 
-    decide(log, flat.keyed(), "always", key("user"), None, "ann", remove=False)
-    decide(log, flat.keyed(), "skip", "$.n", None, "ann", remove=False)
+    save_decision(log, flat.keyed(), "always", key("user"), None, "ann", remove=False)
+    save_decision(log, flat.keyed(), "skip", "$.n", None, "ann", remove=False)
     stream.land("c", [event(2, n) for n in range(40)])
     stream.run(spark)
-    answer = key_answer(log, flat.keyed())
+    answer = read_keys(log, flat.keyed())
     told = {row["key"]: row for row in answer["keys"]}
     assert answer["told_by"] == "driver"
     assert told["$.user"]["column"] == "user"

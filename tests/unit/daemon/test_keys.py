@@ -1,4 +1,4 @@
-"""``tideline keys``: what people are told about the keys of a flat table, and what they decide."""
+"""``tideline keys``: what people are told about the keys of a flat table, and what they save_decision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.flat.settings import FlatConfig
-from daemon.keylog.answers import decide, key_answer
+from daemon.keylog.answers import read_keys, save_decision
 from daemon.keylog.opening import key_log_address, key_log_url
 from daemon.keys.text import keys_text
 from daemon.service.command_line import call
@@ -73,7 +73,7 @@ def by_key(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in answer["keys"]}
 
 
-def driver_told(log: KeyLog, *, at_s: int = NOW_S) -> None:
+def save_driver_snapshot(log: KeyLog, *, at_s: int = NOW_S) -> None:
     document = {
         "columns": [
             {"key": None, "name": "_rescued", "type": "string", "state": "reserved"},
@@ -90,8 +90,8 @@ def driver_told(log: KeyLog, *, at_s: int = NOW_S) -> None:
     save_snapshot(log, TableSnapshot(FLAT, 3, at_s, document))
 
 
-def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:
-    answer = key_answer(log, flat(whitelist=["epoch"], skip=["$.debug.*"]).keyed())
+def test_without_a_driver_the_rules_give_the_reasons(log: KeyLog) -> None:
+    answer = read_keys(log, flat(whitelist=["epoch"], skip=["$.debug.*"]).keyed())
     rows = by_key(answer)
     assert (answer["told_by"], answer["asked"]) == ("rules", 14)
     assert [row["key"] for row in answer["keys"][:3]] == ["$.epoch", "$.action.name", "$.action.exp"]
@@ -101,12 +101,12 @@ def test_before_there_is_a_driver_the_rules_say_why(log: KeyLog) -> None:
     assert rows["$.action.exp.exp_3"]["into"] == "$.action.exp"
     assert rows["$.debug.trace"]["verdict"] == "skipped"
     assert rows["$.old.key"]["verdict"] == "not asked"
-    assert "last requested on" in rows["$.old.key"]["reason"]
+    assert "last queried on" in rows["$.old.key"]["reason"]
 
 
-def test_the_driver_s_own_reasons_come_first(log: KeyLog) -> None:
-    driver_told(log)
-    rows = by_key(key_answer(log, flat().keyed()))
+def test_reasons_of_the_driver_take_precedence(log: KeyLog) -> None:
+    save_driver_snapshot(log)
+    rows = by_key(read_keys(log, flat().keyed()))
     assert rows["$.action.name"]["column"] == "action/name"
     assert rows["$.action.name"]["fill"] == 0.5
     assert (rows["$.action.exp"]["verdict"], rows["$.action.exp"]["reason"]) == (
@@ -117,27 +117,27 @@ def test_the_driver_s_own_reasons_come_first(log: KeyLog) -> None:
     assert "$.gone" not in rows
 
 
-def test_a_decision_after_the_driver_s_word_is_told_at_once(log: KeyLog) -> None:
-    driver_told(log, at_s=NOW_S - 1)
-    decide(log, flat().keyed(), "skip", "$.action.*", None, "ann", remove=False)
-    answer = key_answer(log, flat().keyed())
+def test_a_decision_after_the_drivers_snapshot_takes_effect_at_once(log: KeyLog) -> None:
+    save_driver_snapshot(log, at_s=NOW_S - 1)
+    save_decision(log, flat().keyed(), "skip", "$.action.*", None, "ann", remove=False)
+    answer = read_keys(log, flat().keyed())
     assert answer["told_by"] == "rules"
     assert by_key(answer)["$.action.name"]["verdict"] == "skipped"
     assert by_key(answer)["$.action.name"]["column"] == "action/name"
-    assert "decided since" in keys_text(answer, why=True, limit=10)
+    assert "decisions since" in keys_text(answer, why=True, limit=10)
 
 
-def test_a_decision_that_cannot_be_is_not_stored(log: KeyLog) -> None:
+def test_a_contradictory_decision_is_not_stored(log: KeyLog) -> None:
     tight = flat(columns_max=1, whitelist=["epoch"])
     with pytest.raises(ConfigError):
-        decide(log, tight.keyed(), "always", KeyPath(("other",)), None, "ann", remove=False)
-    assert by_key(key_answer(log, tight.keyed()))["$.epoch"]["verdict"] == "whitelisted"
+        save_decision(log, tight.keyed(), "always", KeyPath(("other",)), None, "ann", remove=False)
+    assert by_key(read_keys(log, tight.keyed()))["$.epoch"]["verdict"] == "whitelisted"
 
 
 def test_keys_are_shown_without_control_characters_and_within_a_limit(log: KeyLog) -> None:
     log.record([key_request(user="eve\x1b[31m")], source="s", position=None)
     log.record([replace(key_request(), key=KeyPath(("a\x1b[2J\nb",)))], source="s", position=None)
-    text = keys_text(key_answer(log, flat().keyed()), why=True, limit=5)
+    text = keys_text(read_keys(log, flat().keyed()), why=True, limit=5)
     assert "\x1b" not in text
     assert "more keys: --limit, or --json" in text
 
@@ -147,20 +147,20 @@ def test_the_commands_work_on_the_configured_database(
 ) -> None:
     def run(*arguments: str, code: int = 0) -> str:
         assert call(["keys", *arguments, "-c", str(config)]) == code
-        told = capsys.readouterr()
-        return told.out + told.err
+        printed = capsys.readouterr()
+        return printed.out + printed.err
 
     assert "debug.trace" not in run("list", "web")
     assert "matches a pattern of the skip list" in run("list", "web", "--why")
     assert json.loads(run("list", FLAT, "--json"))["table"] == FLAT
-    assert "decided" in run("pin", "web", "action.name", "string")
-    assert "decided" in run("whitelist", "web", "$.session")
-    assert "decided" in run("skip", "web", "$.action.exp*")
+    assert "is stored" in run("pin", "web", "action.name", "string")
+    assert "is stored" in run("whitelist", "web", "$.session")
+    assert "is stored" in run("skip", "web", "$.action.exp*")
     rules = run("rules", "web")
     assert "configuration" in rules
     assert "$.session" in rules
-    assert "removed" in run("unpin", "web", "action.name")
-    assert "not set" in run("whitelist", "web", "nothing", "--remove")
+    assert "is removed" in run("unpin", "web", "action.name")
+    assert "was not stored" in run("whitelist", "web", "nothing", "--remove")
     assert "ann" in run("log", "--key", "action.name", "--days", "3650")
     assert json.loads(run("log", "--user", "nobody", "--json"))["entries"] == []
     assert "would be deleted" in run("forget", "--dry-run", "--days", "1")
@@ -184,7 +184,7 @@ def test_the_section_has_every_rule_with_its_default() -> None:
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {pins: {k: text}}}}", "must be "),
     ],
 )
-def test_settings_that_cannot_be_are_told(tmp_path: Path, text: str, reason: str) -> None:
+def test_wrong_settings_are_reported(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "tideline.yaml"
     path.write_text(text)
     (problem,) = read_config(path, {}).problems
@@ -192,7 +192,7 @@ def test_settings_that_cannot_be_are_told(tmp_path: Path, text: str, reason: str
     assert "hunter2" not in str(problem)
 
 
-def test_the_password_is_a_secret_that_logs_leave_out(tmp_path: Path) -> None:
+def test_the_password_is_a_secret_that_logs_mask(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2-hunter2\n")
     path = tmp_path / "tideline.yaml"
     path.write_text(f"keylog: {{url: 'postgresql://u@db/keys', password: {{file: {tmp_path}/secret}}}}")
@@ -217,7 +217,7 @@ flat:
 """
 
 
-def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
+def test_queries_are_mined_into_the_key_log_although_another_source_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "tideline.yaml"
@@ -231,7 +231,7 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
         assert call(["keys", *arguments, "--json", "-c", str(path)]) == code
         return json.loads(capsys.readouterr().out)
 
-    jobs, reports = sorted(run("mine", code=1), key=lambda told: str(told["source"]))
+    jobs, reports = sorted(run("mine", code=1), key=lambda row: str(row["source"]))
     assert "not-found" in jobs["error"]
     assert (reports["queries"], reports["asks"], reports["error"]) == (1, 2, None)
     assert run("mine", "reports")[0]["queries"] == 0
@@ -244,7 +244,7 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
     assert call(["keys", "mine", "--config", str(path)]) == 1
     assert "jobs: failed: [not-found]" in capsys.readouterr().out
     assert call(["keys", "mine", "nobody", "-c", str(path)]) == 1
-    assert "no such query source" in capsys.readouterr().err
+    assert "unknown query source" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -254,15 +254,21 @@ def test_queries_are_mined_into_the_key_log_and_a_broken_source_hides_no_other(
         ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
         ("mining: {sources: {s: {kind: trino, topic: t}}}", "as soon as there is a source"),
         ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
-        ("{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}", "rules.asked_days = 30"),
-        ("flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}", "rules.asked_days = 500"),
+        (
+            "{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}",
+            "at least flat.f.rules.asked_days = 30",
+        ),
+        (
+            "flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}",
+            "at least flat.f.rules.asked_days = 500",
+        ),
         (
             "{mining: {raw_tables: {a.raw: {json_column: j}}}, flat: {f: {table: a.f, raw_table: a.rwa}}}",
             "must be one of mining.raw_tables",
         ),
     ],
 )
-def test_settings_of_mining_that_cannot_be_are_told(tmp_path: Path, text: str, reason: str) -> None:
+def test_wrong_settings_of_mining_are_reported(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "tideline.yaml"
     path.write_text(text)
     assert any(reason in problem.reason for problem in read_config(path, {}).problems)
