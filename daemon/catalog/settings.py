@@ -61,28 +61,28 @@ HBaseTable = Annotated[str, AfterValidator(_check_hbase_table)]
 
 
 class TimelineRule(Section):
-    """How the tables that fit are followed; the first rule that fits a table counts."""
+    """How matching tables are followed; the first rule that matches a table applies."""
 
     tables: QualifiedPatterns = Field(
         min_length=1,
         max_length=1000,
-        description="QualifiedPatterns of tables, db.table with '*', '?' or '[...]'.",
+        description="Patterns of tables, db.table with '*', '?' or '[...]'.",
     )
     columns: Columns = Field(
         default=[],
         max_length=100,
-        description="Partition columns that hold time. Not given: those that the table names itself "
-        "(cube.storagetable.time.partcols), else every column whose values are strictly times.",
+        description="Partition columns that contain times. Default: the columns that the table's own property "
+        "(cube.storagetable.time.partcols) names, else every column whose values are all times.",
     )
     periods: Periods = Field(
         default=[],
         max_length=10,
-        description="Update periods that values may have, tried in this order. Not given: a partition's own parameter, else "
-        "the form of its value decides, which takes quarters for months.",
+        description="Update periods that values may have, tried in this order. Default: the period is taken from the partition's "
+        "own parameter, else from the format of its value, which cannot distinguish quarters from months.",
     )
     iso_weeks: bool = Field(
         default=False,
-        description="Whether weeks are those of ISO 8601; else they start on Sunday, as in Lens.",
+        description="Whether weeks are ISO 8601 weeks; otherwise they start on Sunday, as in Lens.",
     )
     form: FormName = Field(
         default="ends-and-holes",
@@ -92,23 +92,23 @@ class TimelineRule(Section):
         default=None,
         ge=1,
         le=1_000_000_000,
-        description="Distance, in partitions, from all others at which a value is refused; not given: 20 years.",
+        description="Distance in partitions from all others at which a value is refused; default: 20 years.",
     )
 
 
 class PublishConfig(Section):
-    """Writing timelines back into table properties, for Lens to read."""
+    """Writing timelines to table properties, where Lens reads them."""
 
-    enabled: bool = Field(default=False, description="Whether timelines are written at all.")
+    enabled: bool = Field(default=False, description="Whether timelines are written.")
     target: Name | None = Field(
         default=None,
-        description="Target whose tables are written, under the databases' names there; not given: the source's own tables.",
+        description="Target whose tables are written, with the names of the databases there; default: the source's own tables.",
     )
     delay_s: float = Field(
         default=10,
         ge=0,
         le=86_400,
-        description="How long changes of a table are collected before it is written.",
+        description="How long changes of a table are collected before they are written.",
     )
 
 
@@ -119,37 +119,37 @@ class HBaseConfig(Section):
     port: int = Field(default=9090, ge=1, le=65_535, description="Port of the gateway.")
     table: HBaseTable = Field(
         default="tideline",
-        description="Table that holds the index, [namespace:]name; made where it is missing. One table for one source.",
+        description="Table of the index, [namespace:]name; created if it does not exist. Each source needs its own table.",
     )
-    timeout_s: float = Field(default=30, gt=0, le=600, description="Time for one message.")
+    timeout_s: float = Field(default=30, gt=0, le=600, description="Timeout of one message.")
 
 
 class PartitionsConfig(Section):
-    """Which tables are in the partition index; none where the section is missing."""
+    """Which tables are in the partition index; without the section none is."""
 
     tables: QualifiedPatterns = Field(
         default=["*.*"],
         min_length=1,
         max_length=1000,
-        description="QualifiedPatterns of tables, db.table with '*', '?' or '[...]'; those without partition columns are left out.",
+        description="Patterns of tables, db.table with '*', '?' or '[...]'; tables without partition columns are ignored.",
     )
     exclude: QualifiedPatterns = Field(
-        default=[], max_length=1000, description="QualifiedPatterns of tables that are not indexed after all."
+        default=[], max_length=1000, description="Patterns of tables that are excluded from the index."
     )
     store: Literal["sqlite", "hbase"] = Field(
-        default="sqlite", description="Where the index lives: the catalog's own file, or HBase."
+        default="sqlite", description="Where the index is stored: in the catalog's own file, or in HBase."
     )
     hbase: HBaseConfig | None = Field(default=None, description="Required if the store is HBase.")
     read_expressions: bool = Field(
         default=False,
-        description="Whether the expressions of get_partitions_by_expr are read, by a Java process of few rights (needs Java and "
-        "PySpark); else the answer to them is all partitions, some of which may not match.",
+        description="Whether the expressions of get_partitions_by_expr are read, in a restricted Java process (needs Java and "
+        "PySpark); otherwise such queries return all partitions, marked as possibly not matching.",
     )
 
     @model_validator(mode="after")
     def _check_store(self) -> Self:
         if (self.store == "hbase") != (self.hbase is not None):
-            raise refused("store 'hbase' and the section 'hbase' go together")
+            raise refused("must have the section 'hbase' if, and only if, store is 'hbase'")
         return self
 
 
@@ -158,17 +158,17 @@ class CatalogConfig(Section):
 
     lens: bool = Field(
         default=True,
-        description="Whether tables that name their time columns (cube.storagetable.time.partcols) are followed without a rule.",
+        description="Whether tables whose properties name their time columns (cube.storagetable.time.partcols) are followed without a rule.",
     )
     rules: dict[Name, TimelineRule] = Field(default={}, max_length=1000, description="Further tables.")
     exclude: QualifiedPatterns = Field(
-        default=[], max_length=1000, description="QualifiedPatterns of tables that are never followed."
+        default=[], max_length=1000, description="Patterns of tables that are never followed."
     )
     publish: PublishConfig = Field(
-        default=PublishConfig(), description="Writing timelines back into table properties."
+        default=PublishConfig(), description="Writing timelines to table properties."
     )
     partitions: PartitionsConfig | None = Field(
-        default=None, description="The partition index; not given: no table is indexed."
+        default=None, description="The partition index; default: no table is indexed."
     )
 
 
@@ -185,27 +185,25 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 
 
 def _unknown_catalogs(document: Document) -> Iterator[Problem]:
-    """Catalogs are named by their source; they may write to a target."""
+    """A catalog has the name of its source, and may write to a target."""
     sources, targets = (
         [name for name, _ in entries(document, section)] for section in ("sources", "targets")
     )
     for name, catalog in entries(document, "catalog"):
         if name not in sources:
-            hint = f"there are: {', '.join(sources) or 'none'}"
-            yield problem(document, ("catalog", name), name, "is not among the sources", hint)
+            hint = f"known sources: {', '.join(sources) or 'none'}"
+            yield problem(document, ("catalog", name), name, "must be a source", hint)
         yield from _without_event_ids(document, name)
         publish = catalog.get("publish")
         target = publish.get("target") if isinstance(publish, dict) else None
         if isinstance(target, str) and target not in targets:
-            hint = f"there are: {', '.join(targets) or 'none'}"
-            yield problem(
-                document, ("catalog", name, "publish", "target"), target, "is not among the targets", hint
-            )
+            hint = f"known targets: {', '.join(targets) or 'none'}"
+            yield problem(document, ("catalog", name, "publish", "target"), target, "must be a target", hint)
 
 
 def _without_event_ids(document: Document, name: str) -> Iterator[Problem]:
-    """A table is listed as of an event id, which Apiary's formats do not have."""
+    """A table is listed as of an event id, which the formats of Apiary do not have."""
     source = dict(entries(document, "sources")).get(name, {})
     if str(source.get("format", "")).startswith("apiary"):
-        reason = "is a source whose format has no event ids: its timelines cannot be kept"
+        reason = "must not be a source with a format of Apiary, which has no event ids"
         yield problem(document, ("catalog", name), name, reason, "let Tideline relay the source")

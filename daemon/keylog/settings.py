@@ -34,7 +34,7 @@ def _check_url(text: str) -> str:
             "must be the address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or postgresql://…"
         )
     if password is not None:
-        raise refused("holds a password: it belongs in keylog.password, as {file: PATH} or {env: NAME}")
+        raise refused("must not contain a password: set keylog.password to {file: PATH} or {env: NAME}")
     return text
 
 
@@ -46,7 +46,7 @@ class KeylogConfig(Section):
 
     url: KeylogUrl | None = Field(
         default=None,
-        description="SQLAlchemy's URL of the database, without a password; not given: the file keylog.db in state.dir.",
+        description="SQLAlchemy URL of the database, without a password; default: the file keylog.db in state.dir.",
     )
     password: Secret | None = Field(
         default=None, description="Password of the database's user: {file: PATH} or {env: NAME}."
@@ -79,7 +79,7 @@ FunctionName = Annotated[str, AfterValidator(_check_function)]
 
 
 class RawTableConfig(Section):
-    """A table whose column holds whole JSON events."""
+    """A table with a column of complete JSON events."""
 
     json_column: Annotated[str, AfterValidator(_check_column)] = Field(
         description="The column with the JSON text."
@@ -87,18 +87,18 @@ class RawTableConfig(Section):
     catalogs: Annotated[list[str], BeforeValidator(as_list)] = Field(
         default=["hive", "spark_catalog"],
         max_length=16,
-        description="Catalogs through which engines see this table; another catalog's table of the name is another.",
+        description="Catalogs in which engines see this table; a table of the same name in another catalog is a different table.",
     )
     location: FileLocation | None = Field(
-        default=None, description="Its directory, by which plans over files are recognised as being about it."
+        default=None, description="Directory of the table, by which plans over its files are recognized."
     )
     views: Annotated[list[TableName], BeforeValidator(as_list)] = Field(
-        default=[], max_length=1_000, description="Views over it, as db.view: uses of them are counted."
+        default=[], max_length=1_000, description="Views of the table, as db.view; their uses count for it."
     )
 
 
 class FunctionConfig(Section):
-    """A function of your own that takes keys out of JSON, such as event_parser(json, 'a.b', 'c')."""
+    """A custom function that extracts keys from JSON, such as event_parser(json, 'a.b', 'c')."""
 
     style: Literal["dotted", "jsonpath", "member"] = Field(
         default="dotted",
@@ -108,7 +108,7 @@ class FunctionConfig(Section):
         default=0,
         ge=0,
         le=64,
-        description="Which argument, counted from 0, is the JSON; all literals after it are keys.",
+        description="Position of the JSON argument, counted from 0; all literals after it are keys.",
     )
 
 
@@ -122,22 +122,24 @@ class QuerySourceConfig(Section):
     path: FileLocation | None = Field(default=None, description="Directory of the files; not for 'trino'.")
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'trino'.")
     bootstrap: Bootstrap | None = Field(
-        default=None, description="Brokers of the topic; not given: kafka.bootstrap. Only for 'trino'."
+        default=None, description="Brokers of the topic; default: kafka.bootstrap. Only for 'trino'."
     )
     user: str = Field(
         default="",
         max_length=128,
-        description="Who is taken to ask; only for 'sql-files', whose files do not tell.",
+        description="User of the queries; only for 'sql-files', whose files do not name one.",
     )
     standing: bool = Field(
         default=True,
-        description="Whether a file counts on every day on which it lies there, else once when it changes; only for 'sql-files'.",
+        description="Whether a file counts on every day on which it exists, otherwise once after each change; only for 'sql-files'.",
     )
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
         if (self.topic if self.kind == "trino" else self.path) is None:
-            raise refused(f"is of kind {self.kind} and has no {'topic' if self.kind == 'trino' else 'path'}")
+            raise refused(
+                f"must have a {'topic' if self.kind == 'trino' else 'path'}, because its kind is {self.kind}"
+            )
         return self
 
 
@@ -148,35 +150,35 @@ class MiningConfig(Section):
         default={}, max_length=1_000, description="Tables of raw JSON events, as db.table."
     )
     functions: dict[FunctionName, FunctionConfig] = Field(
-        default={}, max_length=1_000, description="Functions of your own that take keys out of JSON, by name."
+        default={}, max_length=1_000, description="Custom functions that extract keys from JSON, by name."
     )
     sources: dict[Name, QuerySourceConfig] = Field(
         default={},
         max_length=64,
-        description="Places where queries are found, by name; each has a position in the key log.",
+        description="Sources of queries, by name; each has a position in the key log.",
     )
     default_database: ObjectName = Field(
-        default="default", description="Database of table names without one, where the source does not tell."
+        default="default", description="Database of unqualified table names, if the source does not name one."
     )
     every_s: float | None = Field(
         default=None,
         ge=1,
         le=86_400,
-        description="How often the daemon reads what is new in all sources; not given: it does not, and 'tideline keys mine' has to.",
+        description="How often the daemon reads the new queries of all sources; default: never, use 'tideline keys mine' instead.",
     )
 
     @model_validator(mode="after")
     def _have_something(self) -> Self:
         for name, found in (("raw_tables", self.raw_tables), ("sources", self.sources)):
             if self.every_s is not None and not found:
-                raise refused(f"has every_s, and nothing under {name}")
+                raise refused(f"must have {name}, because every_s is set")
         return self
 
 
 KEYLOG: Final[ConfigSection[KeylogConfig]] = ConfigSection(
     "keylog",
     KeylogConfig,
-    Field(default=KeylogConfig(), description="Where it is recorded which user queried which key."),
+    Field(default=KeylogConfig(), description="The database of requested keys."),
 )
 MINING: Final[ConfigSection[MiningConfig]] = ConfigSection(
     "mining",

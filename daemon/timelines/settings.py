@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from daemon.config.problem import Problem
 
 
-def _check_moment(text: str) -> str:
+def _check_time(text: str) -> str:
     try:
         TimeRange.parse(text, text)
     except BadInput:
@@ -34,26 +34,24 @@ def _check_moment(text: str) -> str:
     return text
 
 
-Moment = Annotated[str, AfterValidator(_check_moment)]
+Time = Annotated[str, AfterValidator(_check_time)]
 
 
 class FactTable(Section):
     """A storage table of a fact."""
 
-    start: Moment | None = Field(
-        default=None, description="First moment for which the table may answer (UTC)."
-    )
-    end: Moment | None = Field(
-        default=None, description="Moment from which on it may not answer any more (UTC)."
+    start: Time | None = Field(default=None, description="First time for which the table is used (UTC).")
+    end: Time | None = Field(
+        default=None, description="End of the time for which the table is used (UTC), excluded."
     )
 
 
 class FactConfig(Section):
-    """Tables that hold the same data and are covered together."""
+    """Tables with the same data, from which ranges are covered together."""
 
     source: Name = Field(description="Source of the tables.")
     tables: dict[TableName, FactTable] = Field(
-        min_length=1, max_length=64, description="The storage tables, as db.table, with their windows."
+        min_length=1, max_length=64, description="The storage tables, as db.table, each with its time window."
     )
 
 
@@ -104,4 +102,4 @@ def cross_problems(document: Document) -> Iterator[Problem]:
         source = fact.get("source")
         if isinstance(source, str) and source not in catalogs:
             hint = f"add catalog.{source}, which may be empty"
-            yield problem(document, ("facts", name, "source"), source, "has no catalog", hint)
+            yield problem(document, ("facts", name, "source"), source, "must have a catalog", hint)

@@ -71,9 +71,9 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "reason"),
     [
-        ("catalog: {pond: {}}", "catalog.pond", "not among the sources"),
-        ("catalog: {lake: {publish: {target: dr}}}", "catalog.lake.publish.target", "not among the targets"),
-        ("facts: {f: {source: lake, tables: {a.b: {}}}}", "facts.f.source", "has no catalog"),
+        ("catalog: {pond: {}}", "catalog.pond", "must be a source"),
+        ("catalog: {lake: {publish: {target: dr}}}", "catalog.lake.publish.target", "must be a target"),
+        ("facts: {f: {source: lake, tables: {a.b: {}}}}", "facts.f.source", "must have a catalog"),
         (
             "catalog: {lake: {rules: {r: {tables: [x]}}}}",
             "catalog.lake.rules.r.tables.0",

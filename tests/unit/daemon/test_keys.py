@@ -177,7 +177,7 @@ def test_the_section_has_every_rule_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("keylog: {url: 'mysql://u:hunter2@db/keys'}", "holds a password"),
+        ("keylog: {url: 'mysql://u:hunter2@db/keys'}", "must not contain a password"),
         ("keylog: {url: 'oracle://db/keys'}", "must be the address of a key log"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {empty_days: 1}}}", "reused"),
         ("flat: {web: {table: a.b, raw_table: a.c, rules: {whitelist: ['$']}}}", "must be a key"),
@@ -250,8 +250,8 @@ def test_queries_are_mined_into_the_key_log_although_another_source_fails(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("mining: {sources: {s: {kind: trino}}}", "has no topic"),
-        ("mining: {sources: {s: {kind: sql-files}}}", "has no path"),
+        ("mining: {sources: {s: {kind: trino}}}", "must have a topic"),
+        ("mining: {sources: {s: {kind: sql-files}}}", "must have a path"),
         ("mining: {sources: {s: {kind: trino, topic: t}}}", "as soon as there is a source"),
         ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
         (
