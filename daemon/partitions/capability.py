@@ -29,7 +29,7 @@ class Partitions(Capability):
         Command(
             "partitions",
             "daemon.partitions.commands",
-            "Ask the partition index, explain its answers, load and check it.",
+            "Query the partition index, explain its answers, load and check it.",
         ),
     )
 

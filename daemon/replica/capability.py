@@ -19,7 +19,9 @@ class Replica(Capability):
 
     commands = (
         Command(
-            "bootstrap", "daemon.replica.commands", "Make a policy's replica, once, before it is followed."
+            "bootstrap",
+            "daemon.replica.commands",
+            "Create the replica of a policy, once, before it is followed.",
         ),
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 def bootstrap(policy: str, config_path: Path | None, as_json: bool) -> None:
-    """Make the replica of POLICY, once, before the daemon follows it. Doing it again changes nothing."""
+    """Create the replica of POLICY, once, before the daemon follows it. Repeating it changes nothing."""
     from dataclasses import asdict
 
     from daemon.process.lock import state_lock

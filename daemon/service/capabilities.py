@@ -36,10 +36,8 @@ CAPABILITIES: Final[Sequence[Capability]] = (
 
 SHARED_COMMANDS: Final = (
     Command("config", "daemon.service.commands", "Check, show and describe the configuration."),
-    Command("dlq", "daemon.kafka.commands", "List, show and replay records that could not be used."),
-    Command(
-        "relay", "daemon.service.commands", "Publish the sources' notification logs, and do nothing else."
-    ),
+    Command("dlq", "daemon.kafka.commands", "List, show and replay dead letters."),
+    Command("relay", "daemon.service.commands", "Run only the relays of the sources."),
     Command("run", "daemon.service.commands", "Run the daemon: relays, projections, flat tables."),
     Command("status", "daemon.status.commands", "Show positions, lags and problems of the daemon."),
     Command("version", "daemon.status.commands", "Print the version."),

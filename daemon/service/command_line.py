@@ -86,7 +86,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
 )
 @click.pass_context
 def tideline(ctx: click.Context, debug: bool) -> None:
-    """Follow a Hive metastore's notification events and keep a replica, timelines, a partition index and flat tables true."""
+    """Replicate Hive databases, and maintain timelines, a partition index and flat event tables."""
     ctx.obj = {"debug": debug, "application": Assembly()}
 
 

@@ -35,7 +35,7 @@ def run(ctx: click.Context, config_path: Path | None) -> None:
 @config_option
 @click.pass_context
 def relay(ctx: click.Context, config_path: Path | None) -> None:
-    """Publish the sources' notification logs to their topics, and do nothing else."""
+    """Run only the relays: publish the notification logs of the sources to their topics."""
     ctx.exit(_run(config_path, projections=False))
 
 
@@ -67,7 +67,7 @@ def config() -> None:
 @click.option("--live", is_flag=True, help="Also ask the metastores and the broker.")
 @click.pass_context
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
-    """Print every problem at once; exit with 1 where the daemon could not run."""
+    """Print every problem at once; exit with 1 if the daemon could not run."""
     from daemon.config.load import find_file
 
     path = find_file(config_path)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.option("--url", help="Address of the daemon, such as http://host:8470 (else from the configuration).")
 @click.pass_context
 def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str | None) -> None:
-    """Show how far everything is, and what does not run.
+    """Show positions, lags and problems of the daemon.
 
-    Asks the running daemon; when none runs, shows what the last one wrote down, and exits with 1.
+    Queries the running daemon. If none is running, shows the last recorded status and exits with 1.
     """
     from daemon.status.client import fetch_status, load_status
     from daemon.status.text import status_text
