@@ -82,17 +82,17 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
         (
             "catalog: {lake: {rules: {r: {tables: [a.b], periods: [NIGHTLY]}}}}",
             "catalog.lake.rules.r.periods.0",
-            "no update period",
+            "must be an update period",
         ),
         (
             "catalog: {lake: {rules: {r: {tables: [a.b], form: bitmap}}}}",
             "catalog.lake.rules.r.form",
-            "no storage form",
+            "must be a storage form",
         ),
         (
             "catalog: {lake: {rules: {r: {tables: [a.b], columns: ['a b']}}}}",
             "catalog.lake.rules.r.columns.0",
-            "no column name",
+            "must be a column name",
         ),
         (
             "catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {b: {}}}}",
@@ -102,13 +102,13 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
         (
             "catalog: {lake: {}}\nfacts: {f: {source: lake, tables: {a.b: {start: soon}}}}",
             "facts.f.tables.a.b.start",
-            "no moment",
+            "must be a partition value",
         ),
     ],
 )
 def test_an_invalid_setting_is_reported_with_its_key(read: Read, text: str, key: str, reason: str) -> None:
     _, problems = read(text)
-    assert any(found.startswith(key) and reason in told for found, told in problems.items()), problems
+    assert any(found.startswith(key) and reason in shown for found, shown in problems.items()), problems
 
 
 def test_a_source_without_event_ids_has_no_catalog(tmp_path: Path) -> None:

@@ -142,15 +142,15 @@ def test_two_sources_with_one_topic_are_a_problem(read: Read) -> None:
     assert "is already the topic of source 'lake'" in problem(read(text), "sources.pond.topic").reason
 
 
-def test_a_daemon_that_is_to_mine_wants_to_be_told_what(read: Read) -> None:
+def test_mining_requires_raw_tables_and_sources(read: Read) -> None:
     whole = "mining: {every_s: 60, raw_tables: {web.raw: {json_column: json}}, sources: {r: {kind: sql-files, path: /q}}}"
     assert read(whole).problems == ()
-    assert "nothing under raw_tables" in problem(read("mining: {every_s: 60}"), "mining").reason
+    assert "must have raw_tables" in problem(read("mining: {every_s: 60}"), "mining").reason
     without_sources = read("mining: {every_s: 60, raw_tables: {web.raw: {json_column: json}}}")
-    assert "nothing under sources" in problem(without_sources, "mining").reason
+    assert "must have sources" in problem(without_sources, "mining").reason
 
 
-def test_a_policy_wants_to_be_told_where_files_may_be_read(read: Read) -> None:
+def test_a_policy_requires_the_read_roots_of_its_source(read: Read) -> None:
     loaded = read(GOOD.replace(', read_roots: ["hdfs://s/w"]', ""))
     assert problem(loaded, "sources.lake.read_roots").place.endswith(":2")
 
