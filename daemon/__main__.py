@@ -1,4 +1,4 @@
-"""``python -m daemon``: the command line without its installed script."""
+"""``python -m daemon``: the command line, without the installed script."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a capability offers to the process, and what it is given to build its parts from.
+"""The protocol through which a capability adds its parts to the daemon.
 
-A capability is one package of ``daemon``: replicas, timelines, flat tables and so on. It subclasses ``Capability`` in its module
-``capability`` and appears in the list of ``daemon.service.capabilities``; nothing else names it. Methods import what they need
-when they are called, because the list is also read by ``tideline --help``, which must not import Kafka or pydantic.
+A capability is one package of ``daemon``: replicas, timelines or flat tables, for example. Its module ``capability`` has a subclass of
+``Capability``, which is listed in ``daemon.service.capabilities``; nothing else refers to it. Methods import what they need when they
+are called, because ``tideline --help`` reads the list too and must not import Kafka or pydantic.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of ``tideline``; its module is imported when it is called."""
+    """A command of ``tideline``. Its module is imported when the command is called."""
 
     name: str
     module: str
-    """Module that defines the click command of this name."""
+    """The module that defines the click command of this name."""
     help: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What the parts of a running daemon are built from."""
+    """What a capability builds its parts from."""
 
     config: Config
     config_file: Path | None
-    """Where the configuration was read from, for child processes that read it themselves."""
+    """The file of the configuration, for child processes, which read it themselves."""
     registry: CollectorRegistry
     calls: CallMetrics
     projections: ProjectionMetrics
@@ -54,13 +54,13 @@ class Runtime:
     """Whether only relays run (``tideline relay``)."""
 
     def newest_event_id(self, source: str) -> int | None:
-        """Return the newest event id of a source, as last seen."""
+        """Return the newest event id of a source, as last read."""
         return next((row.current_event_id for row in self.status().sources if row.name == source), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What one capability adds to the daemon. Building parts opens no connection and no file."""
+    """What a capability adds to the daemon. Building parts opens no connection and no file."""
 
     jobs: Sequence[Job] = ()
     sources: Sequence[SourcePart] = ()
@@ -69,33 +69,33 @@ class Parts:
     """Further sections of the status."""
     routes: Sequence[Route] = ()
     close: Sequence[Callable[[], None]] = field(default=())
-    """Called after the loops and HTTP have ended."""
+    """Functions to call after the loops and the HTTP server have ended."""
 
 
 class Capability:
-    """The protocol; a capability overrides what it has."""
+    """The protocol. A capability overrides the methods for the parts that it has."""
 
     commands: Sequence[Command] = ()
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
-        """Return its sections of the configuration."""
+        """Return the sections of the configuration that the capability adds."""
         return ()
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield what is wrong between its settings and others."""
+        """Yield problems between its settings and others."""
         del document
         return ()
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return its sections of the daemon's status: how they read, print and are measured."""
+        """Return the sections of the daemon's status that the capability adds."""
         return ()
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return its loops, status parts and routes; its metrics register with ``runtime.registry``."""
+        """Return the loops, status parts and routes, and register the metrics with ``runtime.registry``."""
         del runtime
         return Parts()
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
-        """Yield what is wrong with the running systems (``tideline config check --live``)."""
+        """Yield problems of the running systems (``tideline config check --live``)."""
         del config
         return ()

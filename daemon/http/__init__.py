@@ -1,1 +1,1 @@
-"""Probes, metrics, the status page and the JSON API: read-only, in a thread of its own."""
+"""The HTTP server, endpoints of queries, and elements of HTML pages."""

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 PARAMETER_CHARACTERS_MAX: Final = 512
 LONG_PARAMETER_CHARACTERS_MAX: Final = 8_000
-"""For parameters that are longer by nature; a request's head has 16 KiB."""
+"""Limit of long parameters. The head of a request may have 16 KiB."""
 HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
     "x-content-type-options": "nosniff",
 }
-"""Of every answer."""
+"""Headers of every response."""
 
 Parameters = dict[str, str]
 AnswerTo = Callable[[str, Parameters], dict[str, Any]]
@@ -39,7 +39,7 @@ AnswerTo = Callable[[str, Parameters], dict[str, Any]]
 def build_async_endpoint(
     allowed: Iterable[str], answer: AnswerTo
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint for answers from memory, which never wait: no thread is taken for them."""
+    """Return an endpoint for answers from memory. They never wait, so they need no thread."""
     known = frozenset(allowed)
 
     async def endpoint(request: Request) -> Response:  # noqa: RUF029 - answered from memory, so it never waits
@@ -51,26 +51,23 @@ def build_async_endpoint(
 def build_threaded_endpoint(
     allowed: Iterable[str], long: Iterable[str], answer: AnswerTo
 ) -> Callable[[Request], Response]:
-    """Return an endpoint for answers that read a store: a thread of the server's pool waits for them, nobody else does.
+    """Return an endpoint for answers that read a store, in a thread of the server's pool.
 
     ``long`` are parameters that may be longer.
     """
-    known, roomy = frozenset(allowed).union(long), frozenset(long)
+    known, long_names = frozenset(allowed).union(long), frozenset(long)
 
     def endpoint(request: Request) -> Response:
-        return _response(request, known, roomy, answer)
+        return _response(request, known, long_names, answer)
 
     return endpoint
 
 
 def _response(
-    request: Request,
-    known: frozenset[str],
-    roomy: frozenset[str],
-    answer: AnswerTo,
+    request: Request, known: frozenset[str], long_names: frozenset[str], answer: AnswerTo
 ) -> Response:
     try:
-        given = _parameters(request, known, roomy)
+        given = _parameters(request, known, long_names)
         body, code = answer(request.path_params.get("name", "").lower(), given), 200
     except TidelineError as error:
         body, code = error_to_json(error), status_of(error)
@@ -78,19 +75,19 @@ def _response(
     return Response(content, code, {**HEADERS, "content-type": "application/json"})
 
 
-def _parameters(request: Request, known: frozenset[str], roomy: frozenset[str]) -> Parameters:
+def _parameters(request: Request, known: frozenset[str], long_names: frozenset[str]) -> Parameters:
     given = dict(request.query_params)
     for name, value in given.items():
         if name not in known:
-            raise BadInput("no such parameter", parameter=name[:100], known=sorted(known))
-        limit = LONG_PARAMETER_CHARACTERS_MAX if name in roomy else PARAMETER_CHARACTERS_MAX
+            raise BadInput("unknown parameter", parameter=name[:100], known=sorted(known))
+        limit = LONG_PARAMETER_CHARACTERS_MAX if name in long_names else PARAMETER_CHARACTERS_MAX
         if len(value) > limit:
             raise BadInput("a parameter is too long", parameter=name, limit=limit)
     return given
 
 
 def status_of(error: TidelineError) -> int:
-    """Return the HTTP status that says what an error means for the asker."""
+    """Return the HTTP status of an error."""
     if isinstance(error, NotFound):
         return 404
     return 400 if isinstance(error, BadInput | Refused) else 503

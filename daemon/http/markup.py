@@ -1,4 +1,4 @@
-"""Pieces of HTML pages that are made whole on the server: no scripts, nothing from elsewhere, texts from outside escaped."""
+"""Elements of HTML pages, rendered on the server: no scripts, no external resources, and all foreign texts escaped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ $body
 
 
 def table(head: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], classes: Sequence[str] = ()) -> str:
-    """Return a table of cells that are HTML already; ``head`` names columns with their class."""
+    """Return a table. Cells are HTML; ``head`` has the name and the CSS class of each column."""
     lines = [
         "<table>",
         "<tr>" + "".join(f'<th class="{kind}">{text(name)}</th>' for name, kind in head) + "</tr>",
@@ -54,7 +54,7 @@ def table(head: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], classe
 
 
 def bar(share: float | None) -> str:
-    """Return a share as a bar and a figure; ``-`` where it is not known."""
+    """Return a share (0 to 1) as a bar and a percentage, or ``-`` for None."""
     if share is None:
         return '<span class="dim">-</span>'
     width = min(100.0, max(0.0, 100 * share))
@@ -62,17 +62,17 @@ def bar(share: float | None) -> str:
 
 
 def percent_text(share: float) -> str:
-    """``42 %``, ``0.31 %``."""
+    """Return a share as a percentage such as ``42 %`` or ``0.31 %``."""
     percent = 100 * share
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
 
 
 def text(value: object) -> str:
-    """Return a text from outside as HTML: markup escaped, control characters made visible."""
+    """Return a foreign text as HTML, with markup and control characters escaped."""
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(value))
     return escape(shown)
 
 
 def page(title: str, body: str, json_path: str) -> str:
-    """Return a whole page around ``body``, which is HTML already."""
+    """Return a complete page with ``body``, which is HTML."""
     return _PAGE.substitute(title=text(title), body=body, json=escape(json_path))

@@ -30,7 +30,7 @@ STOP_S: Final = 2.0
 
 
 class HttpServer:
-    """Serves ``app`` until closed. Raises ConfigError where the address cannot be used."""
+    """Serves ``app`` until it is closed. Raises ConfigError if the address cannot be used."""
 
     def __init__(self, app: Starlette, host: str, port: int) -> None:
         self._socket = _bind(host, port)
@@ -44,7 +44,7 @@ class HttpServer:
                 http="h11",
                 lifespan="off",
                 limit_concurrency=CONNECTIONS_MAX,
-                log_config=None,  # the process' own logs
+                log_config=None,  # records go to the logs of the process
                 loop="asyncio",
                 server_header=False,
                 timeout_graceful_shutdown=1,
@@ -56,7 +56,7 @@ class HttpServer:
         self._address_file: Path | None = None
 
     def start(self, state_dir: Path | None = None) -> None:
-        """Start answering; write the address into ``state_dir``."""
+        """Start the server; write its address to ``state_dir``."""
         self._thread.start()
         if state_dir is not None:
             self._address_file = state_dir / ADDRESS_FILE
@@ -65,7 +65,7 @@ class HttpServer:
             )
 
     def close(self) -> None:
-        """Stop answering; bounded by ``STOP_S``."""
+        """Stop the server, within ``STOP_S``."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
@@ -79,7 +79,7 @@ class HttpServer:
 
 
 def write_atomically(path: Path, value: object) -> None:
-    """Write ``value`` as JSON so that a reader sees the old or the new text, never a part."""
+    """Write ``value`` as JSON, so that a reader sees either the old or the new contents."""
     draft = path.with_suffix(".tmp")
     draft.write_text(json.dumps(value))
     draft.replace(path)
@@ -96,7 +96,7 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.close()
         raise ConfigError(
             "the HTTP address cannot be used",
-            hint="Choose another port, or 0 for a free one.",
+            hint="Set http.host and http.port to a free address; port 0 selects a free port.",
             key="http.port",
             value=f"{host}:{port}",
             reason=getattr(error, "strerror", None) or str(error),

@@ -1,1 +1,1 @@
-"""Assembles the daemon: the only package that knows all capabilities. It builds the command line, the HTTP application and the jobs."""
+"""The assembly of the daemon. It alone knows all capabilities, and builds the command line, the HTTP application and the jobs from them."""

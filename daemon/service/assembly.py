@@ -1,4 +1,4 @@
-"""Puts the parts of all capabilities together: loops, status sections, routes and the metrics registry."""
+"""Collects the parts of all capabilities: loops, status sections and routes; and builds the metrics registry."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def all_sections() -> Sequence[StatusSection[Any]]:
 def process_registry(
     status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]]
 ) -> CollectorRegistry:
-    """Return the registry of the process, with what is read from its status and from the kernel.
+    """Return the registry of the process, with the collectors of its status and of the operating system's process metrics.
 
-    Names start with ``tideline_`` and end in their base unit. Labels are names from the configuration, event types and error
-    codes, which are few. Tables are not labels, since there may be a million: how many are quarantined is a metric, which ones is
-    in ``/api/v1/status``. docs/METRICS.md lists every metric; a test compares the two.
+    Names start with ``tideline_`` and end with their base unit. Labels are names from the configuration, event types and error codes,
+    which are few. Tables are not labels, because there may be a million. The number of quarantined tables is a metric; their names are in
+    ``/api/v1/status``. docs/METRICS.md lists every metric, and a test compares the two.
     """
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # omits the ``_created`` series of each counter
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(status, sections))
     ProcessCollector(registry=registry)
@@ -44,14 +44,14 @@ def build_parts(runtime: Runtime) -> Parts:
     """Return the parts of all capabilities; opens no connection and no file."""
     parts = [capability.build(runtime) for capability in CAPABILITIES]
 
-    def joined(of: Callable[[Parts], Sequence[Any]]) -> tuple[Any, ...]:
-        return tuple(chain.from_iterable(map(of, parts)))
+    def join(field: Callable[[Parts], Sequence[Any]]) -> tuple[Any, ...]:
+        return tuple(chain.from_iterable(map(field, parts)))
 
     return Parts(
-        jobs=joined(lambda part: part.jobs),
-        sources=joined(lambda part: part.sources),
-        projections=joined(lambda part: part.projections),
-        sections=joined(lambda part: part.sections),
-        routes=joined(lambda part: part.routes),
-        close=joined(lambda part: part.close),
+        jobs=join(lambda part: part.jobs),
+        sources=join(lambda part: part.sources),
+        projections=join(lambda part: part.projections),
+        sections=join(lambda part: part.sections),
+        routes=join(lambda part: part.routes),
+        close=join(lambda part: part.close),
     )

@@ -1,4 +1,4 @@
-"""The list of capabilities. A further one is a package of its own, and a line here."""
+"""The list of capabilities and of all commands. A further capability is a package and a line here."""
 
 from __future__ import annotations
 

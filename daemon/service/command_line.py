@@ -1,7 +1,7 @@
-"""The command line: ``tideline COMMAND``. Exit codes are 0 done, 1 failed, 2 wrong usage.
+"""The command line: ``tideline COMMAND``. Exit codes: 0 success, 1 failure, 2 wrong usage.
 
-An error that Tideline can name is two or three lines on standard error: what happened, the values it is about, what to do. A
-traceback is for defects, and for ``--debug``. Commands are loaded when they are called: ``--help`` imports nothing but click.
+An error of the tree is printed to standard error in two or three lines: the message, the values of its context, and the hint.
+``--debug`` shows tracebacks. A command is imported when it is called, so ``--help`` imports nothing but click.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 
-class Assembly:
-    """The assembled program, as commands see it (``daemon.terminal.application.Application``)."""
+class TidelineApplication:
+    """The program with all its capabilities (``daemon.terminal.application.Application``)."""
 
     def config_reader(self) -> ConfigReader:
-        """Return the reader of configurations with the sections of all capabilities."""
+        """Return the reader of the configuration with the sections of all capabilities."""
         from daemon.service.configuration import config_reader
 
         return config_reader()
@@ -47,7 +47,7 @@ class Assembly:
 
 
 class _LazyGroup(click.Group):
-    """A group that knows its commands' names and first lines, and loads a command when it is called."""
+    """A group that lists the names and help texts of its commands, and imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(all_commands())
@@ -64,8 +64,8 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(command.name, command.help) for command in all_commands().values()])
 
 
-def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_version(ctx: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given:
         from daemon.terminal.application import version_text
 
         click.echo(f"tideline {version_text()}")
@@ -114,5 +114,5 @@ def call(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> NoReturn:
-    """Entry point of the console script."""
+    """Run a command and exit: the entry point of the console script."""
     sys.exit(call())

@@ -1,4 +1,4 @@
-"""``tideline run`` and ``tideline relay``."""
+"""``tideline run``, ``tideline relay`` and ``tideline config check | show | schema``."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @config_option
 @click.pass_context
 def run(ctx: click.Context, config_path: Path | None) -> None:
-    """Run the daemon: relays, projections and the drivers of flat tables, until SIGTERM.
+    """Run the daemon until SIGTERM: relays, projections and the drivers of flat tables.
 
-    The first SIGTERM or SIGINT drains for supervisor.drain_s at most and exits with 0; the second exits with 1 at once.
+    The first SIGTERM or SIGINT stops the loops within supervisor.drain_s and exits with 0. The second exits with 1 immediately.
     """
     ctx.exit(_run(config_path, projections=True))
 
@@ -45,7 +45,7 @@ def _run(config_path: Path | None, *, projections: bool) -> int:
 
     code = run_daemon(load_config(config_path), projections=projections, config_file=find_file(config_path))
     if code:
-        _leave_behind(code)
+        _exit_immediately(code)
     return code
 
 
@@ -64,7 +64,7 @@ def config() -> None:
 @config.command()
 @config_option
 @json_option
-@click.option("--live", is_flag=True, help="Also ask the metastores and the broker.")
+@click.option("--live", is_flag=True, help="Also check the metastores and the broker.")
 @click.pass_context
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
     """Print every problem at once; exit with 1 if the daemon could not run."""
@@ -89,16 +89,14 @@ def _print(path: Path | None, problems: Sequence[Problem]) -> None:
         click.echo(f"{'warning' if problem.warning else 'error'}: {problem}")
     count = len([problem for problem in problems if not problem.warning])
     name = path or "the defaults (there is no configuration file)"
-    click.echo(
-        f"{name}: {count} problem{'' if count == 1 else 's'}" if count else f"{name}: nothing is wrong"
-    )
+    click.echo(f"{name}: {count} problem{'' if count == 1 else 's'}" if count else f"{name}: no problems")
 
 
 @config.command()
 @config_option
 @json_option
 def show(config_path: Path | None, as_json: bool) -> None:
-    """Print the settings in effect, defaults and environment included; secrets are masked."""
+    """Print the effective settings, with defaults and environment variables; secrets are masked."""
     values = load_config(config_path).model_dump(mode="json")
     if as_json:
         echo_json(values)

@@ -1,4 +1,4 @@
-"""The configuration with the sections of all capabilities."""
+"""The configuration, composed from the sections of all capabilities. Commands that only read it import nothing else."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 @cache
 def config_model() -> type[Config]:
-    """Return the class of the configuration."""
+    """Return the class of the whole configuration."""
     return compose(chain.from_iterable(capability.config_sections() for capability in CAPABILITIES))
 
 
 @cache
 def config_reader() -> ConfigReader:
-    """Return what reads and checks configurations."""
+    """Return the reader, which also runs the checks of all capabilities."""
     checks = [crosscheck.cross_problems, *(capability.cross_problems for capability in CAPABILITIES)]
     return ConfigReader(config_model(), tuple(checks))
 
 
 def read_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
-    """Read and check everything that can be checked without a network."""
+    """Read the configuration and check everything that needs no network."""
     return config_reader().read(path, environment)
 
 
 def load_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
-    """Return the settings; raise ConfigError with the first problem and the number of the others."""
+    """Return the configuration; raise ConfigError with the first problem and the number of the others."""
     return config_reader().load(path, environment)

@@ -1,4 +1,4 @@
-"""The process from start to end.
+"""Start and end of the process.
 
 Order of the start: logs, lock, socket (permanent failures occur before anything else runs), loops, HTTP. Order of the end: readiness
 off, stop request to the loops and up to ``drain_s`` of waiting, last status written, HTTP closed, lock released. A loop that does not
@@ -41,26 +41,29 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 STATUS_FILE_S: Final = 15.0
-"""How often the status is written down, if it changed, for the time after this process."""
+"""How often the status is written to a file, if it has changed. The file is read while no daemon is running."""
 
 
 def run_daemon(config: Config, *, projections: bool = True, config_file: Path | None = None) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code: 0 after an orderly end, 1 where a loop did not end in time.
+    """Run until SIGTERM or SIGINT; return the exit code: 0 if all loops ended in time, else 1.
 
-    ``config_file`` is where ``config`` was read from, for the processes that the daemon starts.
+    ``config_file`` is the file of ``config``; child processes read it.
 
     Raises ConfigError and StateLocked before anything has started. Main thread only.
     """
+    # Start 1.
     configure_logs(LogSettings(config.logs.level, config.logs.format, config.logs.repeat_s, config.secrets()))
-    with stop_signals() as asked, state_lock(config.state.dir):
+    # Start 2. Leaving the block is step 5 of the end.
+    with stop_signals() as stop_requested, state_lock(config.state.dir):
         daemon = _Daemon(config, projections=projections, config_file=config_file)
-        return daemon.run(asked)
+        return daemon.run(stop_requested)
 
 
 class _Daemon:
-    """Everything that runs, for the time that it does."""
+    """The loops, the HTTP server and the status file of one run."""
 
     def __init__(self, config: Config, *, projections: bool, config_file: Path | None) -> None:
+        # Start 3.
         self._config = config
         sections = all_sections()
         registry = process_registry(self._status, sections)
@@ -87,42 +90,47 @@ class _Daemon:
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
         app = Starlette(routes=[*status_routes(views), *parts.routes])
         self._http = HttpServer(app, config.http.host, config.http.port)
-        self._written = _StatusFile(config.state.dir / STATUS_FILE)
+        self._status_file = _StatusFile(config.state.dir / STATUS_FILE)
 
     def _status(self) -> DaemonStatus:
         return self._reporter.status()
 
-    def run(self, asked: threading.Event) -> int:
-        """Start, wait to be asked to stop, drain."""
+    def run(self, stop_requested: threading.Event) -> int:
+        """Start, wait until a stop is requested, then stop; return the exit code."""
+        # Start 4.
         self._supervisor.start()
         self._http.start(self._config.state.dir)
         self._reporter.state = "running"
         log.info(
             "running", http=f"{self._http.host}:{self._http.port}", loops=len(self._supervisor.statuses())
         )
-        while not asked.wait(STATUS_FILE_S):
-            self._written.write(self._reporter.status())
-        return self._drain()
+        while not stop_requested.wait(STATUS_FILE_S):
+            self._status_file.write(self._reporter.status())
+        return self._stop()
 
-    def _drain(self) -> int:
+    def _stop(self) -> int:
+        # End 1.
         self._reporter.state = "stopping"
         log.info("stopping", drain_s=self._config.supervisor.drain_s)
         started_s = time.monotonic()
-        left = self._supervisor.stop(self._config.supervisor.drain_s)
+        # End 2.
+        running = self._supervisor.stop(self._config.supervisor.drain_s)
+        # End 3.
         self._reporter.state = "stopped"
-        self._written.write(self._reporter.status())
+        self._status_file.write(self._reporter.status())
+        # End 4.
         self._http.close()
         for close in self._close:
             close()
-        if left:
-            log.error("loops did not end in time and are left behind", loops=left)
+        if running:
+            log.error("loops did not end in time; exiting without them", loops=running)
             return 1
         log.info("stopped", seconds=round(time.monotonic() - started_s, 3))
         return 0
 
 
 class _StatusFile:
-    """The status on disk; written when something but the time has changed."""
+    """The status on disk, written if something other than the time has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -136,4 +144,4 @@ class _StatusFile:
         try:
             write_atomically(self._path, status.to_json())
         except OSError as error:
-            log.warning("the status could not be written down", path=str(self._path), problem=str(error))
+            log.warning("cannot write the status file", path=str(self._path), problem=str(error))

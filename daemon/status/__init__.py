@@ -1,1 +1,1 @@
-"""What the daemon reports about itself, and the ways to see it: HTTP, metrics, page, command line."""
+"""The status of the daemon as one value, and its views: HTTP, metrics, HTML page and command line."""

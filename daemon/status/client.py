@@ -1,4 +1,4 @@
-"""Asks a running daemon for its status; when none runs, reads what the last one left behind."""
+"""Requests to a running daemon. If none runs, the status that the last one wrote to the state directory."""
 
 from __future__ import annotations
 
@@ -26,43 +26,44 @@ STATUS_FILE: Final = "status.json"
 TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _PATH: Final = "/api/v1/status"
+_ADDRESS_RULE: Final = "the address of the daemon must be http://host:port"
 
 
 def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the running daemon's status, or the last one's as ``stopped``.
 
-    Raises NotFound where no daemon ever ran with this state directory.
+    Raises NotFound if no daemon has run with this state directory.
     """
     address = running_daemon(state_dir)
     if address is not None:
         try:
             return fetch_status(address, sections)
         except (Transient, BadInput, ConfigError):
-            # Killed without a chance to remove its address: what it wrote down before still holds.
+            # A killed daemon leaves its address file behind. Its last status is still the best one.
             pass
     left = _read(state_dir / STATUS_FILE)
     if left is None:
         raise NotFound(
-            "no daemon runs, and none has left a status",
-            hint="Start one with 'tideline run', or give the address of another with --url.",
+            "no daemon is running, and no status of an earlier one exists",
+            hint="Start one with 'tideline run', or name the address of another with --url.",
             state_dir=str(state_dir),
         )
     return replace(DaemonStatus.from_json(left, sections), state="stopped")
 
 
 def running_daemon(state_dir: Path) -> str | None:
-    """Return the address that a daemon with this state directory has written down, or None; it may have died since."""
+    """Return the address in the file of a daemon with this state directory, or None. The daemon may have died since."""
     address = _read(state_dir / ADDRESS_FILE)
     return None if address is None else f"http://{_host(address)}:{address.get('port')}"
 
 
 def fetch_status(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-    """Return the status of the daemon at ``url``; raise Transient where it does not answer, BadInput for a strange answer."""
+    """Return the status of the daemon at ``url``; raise Transient if it does not answer, BadInput for an invalid answer."""
     return _parse(url, *fetch(url, _PATH), sections)
 
 
 def fetch(url: str, path: str) -> tuple[int, bytes]:
-    """Return the code and the body of the daemon's answer to GET ``path``; raise Transient, LimitExceeded, ConfigError."""
+    """Return the status code and the body of the daemon's answer to GET ``path``; raise Transient, LimitExceeded, ConfigError."""
     host, port = _address(url)
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
@@ -72,7 +73,7 @@ def fetch(url: str, path: str) -> tuple[int, bytes]:
     except (OSError, http.client.HTTPException) as error:
         raise Transient(
             "the daemon does not answer",
-            hint="Check that it runs, and http.host and http.port.",
+            hint="Check that it is running, and http.host and http.port.",
             url=url,
             reason=str(error),
         ) from error
@@ -84,7 +85,7 @@ def fetch(url: str, path: str) -> tuple[int, bytes]:
 
 
 def fetch_json(url: str, path: str, parameters: Mapping[str, str | None]) -> dict[str, Any]:
-    """Ask the daemon at ``url``; parameters without a value are left out. Raises its own error, Transient, MalformedEvent."""
+    """Return the daemon's answer to a query; omits parameters without a value. Raises the daemon's error, Transient, MalformedEvent."""
     query = urlencode({name: value for name, value in parameters.items() if value})
     code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
     found = _parse_object(url, body)
@@ -123,7 +124,7 @@ def _address(url: str) -> tuple[str, int]:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise ConfigError("the daemon's address is wrong", hint="", value=url, reason=str(error)) from error
+        raise ConfigError(_ADDRESS_RULE, hint="", value=url, reason=str(error)) from error
     if parts.scheme != "http" or not parts.hostname:
         raise ConfigError("the daemon's address is wrong", hint="Write it as http://host:port.", value=url)
     return parts.hostname, port or 80

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @config_option
 @json_option
-@click.option("--url", help="Address of the daemon, such as http://host:8470 (else from the configuration).")
+@click.option(
+    "--url", help="Address of the daemon, such as http://host:8470 (default: from the state directory)."
+)
 @click.pass_context
 def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str | None) -> None:
     """Show positions, lags and problems of the daemon.

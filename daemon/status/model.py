@@ -1,7 +1,7 @@
 """The status of the daemon: plain values, and their conversion to and from JSON.
 
-One value feeds ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and ``tideline status``, so that
-they cannot disagree. It is also written to ``<state.dir>/status.json`` now and then, for the time when no daemon runs.
+One value is the source of ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and ``tideline status``, so that
+they cannot disagree. It is also written to ``<state.dir>/status.json``, which ``tideline status`` reads if no daemon is running.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """One source: how far its metastore is, and how far the topic."""
+    """One source: the positions of its metastore and of its topic."""
 
     name: str
     current_event_id: int | None = None
-    """The metastore's newest event, as of the last look at it."""
+    """The newest event of the metastore, as last read."""
     relayed_event_id: int | None = None
-    """The last event that is wholly in the topic; None where another daemon relays."""
+    """The last event that is completely in the topic; None if another daemon relays."""
     relay_state: str | None = None
-    """State of this daemon's relay; None where it has none for the source."""
+    """State of this daemon's relay; None if another daemon relays."""
     lag_events: int | None = None
     lag_s: float | None = None
     records: int = 0
-    """Records that this daemon's relay has published since its start, and their bytes."""
+    """Records that this daemon's relay has published since the daemon's start, and their bytes."""
     size_bytes: int = 0
     commits_with_writes: int = 0
-    """Commits whose write events were fetched."""
+    """Commits with write events."""
     commits_without_writes: int = 0
-    """Commits with write ids but no write events: dml.events is off for some writer."""
+    """Commits with write ids but no write events: some writer has hive.metastore.dml.events=false."""
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionView:
-    """One projection: how far it is, and what it does not follow."""
+    """One projection: its position, lag and quarantined tables."""
 
     name: str
     source: str
@@ -57,7 +57,7 @@ class ProjectionView:
     position: str | None = None
     """Event id, with part and parts while inside an event."""
     event_id: int | None = None
-    """The last event that was applied as a whole."""
+    """The last event that was applied completely."""
     lag_events: int | None = None
     lag_s: float | None = None
     quarantined: tuple[str, ...] = ()
@@ -65,15 +65,15 @@ class ProjectionView:
     code: str | None = None
     restarts: int = 0
     duplicates: int = 0
-    """Records that had been applied before; this and the next three since the daemon's start."""
+    """Records that had already been applied. This and the next three counts are since the daemon's start."""
     filled: int = 0
-    """Events read from the notification log because the topic had lost them."""
+    """Events that were missing in the topic and read from the notification log."""
     undecodable: int = 0
-    """Records sent to the dead-letter topic."""
+    """Records written to the dead-letter topic."""
     unknown: int = 0
-    """Events of types that this version does not know."""
+    """Events of unknown types."""
     target: str | None = None
-    """Name of the target database, with its cluster; None where a projection has none."""
+    """The target as ``cluster/database``; None if the projection has none."""
     loading: tuple[str, ...] = ()
     """Tables that are being loaded, with how far they are."""
     failures: tuple[TableFailure, ...] = ()
@@ -84,7 +84,7 @@ class ProjectionView:
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """Everything, at one moment."""
+    """The whole status at one time."""
 
     version: str
     host: str
@@ -100,7 +100,7 @@ class DaemonStatus:
     stuck: tuple[str, ...] = ()
     """Loops without a heartbeat."""
     sections: Mapping[str, object] = field(default_factory=dict)
-    """What capabilities add, by the key of their ``StatusSection``; in JSON beside the other fields."""
+    """Values of the capabilities' sections, by the key of the ``StatusSection``. In JSON, they are fields beside the others."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -110,7 +110,7 @@ class DaemonStatus:
 
     @staticmethod
     def from_json(value: object, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-        """Read back what ``to_json`` returned, also from an older or newer version; raise MalformedEvent for anything else."""
+        """Return the status from its JSON form, also of an older or newer version; raise MalformedEvent."""
         if not isinstance(value, dict):
             raise MalformedEvent(
                 "the daemon's status is not a JSON object", hint="Is this the address of a Tideline daemon?"
@@ -126,7 +126,7 @@ class DaemonStatus:
             ) from error
 
     def unready_reasons(self, lag_max_s: float, sections: Sequence[StatusSection[Any]]) -> list[str]:
-        """Return why the daemon is not ready; empty if all its loops follow, each within the lag."""
+        """Return why the daemon is not ready; empty if all loops follow and no lag exceeds ``lag_max_s``."""
         if self.state != "running":
             return [f"the daemon is {self.state}"]
         reasons = [
@@ -148,15 +148,15 @@ _STATUS: Final = TypeAdapter(DaemonStatus)
 
 
 class StatusSection(Generic[T]):
-    """What a capability adds to the daemon's status: how it is read, printed and measured.
+    """A capability's section of the status: how it is read from JSON, printed and measured.
 
-    ``T`` is a dataclass or a tuple of dataclasses; pydantic reads it and ignores fields that it does not know.
+    ``T`` is a dataclass or a tuple of dataclasses. Pydantic reads it and ignores unknown fields.
     """
 
     key: str
     """Name of its field in the JSON."""
     empty: T
-    """The value where the daemon does not have the capability, or is older."""
+    """The value if the daemon does not have the capability."""
 
     def __init__(self, kind: Any) -> None:
         self._adapter: TypeAdapter[T] = TypeAdapter(kind)
@@ -175,7 +175,7 @@ class StatusSection(Generic[T]):
         return ""
 
     def problems(self, value: T) -> list[str]:  # noqa: ARG002 - as above
-        """Return a line for each problem, which starts with the name of what has it."""
+        """Return a line for each problem, starting with the name of the table or loop."""
         return []
 
     def unready_reasons(self, value: T) -> list[str]:  # noqa: ARG002 - as above
@@ -187,7 +187,7 @@ class StatusSection(Generic[T]):
         return []
 
     def families(self, value: T) -> Iterable[Metric]:  # noqa: ARG002 - as above
-        """Yield metrics that are made from the section at each scrape."""
+        """Yield metrics computed from the section at each scrape."""
         return ()
 
     def links(self, value: T) -> str:  # noqa: ARG002 - as above

@@ -1,4 +1,4 @@
-"""The status page: the text of ``tideline status`` for a browser, refreshed every few seconds, without scripts."""
+"""The status page: the text of ``tideline status`` for a browser. It has no scripts and is refreshed every five seconds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ $links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metri
 
 
 def status_page(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
-    """Return the page; names and messages come from outside and are escaped."""
+    """Return the page; names and messages are foreign texts and are escaped."""
     return _PAGE.substitute(
         host=escape(status.host),
         text=escape(status_text(status, sections)),

@@ -1,4 +1,4 @@
-"""Puts the daemon's status together out of what the supervisor and the parts tell about themselves.
+"""Builds the daemon's status from the statuses of the supervisor's loops and of the parts that capabilities provide.
 
 Every part returns immutable values, so this needs no lock and never waits. HTTP threads call it while loops work.
 """
@@ -33,7 +33,7 @@ class SourceProgress(Protocol):
 
     @property
     def source_event_id(self) -> int | None:
-        """The metastore's newest event."""
+        """The newest event of the metastore."""
 
     @property
     def relayed(self) -> Position | None:
@@ -41,7 +41,7 @@ class SourceProgress(Protocol):
 
     @property
     def relayed_time_s(self) -> int | None:
-        """Event time of the last relayed event, Unix time."""
+        """Event time of the last relayed event (Unix time)."""
 
     @property
     def records(self) -> int:
@@ -49,11 +49,11 @@ class SourceProgress(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Their bytes."""
+        """Bytes published since the start."""
 
     @property
     def commits_with_writes(self) -> int:
-        """Commits whose write events were fetched."""
+        """Commits with write events."""
 
     @property
     def commits_without_writes(self) -> int:
@@ -67,16 +67,16 @@ class SourcePart:
     name: str
     loop: str
     relays: bool
-    """Whether the loop publishes; otherwise it only looks how far the source is."""
+    """Whether the loop publishes events, or only reads the newest event id."""
     status: Callable[[], SourceProgress]
 
 
 class ReaderCounts(Protocol):
-    """What a projection's reader has met since the start."""
+    """Counts of a projection's reader since the start."""
 
     @property
     def duplicates(self) -> int:
-        """Records that had been applied before."""
+        """Records that had already been applied."""
 
     @property
     def filled(self) -> int:
@@ -84,7 +84,7 @@ class ReaderCounts(Protocol):
 
     @property
     def dead_letters(self) -> int:
-        """Records that could not be used."""
+        """Records that could not be decoded."""
 
     @property
     def unknown(self) -> int:
@@ -93,7 +93,7 @@ class ReaderCounts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProjectionPart:
-    """One projection: its loop has its name."""
+    """One projection; its loop has the same name."""
 
     name: str
     source: str
@@ -103,29 +103,29 @@ class ProjectionPart:
     repair: str = ""
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
     loading: Callable[[], Sequence[str]] = tuple
-    """Tables that are being loaded, with how far they are."""
+    """Tables that are being loaded, with their progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusContext:
-    """What a section is collected from: the loops, and the time."""
+    """The values from which a section is collected: the statuses of the loops, and the time."""
 
     loops: Mapping[str, LoopStatus]
     now_s: float
     lag_s: Callable[[str, int | None, int | None], float | None]
-    """Returns how long a loop has been behind, from its name, its lag in events and the time it has reached (Unix, seconds)."""
+    """Returns for how long a loop has been behind. Arguments: its name, its lag in events, and the event time that it has reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class SectionPart(Generic[T]):
-    """One section of the status, and what collects it."""
+    """One section of the status, and the function that collects it."""
 
     section: StatusSection[T]
     collect: Callable[[StatusContext], T]
 
 
 class StatusReporter:
-    """Answers ``status`` from any thread."""
+    """Builds the status; thread-safe."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class StatusReporter:
         self.state = "starting"
 
     def status(self) -> DaemonStatus:
-        """Return everything, as of now."""
+        """Return the current status."""
         now_s = time.time()
         loops = self._supervisor.statuses()
         sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
@@ -153,7 +153,7 @@ class StatusReporter:
             self._projection(part, loops[part.name], newest.get(part.source), now_s)
             for part in self._projections
         )
-        moment = StatusContext(
+        context = StatusContext(
             loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s)
         )
         version, host, pid = self._identity
@@ -167,7 +167,7 @@ class StatusReporter:
             sources,
             projections,
             tuple(self._supervisor.stuck()),
-            {part.section.key: part.collect(moment) for part in self._sections},
+            {part.section.key: part.collect(context) for part in self._sections},
         )
 
     def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
@@ -219,10 +219,10 @@ class StatusReporter:
     def _lag_s(
         self, loop: str, lag_events: int | None, reached_time_s: int | None, now_s: float
     ) -> float | None:
-        """Return for how long the loop has been behind; 0 when caught up, however long ago the last event was.
+        """Return for how long the loop has been behind: 0 if it has caught up, however old the last event is.
 
-        The age of the last event alone would make an event after a quiet night look like a lag of hours, so the time since
-        the loop was last seen caught up bounds it. It is looked at with every status, thus every few seconds.
+        The age of the last event is an upper bound only: after a quiet night, a single new event would appear as a lag of hours. The
+        lag is therefore bounded by the time since the loop was last caught up, which every status records.
         """
         if lag_events == 0:
             self._caught_up_s[loop] = now_s
@@ -233,7 +233,7 @@ class StatusReporter:
 
 
 def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
-    """The supervisor knows what failed; while nothing has, the projection knows best whether it follows yet."""
+    """Return the supervisor's state of the loop, or the projection's own state while the loop runs."""
     return own.state if loop.state is LoopState.FOLLOWING else loop.state.value
 
 

@@ -1,8 +1,8 @@
-"""Probes, metrics, the status page and the status as JSON.
+"""Routes of the probes, the metrics, the status page and the status as JSON.
 
-Answers are made from values that other threads have left ready, without locks that a loop could hold and without asking another
-system, so that a probe is answered while the metastore is down. ``/livez`` looks at heartbeats alone: restarting the process
-helps a loop that hangs, never a dependency that is down. ``/readyz`` says whether what is served is fresh.
+Responses are built from values in memory. They take no locks that a loop may hold and send no requests to other systems, so probes
+succeed while the metastore is down. ``/livez`` checks only heartbeats: a restart of the process helps a loop that hangs, but not a
+dependency that is down. ``/readyz`` checks whether the loops are current.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the routes read; each answers at once, from any thread."""
+    """The values that the routes show. The functions return immediately, in any thread."""
 
     status: Callable[[], DaemonStatus]
     stuck: Callable[[], Sequence[str]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def status_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
-    """Return what is behind, what does not run, and why, as aligned text."""
+    """Return positions, lags, states and problems as aligned text."""
     blocks = [
         _head(status),
         table_text(

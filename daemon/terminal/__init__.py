@@ -1,1 +1,1 @@
-"""What the commands share on a terminal: options, how failures and tables are printed."""
+"""What commands share: the application that they are part of, common options, and how values, tables and failures are printed."""

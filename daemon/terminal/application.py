@@ -1,7 +1,7 @@
-"""What a command needs of the program that it is part of: the configuration, the other capabilities, the status sections.
+"""The program, as its commands see it: configuration, capabilities, status sections and version.
 
-Commands belong to capabilities, which do not know the assembly above them; it puts itself into click's context under this
-protocol.
+Commands belong to capabilities, which must not import the assembly. The assembly therefore implements the protocol ``Application`` and
+passes itself to commands in click's context.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ C = TypeVar("C")
 
 
 class Application(Protocol):
-    """The assembled program."""
+    """The program with all its capabilities."""
 
     def config_reader(self) -> ConfigReader:
         """Return the reader of configurations with the sections of all capabilities."""
@@ -49,8 +49,8 @@ def load_config(config_path: Path | None) -> Config:
 
 
 def version_text() -> str:
-    """Return the version; ``0+source`` when run from a source tree that was not installed."""
-    # Imported here: --help should not pay for it.
+    """Return the version of the installed distribution; ``0+source`` for a source tree that is not installed."""
+    # Imported here, because --help does not need it.
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,4 +1,4 @@
-"""Aligned tables and figures on a terminal, for all commands."""
+"""How commands print: aligned tables, numbers and failures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def aligned_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return ``rows`` below ``header`` as lines of left-aligned columns; no line where there are no rows."""
+    """Return ``rows`` below ``header`` as lines of left-aligned columns; no lines if there are no rows."""
     return left_aligned([header, *rows]) if rows else []
 
 
 def left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return ``rows``, all of one length, as lines of left-aligned columns."""
+    """Return ``rows``, which have the same length, as lines of left-aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -25,36 +25,36 @@ def left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def table_text(header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> str:
-    """Lay out ``rows`` below ``header``: the first column's words to the left, as all words; figures to the right."""
+    """Return ``rows`` below ``header`` as a table: text left-aligned, columns of numbers (never the first) right-aligned."""
     listed: list[Sequence[str]] = [header, *rows]
     if len(listed) == 1:
         return ""
     widths = [max(len(row[column]) for row in listed) for column in range(len(header))]
-    figures = [
-        column > 0 and all(_is_figure(row[column]) for row in listed[1:]) for column in range(len(header))
+    numeric = [
+        column > 0 and all(_is_number(row[column]) for row in listed[1:]) for column in range(len(header))
     ]
-    return "\n".join(_line(row, widths, figures) for row in listed)
+    return "\n".join(_line(row, widths, numeric) for row in listed)
 
 
-def _line(row: Sequence[str], widths: list[int], figures: list[bool]) -> str:
+def _line(row: Sequence[str], widths: list[int], numeric: list[bool]) -> str:
     cells = (
         text.rjust(width) if right else text.ljust(width)
-        for text, width, right in zip(row, widths, figures, strict=True)
+        for text, width, right in zip(row, widths, numeric, strict=True)
     )
     return "  ".join(cells).rstrip()
 
 
-def _is_figure(text: str) -> bool:
+def _is_number(text: str) -> bool:
     return text == "-" or text[:1].isdigit()
 
 
 def number_text(value: int | None) -> str:
-    """``1,234,567``, or ``-`` where nothing is known."""
+    """Return ``1,234,567``, or ``-`` for None."""
     return "-" if value is None else f"{value:,}"
 
 
 def duration_text(seconds: float | None) -> str:
-    """``0 s``, ``42 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``; ``-`` where nothing is known."""
+    """Return a duration such as ``42 s``, ``3 min 20 s``, ``2 h 5 min`` or ``3 d 4 h``, or ``-`` for None."""
     if seconds is None:
         return "-"
     whole = max(0, round(seconds))
@@ -66,7 +66,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def bytes_text(size_bytes: int) -> str:
-    """``17 B``, ``1.5 MiB``: binary units, one decimal."""
+    """Return a size such as ``17 B`` or ``1.5 MiB``: binary units, one decimal."""
     size = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -76,11 +76,11 @@ def bytes_text(size_bytes: int) -> str:
 
 
 def failure_lines(error: Exception) -> list[str]:
-    """Return the message, then the values that it is about, then what to do; control characters made visible."""
+    """Return the lines of an error: the message, the values of its context, and the hint; control characters are escaped."""
     if not isinstance(error, TidelineError):
         return [
-            _visible(f"Error: {type(error).__name__}: {error}"),
-            "  This is a defect of Tideline: run the command with --debug first ('tideline --debug ...') and report it.",
+            _escape(f"Error: {type(error).__name__}: {error}"),
+            "  This is a defect of Tideline. Run the command again as 'tideline --debug ...' and report the output.",
         ]
     lines = [f"Error [{error.code}]: {error.message}"]
     values = ", ".join(f"{name}={value}" for name, value in error.context.items() if value is not None)
@@ -88,8 +88,8 @@ def failure_lines(error: Exception) -> list[str]:
         lines.append(f"  {values}")
     if error.hint:
         lines.append(f"  {error.hint}")
-    return [_visible(line) for line in lines]
+    return [_escape(line) for line in lines]
 
 
-def _visible(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

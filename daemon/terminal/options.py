@@ -1,4 +1,4 @@
-"""Options that several commands share, and how all of them print."""
+"""Options that several commands share, and the output of ``--json``."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 
 
 def config_option(command: Command) -> Command:
-    """``--config FILE``, passed as ``config_path``."""
+    """Add ``--config FILE``, passed as ``config_path``."""
     return click.option(
         "-c",
         "--config",
         "config_path",
         type=click.Path(path_type=Path, dir_okay=False),
         envvar="TIDELINE_CONFIG",
-        help="Configuration file (else ./tideline.yaml, else /etc/tideline/tideline.yaml).",
+        help="Configuration file (default: ./tideline.yaml, else /etc/tideline/tideline.yaml).",
     )(command)
 
 
 def json_option(command: Command) -> Command:
-    """``--json``, passed as ``as_json``."""
+    """Add ``--json``, passed as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def echo(answer: Told, as_json: bool, text: Callable[[Told], str]) -> None:
-    """Print ``answer`` as JSON or in the words of ``text``."""
+def echo(answer: Answer, as_json: bool, text: Callable[[Answer], str]) -> None:
+    """Print ``answer`` as JSON, or as the text that ``text`` returns."""
     if as_json:
         echo_json(answer)
     else:

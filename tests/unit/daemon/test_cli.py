@@ -90,9 +90,9 @@ def test_check_in_json_says_the_same(config: Path, capsys: pytest.CaptureFixture
     assert [problem["key"] for problem in found["problems"]] == ["logs.level"]
 
 
-def test_check_of_a_good_file_says_so(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_a_valid_file_reports_no_problems(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["config", "check", "-c", str(config)]) == 0
-    assert capsys.readouterr().out == f"{config}: nothing is wrong\n"
+    assert capsys.readouterr().out == f"{config}: no problems\n"
 
 
 def test_show_prints_the_settings_in_effect_without_secrets(
@@ -112,11 +112,11 @@ def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["additionalProperties"] is False
 
 
-def test_status_without_a_daemon_shows_the_last_words_and_fails(
+def test_status_without_a_daemon_shows_the_last_status_and_fails(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(["status", "-c", str(config)]) == 1
-    assert "no daemon runs" in capsys.readouterr().err
+    assert "no daemon is running" in capsys.readouterr().err
     (tmp_path / "state").mkdir()
     write_atomically(tmp_path / "state" / "status.json", daemon_status().to_json())
     assert call(["status", "-c", str(config)]) == 1
