@@ -49,8 +49,8 @@ def _run(config_path: Path | None, *, projections: bool) -> int:
     return code
 
 
-def _leave_behind(code: int) -> NoReturn:
-    """End without waiting for threads that ignored the stop request."""
+def _exit_immediately(code: int) -> NoReturn:
+    """Exit without waiting for threads of loops that did not end in time."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,8 +1,21 @@
 """Start and end of the process.
 
-Order of the start: logs, lock, socket (permanent failures occur before anything else runs), loops, HTTP. Order of the end: readiness
-off, stop request to the loops and up to ``drain_s`` of waiting, last status written, HTTP closed, lock released. A loop that does not
-end in time is abandoned, and the exit code reports it. State is safe at any time; only work is repeated.
+Start. Whatever can fail permanently fails before a loop runs:
+
+1. configure logs;
+2. handle signals, and lock the state directory;
+3. build the parts, and bind the HTTP socket;
+4. start the loops, then the HTTP server.
+
+End, on the first SIGTERM or SIGINT:
+
+1. become not ready;
+2. stop the loops, and wait for them for at most ``drain_s``;
+3. write the last status;
+4. close the HTTP server and what the parts keep open;
+5. release the lock.
+
+If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only work is repeated.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _address(url: str) -> tuple[str, int]:
     except ValueError as error:
         raise ConfigError(_ADDRESS_RULE, hint="", value=url, reason=str(error)) from error
     if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError("the daemon's address is wrong", hint="Write it as http://host:port.", value=url)
+        raise ConfigError(_ADDRESS_RULE, hint="", value=url)
     return parts.hostname, port or 80
 
 
