@@ -87,7 +87,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, given: bool) ->
 @click.pass_context
 def tideline(ctx: click.Context, debug: bool) -> None:
     """Replicate Hive databases, and maintain timelines, a partition index and flat event tables."""
-    ctx.obj = {"debug": debug, "application": Assembly()}
+    ctx.obj = {"debug": debug, "application": TidelineApplication()}
 
 
 def call(arguments: Sequence[str] | None = None) -> int:
