@@ -1,7 +1,7 @@
-"""Access to catalogs for the command line: to those of the running daemon or, where none runs, to the state files that it left.
+"""Access to catalogs for the command line: through the running daemon or, if none runs, in the state files that it left.
 
-A state file belongs to one process at a time. So a running daemon is asked: over HTTP for answers, by a request file for changes
-(``daemon.process.inbox``). Without a daemon the files are opened here, under the lock of the state directory.
+A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives changes as request files
+(``daemon.process.inbox``). Without a daemon, the state files are opened here, under the lock of the state directory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
 
 
-ASK_S: Final = 300.0
+CHANGE_TIMEOUT_S: Final = 300.0
 """How long a change may take on a running daemon: a rebuild lists all partitions of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The answers of one branch, and a way to have requests about a source's tables served."""
+    """The answers of one branch, and a way to send requests about the tables of a source."""
 
     config: Config
     answers: Answers[Any]
@@ -44,7 +44,7 @@ class Access:
     """Whether a running daemon answers."""
 
     def do(self, source: str | None, request: dict[str, Any]) -> dict[str, Any]:
-        """Have one request served; raise ConfigError if it is not clear which source is meant."""
+        """Have one request served; raise ConfigError if the source is ambiguous."""
         return self.serve(source or self._only_source(), request)
 
     def _only_source(self) -> str:
@@ -70,34 +70,34 @@ class RemoteAnswers:
 def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None = None) -> Iterator[Access]:
     """Give access to a branch of the catalogs of the configured daemon, or of the one at ``url``.
 
-    Raises ConfigError where no catalog is configured, StateLocked where a daemon holds the state but does not answer.
+    Raises ConfigError if no catalog is configured, and StateLocked if a daemon has locked the state but does not answer.
     """
     config = tools.config
     if url is None and not CATALOG.of(config):
         raise ConfigError("no catalog is configured", hint="Add a source to 'catalog'.", key="catalog")
-    address = url or _answering(config)
+    address = url or _find_daemon(config)
     if address is not None:
-        yield Access(config, RemoteAnswers(address), lambda s, r: _ask_daemon(config, s, r), live=True)
+        yield Access(config, RemoteAnswers(address), lambda s, r: _send_to_daemon(config, s, r), live=True)
         return
     with state_lock(config.state.dir), ExitStack() as stack:
         opened = {
             source: stack.enter_context(closing(open_catalog(tools, source))) for source in CATALOG.of(config)
         }
-        known = {source: _recalled(catalog, branch) for source, catalog in opened.items()}
+        known = {source: _read_known(catalog, branch) for source, catalog in opened.items()}
         views = [
             CatalogView(source, partial(known.get, source))
             for source in opened
             if branch.serves(config, source)
         ]
-        answers = branch.answers(views, cache(lambda source: _newest(opened[source])))
+        answers = branch.answers(views, cache(lambda source: _read_newest(opened[source])))
         yield Access(config, answers, lambda s, r: _serve_here(opened, s, r), live=False)
 
 
-def _recalled(catalog: OpenCatalog, branch: CatalogBranch) -> Any:
+def _read_known(catalog: OpenCatalog, branch: CatalogBranch) -> Any:
     return catalog.branches[branch.name].known() if catalog.projection.read_state() else None
 
 
-def _answering(config: Config) -> str | None:
+def _find_daemon(config: Config) -> str | None:
     """Return the address of a daemon that answers, or None."""
     address = running_daemon(config.state.dir)
     if address is None:
@@ -109,14 +109,14 @@ def _answering(config: Config) -> str | None:
     return address
 
 
-def _newest(catalog: OpenCatalog) -> int | None:
+def _read_newest(catalog: OpenCatalog) -> int | None:
     try:
         return catalog.metastore.current_event_id()
     except TidelineError:
-        return None  # the answer says that it is not known
+        return None  # unknown in the answer
 
 
-def _ask_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[str, Any]:
+def _send_to_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[str, Any]:
     directory = requests_directory(config, source)
     if not directory.is_dir():
         raise NotFound(
@@ -124,11 +124,11 @@ def _ask_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[st
             source=source,
             hint="Run the command on the daemon's machine.",
         )
-    return send_request(directory, request, ASK_S)
+    return send_request(directory, request, CHANGE_TIMEOUT_S)
 
 
 def _serve_here(opened: dict[str, OpenCatalog], source: str, request: dict[str, Any]) -> dict[str, Any]:
     catalog = opened.get(source)
     if catalog is None or not catalog.projection.read_state():
-        raise NotFound("the source was never followed", source=source, hint="Start the daemon once.")
+        raise NotFound("the source has no state yet", source=source, hint="Start the daemon once.")
     return catalog.do(request)

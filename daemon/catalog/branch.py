@@ -1,7 +1,7 @@
-"""What other capabilities keep in a source's catalog: timelines, and the partition index.
+"""Branches of a source's catalog, as other capabilities provide them: timelines, and the partition index.
 
-The catalog reads the topic and the metastore once for all branches. It does not know them: the assembly hands them over, and a
-branch brings its follower, the requests that it serves beside answers, and what its answers are made from.
+The catalog reads the topic and the metastore once for all branches. It does not import them: the assembly passes them in. A branch
+provides its follower, the requests that it serves, and the state from which its queries are answered.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogTools:
-    """What catalogs are opened with: the configuration, and the metrics of the process."""
+    """The configuration and the metrics of the process, with which catalogs are opened."""
 
     config: Config
     calls: CallMetrics
     metrics: CatalogMetrics
-    openers: Mapping[str, Callable[[Ground], OpenBranch]]
-    """By the branches' names."""
+    openers: Mapping[str, Callable[[BranchContext], OpenBranch]]
+    """By the names of the branches."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a branch is opened on: one source with its state and metastore."""
+class BranchContext:
+    """One source with its state and metastore, on which a branch is opened."""
 
     source: str
     metastore: Metastore
@@ -58,7 +58,7 @@ class OpenBranch(Protocol):
 
     @property
     def publisher(self) -> Publisher | None:
-        """Writes to the metastore between batches; None where nothing is published."""
+        """Writes to the metastore between batches; None if nothing is published."""
 
     @property
     def requests(self) -> AbstractSet[str]:
@@ -71,13 +71,13 @@ class OpenBranch(Protocol):
         """Serve one request; raise BadInput if it is malformed, and the errors of serving it."""
 
     def known(self) -> Any:
-        """Return what answers are made from; for any thread."""
+        """Return the state from which queries are answered; for any thread."""
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with how far they are; for any thread."""
+        """Return the tables that are being loaded, with their progress; for any thread."""
 
     def measure(self) -> None:
-        """Set the gauges of what is kept."""
+        """Set the gauges of the branch."""
 
     def close(self) -> None:
         """Release what it opened itself."""
@@ -85,34 +85,34 @@ class OpenBranch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CatalogView:
-    """What a branch's answers about one source are made from; ``known`` returns None until its state is open."""
+    """The state of a branch for one source; ``known`` returns None until it is open."""
 
     source: str
     known: Callable[[], Any]
 
 
 class CatalogBranch(Protocol):
-    """A kind of branch, as a capability offers it."""
+    """A kind of branch, as a capability provides it."""
 
     @property
     def name(self) -> str:
-        """Its key within an open catalog."""
+        """Its key in an open catalog."""
 
     @property
     def reads_store(self) -> bool:
         """Whether its answers read a store, so that they may wait; else they are made from memory."""
 
-    def opener(self, registry: CollectorRegistry) -> Callable[[Ground], OpenBranch]:
-        """Register the branch's metrics, and return what opens it for one source.
+    def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], OpenBranch]:
+        """Register the branch's metrics, and return the function that opens it for one source.
 
-        Opening raises Transient where the branch has a store of its own that cannot be reached.
+        Opening raises Transient if the branch has its own store and that cannot be reached.
         """
 
     def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> Answers[Any]:
-        """Return what answers queries about the sources of ``views``."""
+        """Return the answers to queries about the sources of ``views``."""
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries that are answered."""
 
     def serves(self, config: Config, source: str) -> bool:
-        """Whether the configuration has this branch for a source, so that it is asked about."""
+        """Return whether the configuration has this branch for a source."""

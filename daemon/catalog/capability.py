@@ -1,4 +1,4 @@
-"""The catalog as a capability: one loop for each source, with the branches that other capabilities keep in it."""
+"""The catalog as a capability: one loop for each source, with the branches of other capabilities."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Catalog(Capability):
         return (CATALOG,)
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield what is wrong between catalogs and clusters."""
+        """Yield the problems between catalogs and clusters."""
         from daemon.catalog.settings import cross_problems
 
         return cross_problems(document)
@@ -60,7 +60,7 @@ class Catalog(Capability):
         )
 
     def tools(self, config: Config) -> CatalogTools:
-        """Return what a command opens catalogs with; its metrics are exposed nowhere."""
+        """Return the tools with which a command opens catalogs; their metrics are not exposed."""
         from prometheus_client import CollectorRegistry
 
         from daemon.catalog.branch import CatalogTools

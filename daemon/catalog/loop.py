@@ -1,7 +1,7 @@
-"""The loop of a source's catalog: it follows the topic, and does what it is asked between two batches.
+"""The loop of a source's catalog: it follows the topic, and serves requests between batches.
 
-The state is opened in the loop's own thread when it first runs, and kept open while the loop is restarted; what answers are made
-from is there only once it has been read.
+The state is opened in the loop's own thread when it first runs, and stays open over restarts of the loop. Queries can be answered
+once the state has been read.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
 
 
 class _Served:
-    """The catalog's projection, which also does what is asked of it between batches."""
+    """The catalog's projection, which also serves requests between batches."""
 
     def __init__(self, opened: OpenCatalog, inbox: Inbox) -> None:
         self._projection = opened.projection
@@ -132,7 +132,7 @@ class _Catalog:
         return None if self.status.position is None else self._opened.branches[branch].known()
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded in pieces, with how far they are; for any thread."""
+        """Return the tables that are being loaded in pieces, with their progress; for any thread."""
         return self._opened.loading()
 
     def counts(self) -> ReaderStatus:

@@ -1,7 +1,7 @@
-"""A source's catalog with its state open: from the settings to the projection that drives its branches.
+"""Opens the catalog of a source: from the settings to the projection that drives its branches.
 
-The daemon's loop follows with it. The command line opens one, under the lock of the state directory, where no daemon runs. Only
-one process at a time may have it open.
+The daemon's loop keeps it open. The command line opens it if no daemon runs, under the lock of the state directory. Only one process
+at a time may have it open.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.catalog.branch import Ground
+from daemon.catalog.branch import BranchContext
 from daemon.catalog.metrics import CatalogObserver
 from daemon.process.state_file import open_state
 from daemon.sources.connections import measured_metastore
@@ -53,17 +53,17 @@ class OpenCatalog:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with how far they are; for any thread."""
+        """Return the tables that are being loaded, with their progress; for any thread."""
         return [row for branch in self.branches.values() for row in branch.loading()]
 
     def measure(self) -> None:
-        """Set the gauges of what is kept."""
+        """Set the gauges of all branches."""
         self.observer.set_waiting(len(self.projection.states.waiting()))
         for branch in self.branches.values():
             branch.measure()
 
     def close(self) -> None:
-        """Release the state, the connections and what the branches opened."""
+        """Close the state, the connections and the branches."""
         self.projection.close()
         for branch in self.branches.values():
             branch.close()
@@ -75,8 +75,8 @@ def open_catalog(tools: CatalogTools, source: str) -> OpenCatalog:
     observer = CatalogObserver(tools.metrics, name)
     metastore = measured_metastore(tools.calls, source)(tools.config.sources[source].metastore)
     store = open_state(tools.config.state.dir, "catalog", source)
-    ground = Ground(source, metastore, store, observer, tools)
-    branches = {branch: opener(ground) for branch, opener in tools.openers.items()}
+    context = BranchContext(source, metastore, store, observer, tools)
+    branches = {branch: opener(context) for branch, opener in tools.openers.items()}
     publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]
     projection = CatalogProjection(
         source_name=source,

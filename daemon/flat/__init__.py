@@ -1,1 +1,1 @@
-"""Flat event tables: their settings, the loop that runs a driver for each of them, their page and commands."""
+"""Flat event tables: settings, the loop that runs a Spark driver for each, answers, pages and commands."""

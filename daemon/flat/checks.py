@@ -90,7 +90,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 
 
 def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
-    """A misspelt raw table would be mined by nobody, and no key of it would become a column."""
+    """A misspelt raw table would not be mined, so none of its keys would become a column."""
     mining = document.values.get("mining")
     known = (
         list(mining["raw_tables"])

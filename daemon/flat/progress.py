@@ -240,7 +240,7 @@ class FlatSection(StatusSection[tuple[FlatStatus, ...]]):
         return [f"flat:{flat.name} is {flat.state}" for flat in value if flat.state != "following"]
 
     def lags(self, value: tuple[FlatStatus, ...]) -> list[tuple[str, float | None]]:
-        """Return how far the tables are behind their sources."""
+        """Return the lag of each table behind its source."""
         return [(f"flat:{flat.name}", flat.lag_s) for flat in value]
 
     def families(self, value: tuple[FlatStatus, ...]) -> Iterable[Metric]:

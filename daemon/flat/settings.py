@@ -205,7 +205,7 @@ def flat_config(config: Config, name: str) -> FlatConfig:
         if name in {entry, flat.table}:
             return flat
     raise ConfigError(
-        "there is no such flat table",
+        "unknown flat table",
         name=name,
         known=sorted(flat.table for flat in FLAT.of(config).values()) or None,
         hint="Flat tables are listed under 'flat' in the configuration.",

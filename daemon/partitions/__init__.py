@@ -1,1 +1,1 @@
-"""The partition index: answers, their text and JSON, over HTTP and on the command line."""
+"""The partition index of a source: queries, answers, their text and commands, and the branch of the catalog that keeps it."""

@@ -16,7 +16,7 @@ from state.errors import BadInput, NotFound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.catalog.branch import Ground
+    from daemon.catalog.branch import BranchContext
     from daemon.catalog.settings import CatalogConfig
     from daemon.partitions.metrics import PartitionMetrics
     from handlers.catalog.projection import CatalogProjection
@@ -30,9 +30,9 @@ class PartitionBranch:
     requests: Final = frozenset({"check-partitions", "load-partitions", "load-some"})
     publisher: Final = None
 
-    def __init__(self, metrics: PartitionMetrics, ground: Ground) -> None:
-        settings = CATALOG.of(ground.tools.config)[ground.source]
-        self._source = ground.metastore
+    def __init__(self, metrics: PartitionMetrics, context: BranchContext) -> None:
+        settings = CATALOG.of(context.tools.config)[context.source]
+        self._source = context.metastore
         self._metrics = metrics
         self.follower = partition_follower(settings)
         self._expressions = _expression_jvm(settings)
@@ -43,7 +43,7 @@ class PartitionBranch:
         self._measures = PartitionMeasures(self._metrics, projection.name)
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Do one request; raises BadInput for one that is none, and what it raises."""
+        """Serve one request; raise BadInput for an unknown one, and the errors of serving it."""
         match request:
             case {"do": "check-partitions", "table": str(table)}:
                 return self._check(table)
@@ -55,7 +55,7 @@ class PartitionBranch:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def known(self) -> KnownPartitions:
-        """Return what answers are made from; for any thread."""
+        """Return the state from which queries are answered; for any thread."""
         states = self.projection.states
         return KnownPartitions(
             event_id=self.projection.position.applied_event_id,
@@ -73,12 +73,12 @@ class PartitionBranch:
             self._expressions.close()
 
     def loading(self) -> list[str]:
-        """Return the tables under load with how far they are; for any thread."""
+        """Return the tables that are being loaded, with their progress; for any thread."""
         under_load = self.projection.states.under_load()
         return [f"{name}, {one.done} of {one.total} partitions" for name, one in sorted(under_load.items())]
 
     def measure(self) -> None:
-        """Set how much is kept and loaded."""
+        """Set the gauges of the index and its loads."""
         under_load = self.projection.states.under_load().values()
         staged, expected = sum(one.done for one in under_load), sum(one.total for one in under_load)
         self._measures.set_sizes(self.follower.indexed, staged, expected)
@@ -93,7 +93,7 @@ class PartitionBranch:
         return {"table": table, "event_id": reflected, "drift": found.drift, **asdict(found)}
 
     def _load(self, table: str) -> dict[str, Any]:
-        """Have it loaded between batches: a large table takes longer than anybody waits for an answer."""
+        """Schedule the load between batches, because a large table takes longer than a request may take."""
         self.projection.request_load(table)
         return {"table": table, "event_id": self.projection.position.applied_event_id}
 
@@ -101,7 +101,7 @@ class PartitionBranch:
 def partition_follower(settings: CatalogConfig) -> PartitionFollower:
     """Return the follower of a source's index; without the section it follows no table and removes existing content.
 
-    Raises Transient where the index has a store of its own that is away.
+    Raises Transient if the index has its own store and that cannot be reached.
     """
     chosen = settings.partitions
     if chosen is None:

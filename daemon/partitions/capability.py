@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.catalog.branch import CatalogView, Ground
+    from daemon.catalog.branch import BranchContext, CatalogView
     from daemon.catalog.queries import Query
     from daemon.config.model import Config
     from daemon.partitions.answers import PartitionAnswers
@@ -33,21 +33,21 @@ class Partitions(Capability):
         ),
     )
 
-    def opener(self, registry: CollectorRegistry) -> Callable[[Ground], PartitionBranch]:
-        """Register the metrics of the index, and return what opens the index of a source."""
+    def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], PartitionBranch]:
+        """Register the metrics of the index, and return the function that opens the index of a source."""
         from daemon.partitions.branch import PartitionBranch
         from daemon.partitions.metrics import PartitionMetrics
 
         return partial(PartitionBranch, PartitionMetrics(registry))
 
     def serves(self, config: Config, source: str) -> bool:
-        """Whether any table of the source is to be indexed."""
+        """Return whether the source has a partition index."""
         from daemon.catalog.settings import CATALOG
 
         return CATALOG.of(config)[source].partitions is not None
 
     def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> PartitionAnswers:
-        """Return what answers queries about the indexes of ``views``."""
+        """Return the answers to queries about the indexes of ``views``."""
         from daemon.partitions.answers import PartitionAnswers
 
         return PartitionAnswers(views, newest)

@@ -1,1 +1,1 @@
-"""Timelines: answers, their text and JSON, over HTTP and on the command line."""
+"""Timelines of a source: queries, answers, their text and commands, and the branch of the catalog that keeps them."""

@@ -39,7 +39,7 @@ class KnownTimelines(Known):
         return self.timelines.tables()
 
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
-        """Return each table with how far its timelines are."""
+        """Return each table with a summary of its timelines."""
         return [
             {
                 "source": source,

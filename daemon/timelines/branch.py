@@ -1,6 +1,6 @@
 """Timelines as a branch of the catalog: the follower of one source, publishing, and the requests rebuild, check and migrate.
 
-Requests are served alike on a running daemon and on its state files.
+Requests are served the same way in a running daemon and on its state files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from state.timelines.tables.projection import count_runs, iterate_timelines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.catalog.branch import Ground
+    from daemon.catalog.branch import BranchContext
     from daemon.config.model import Config
     from handlers.catalog.projection import CatalogProjection
 
@@ -33,17 +33,17 @@ class TimelineBranch:
 
     requests: Final = frozenset({"rebuild", "check", "migrate"})
 
-    def __init__(self, ground: Ground) -> None:
-        settings = CATALOG.of(ground.tools.config)[ground.source]
-        self._source = ground.metastore
-        self._facts = facts_of(ground.tools.config, ground.source)
-        self._store = ground.store
-        self._observer = ground.observer
+    def __init__(self, context: BranchContext) -> None:
+        settings = CATALOG.of(context.tools.config)[context.source]
+        self._source = context.metastore
+        self._facts = facts_of(context.tools.config, context.source)
+        self._store = context.store
+        self._observer = context.observer
         self.follower = TimelineFollower(
-            rules_of(settings), ground.observer, publishes=settings.publish.enabled
+            rules_of(settings), context.observer, publishes=settings.publish.enabled
         )
-        self.publisher = _publisher(ground, self.follower)
-        self._properties = ground.metastore if self.publisher is None else self.publisher.metastore
+        self.publisher = _publisher(context, self.follower)
+        self._properties = context.metastore if self.publisher is None else self.publisher.metastore
         """Where table properties are written: the source, or the target that timelines are published to."""
 
     def attach(self, projection: CatalogProjection) -> None:
@@ -51,7 +51,7 @@ class TimelineBranch:
         self.projection = projection
 
     def known(self) -> KnownTimelines:
-        """Return what answers are made from; for any thread."""
+        """Return the state from which queries are answered; for any thread."""
         states = self.projection.states
         return KnownTimelines(
             event_id=self.projection.position.applied_event_id,
@@ -74,7 +74,7 @@ class TimelineBranch:
         """Release nothing: the projection closes what the branch uses."""
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Do one request; raises BadInput for one that is none, and what it raises."""
+        """Serve one request; raise BadInput for an unknown one, and the errors of serving it."""
         match request:
             case {"do": "rebuild", "table": str(table)}:
                 return self._rebuild(table)
@@ -118,22 +118,25 @@ class TimelineBranch:
         return asdict(done) | {"event_id": self.projection.position.applied_event_id}
 
 
-def _publisher(ground: Ground, follower: TimelineFollower) -> Publisher | None:
-    config = ground.tools.config
-    settings = CATALOG.of(config)[ground.source].publish
+def _publisher(context: BranchContext, follower: TimelineFollower) -> Publisher | None:
+    config = context.tools.config
+    settings = CATALOG.of(config)[context.source].publish
     if not settings.enabled:
         return None
     if settings.target is None:
         return Publisher(
-            metastore=ground.metastore, follower=follower, delay_s=settings.delay_s, observer=ground.observer
+            metastore=context.metastore,
+            follower=follower,
+            delay_s=settings.delay_s,
+            observer=context.observer,
         )
-    names = _target_names(config, ground.source, settings.target)
-    metastore = measured_metastore(ground.tools.calls, settings.target)
+    names = _target_names(config, context.source, settings.target)
+    metastore = measured_metastore(context.tools.calls, settings.target)
     return Publisher(
         metastore=metastore(config.targets[settings.target].metastore),
         follower=follower,
         delay_s=settings.delay_s,
-        observer=ground.observer,
+        observer=context.observer,
         database=lambda db: names.get(db, db),
     )
 

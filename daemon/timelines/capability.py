@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.catalog.branch import CatalogView, Ground
+    from daemon.catalog.branch import BranchContext, CatalogView
     from daemon.catalog.queries import Query
     from daemon.config.document import Document
     from daemon.config.model import Config
@@ -42,13 +42,13 @@ class Timelines(Capability):
         return (FACTS,)
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
-        """Yield what is wrong between facts and catalogs."""
+        """Yield the problems between facts and catalogs."""
         from daemon.timelines.settings import cross_problems
 
         return cross_problems(document)
 
-    def opener(self, registry: CollectorRegistry) -> Callable[[Ground], TimelineBranch]:
-        """Return what opens the timelines of a source; their metrics are the catalog's."""
+    def opener(self, registry: CollectorRegistry) -> Callable[[BranchContext], TimelineBranch]:
+        """Return the function that opens the timelines of a source; their metrics are part of the catalog's."""
         from daemon.timelines.branch import TimelineBranch
 
         del registry
@@ -60,7 +60,7 @@ class Timelines(Capability):
         return True
 
     def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> TimelineAnswers:
-        """Return what answers queries about the timelines of ``views``."""
+        """Return the answers to queries about the timelines of ``views``."""
         from daemon.timelines.answers import TimelineAnswers
 
         return TimelineAnswers(views, newest)

@@ -1,4 +1,4 @@
-"""A timeline and a cover as plain values: the words of HTTP's JSON and of ``--json``, which stay as they are.
+"""A timeline and a cover as plain values: the public fields of the JSON over HTTP and of ``--json``.
 
 Partitions are written in the format of their update period, and runs by their first and last partition, both included. Long lists
 are truncated at ``RUNS_MAX``, with the full count beside them.
@@ -23,7 +23,7 @@ BAR_CELLS: Final = 60
 
 
 def summary_of(timeline: Timeline) -> dict[str, Any]:
-    """Return a timeline in a line of a list: how far it is and how much it holds."""
+    """Return the row of a timeline in a list: its latest partition and its size."""
     return {
         "column": timeline.column,
         "period": timeline.period.lens_name,
@@ -52,7 +52,7 @@ def timeline_of(timeline: Timeline) -> dict[str, Any]:
 
 
 def cover_of(found: Cover) -> dict[str, Any]:
-    """Return what covers a range and what is missing of it, in seconds too."""
+    """Return the runs that cover a range, and the missing ranges with their total in seconds."""
     missing = [
         {"period": part.period.lens_name, "range": str(part)}
         for part in islice(found.missing_ranges(), RUNS_MAX)

@@ -120,7 +120,7 @@ def test_a_driver_that_cannot_begin_tells_so_as_its_last_event() -> None:
     told: list[Mapping[str, Any]] = []
 
     def missing() -> DriverOrder:
-        raise ConfigError("there is no such flat table")
+        raise ConfigError("unknown flat table")
 
     with pytest.raises(ConfigError):
         run_driver(missing, told.append, once=True)

@@ -164,7 +164,7 @@ def test_the_commands_work_on_the_configured_database(
     assert "ann" in run("log", "--key", "action.name", "--days", "3650")
     assert json.loads(run("log", "--user", "nobody", "--json"))["entries"] == []
     assert "would be deleted" in run("forget", "--dry-run", "--days", "1")
-    assert "no such flat table" in run("list", "nope", code=1)
+    assert "unknown flat table" in run("list", "nope", code=1)
 
 
 def test_the_section_has_every_rule_with_its_default() -> None:
