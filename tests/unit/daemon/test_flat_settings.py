@@ -152,7 +152,7 @@ def test_a_table_without_a_stream_is_configured_for_its_keys_alone(tmp_path: Pat
     assert not FLAT.of(loaded)["events"].is_written
     with pytest.raises(ConfigError, match="has no stream"):
         flat_settings(loaded, "events")
-    with pytest.raises(ConfigError, match="no such flat table"):
+    with pytest.raises(ConfigError, match="unknown flat table"):
         flat_settings(loaded, "other")
 
 
