@@ -20,7 +20,7 @@ from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
-from daemon.relay.loop import Relay
+from daemon.relay.loop import RelayLoop
 from daemon.relay.settings import RelaySettings
 from daemon.sources.outbox import build_outbox
 from dev.fixtures.writing_client import WritingMetastore
@@ -63,7 +63,7 @@ def measure_relay_and_decode(broker: BrokerSettings, log: RecordedLog, size: int
 def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
     """Return events per second from the first read to the last acknowledgement, without the creation of the topic."""
     topic.ensure()
-    relay = Relay(broker, topic, connect, MemoryStore(), RelaySettings(source="bench", start=after + 1))
+    relay = RelayLoop(broker, topic, connect, MemoryStore(), RelaySettings(source="bench", start=after + 1))
 
     def done() -> bool:
         relayed = relay.status.relayed

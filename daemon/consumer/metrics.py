@@ -1,4 +1,4 @@
-"""Metrics that all projections share: events applied and skipped, and how long after the source they take effect."""
+"""Metrics of all projections: events applied and skipped, and the delay from the source to their effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Histogram
 
-from daemon.process.metrics import APPLY_BUCKETS_S, VISIBLE_BUCKETS_S
+from daemon.process.metrics import APPLY_BUCKETS_S, VISIBLE_BUCKETS_S, Metric, MetricTable
 
 
 if TYPE_CHECKING:
@@ -18,44 +18,40 @@ if TYPE_CHECKING:
 
 
 TYPES_MAX: Final = 80
-"""Distinct event types that get their own series. Hive has about fifty. All further types are counted as ``other``, because a topic can contain any."""
+"""Number of event types with series of their own. Hive has about fifty; a topic can contain any, so all others share ``other``."""
 
 
-class ProjectionMetrics:
+class ProjectionMetrics(MetricTable):
     """The metrics, labeled by projection; thread-safe, never raises."""
 
+    applied = Metric(Counter, "tideline_events_applied", "Events applied, by type.", "projection", "type")
+    skipped = Metric(
+        Counter, "tideline_events_skipped", "Events without effect, by reason.", "projection", "reason"
+    )
+    apply_s = Metric(
+        Histogram,
+        "tideline_apply_seconds",
+        "Time to apply one event.",
+        "projection",
+        buckets=APPLY_BUCKETS_S,
+    )
+    visible_s = Metric(
+        Histogram,
+        "tideline_commit_to_visible_seconds",
+        "Delay from an event on the source to its effect, for the last event of each batch. For a commit, the effect is the "
+        "visibility of its rows. Event times are whole seconds of the source's clock.",
+        "projection",
+        buckets=VISIBLE_BUCKETS_S,
+    )
+
     def __init__(self, registry: CollectorRegistry, loops: LoopMetrics) -> None:
-        names = ("projection",)
+        super().__init__(registry)
         self.loops = loops
-        self.applied = Counter(
-            "tideline_events_applied", "Events that took effect.", (*names, "type"), registry=registry
-        )
-        self.skipped = Counter(
-            "tideline_events_skipped",
-            "Events without effect, by reason.",
-            (*names, "reason"),
-            registry=registry,
-        )
-        self.apply_s = Histogram(
-            "tideline_apply_seconds",
-            "Time to apply one event.",
-            names,
-            buckets=APPLY_BUCKETS_S,
-            registry=registry,
-        )
-        self.visible_s = Histogram(
-            "tideline_commit_to_visible_seconds",
-            "Time from an event on the source to its effect here (a commit: visible), of the last event of each batch; event "
-            "times are whole seconds of the source's clock.",
-            names,
-            buckets=VISIBLE_BUCKETS_S,
-            registry=registry,
-        )
         self._types: set[str] = set()
         self._lock = threading.Lock()
 
     def type_label(self, kind: str) -> str:
-        """Return ``kind`` while there are few, else ``other``."""
+        """Return ``kind``, or ``other`` for a further type if there are ``TYPES_MAX`` already."""
         with self._lock:
             if kind in self._types or len(self._types) < TYPES_MAX:
                 self._types.add(kind)
@@ -63,7 +59,7 @@ class ProjectionMetrics:
         return "other"
 
     def count_applied(self, projection: str, kind: str) -> None:
-        """Count an event that took effect."""
+        """Count an event that was applied."""
         self.applied.labels(projection, self.type_label(kind)).inc()
 
     def count_skipped(self, projection: str, reason: str) -> None:
@@ -75,5 +71,5 @@ class ProjectionMetrics:
         self.loops.loop_failed(projection, code)
 
     def observe_visible(self, projection: str, event_time_s: int) -> None:
-        """Observe how long after an event of ``event_time_s`` (Unix time) its effect is visible now."""
+        """Observe the delay of an effect that is visible now, of an event at ``event_time_s`` (Unix time)."""
         self.visible_s.labels(projection).observe(max(0.0, time.time() - event_time_s))

@@ -69,19 +69,17 @@ class MetricTable:
                 setattr(self, name, row.register(registry))
 
 
-class LoopMetrics:
+class LoopMetrics(MetricTable):
     """Failures and restarts of loops; thread-safe, never raises."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.errors = Counter(
-            "tideline_errors",
-            "Errors that ended a loop's run or quarantined a table, by code.",
-            ("loop", "code"),
-            registry=registry,
-        )
-        self.restarts = Counter(
-            "tideline_loop_restarts", "Restarts of a loop after a failure.", ("loop",), registry=registry
-        )
+    errors = Metric(
+        Counter,
+        "tideline_errors",
+        "Errors that ended a run of a loop or quarantined a table, by code.",
+        "loop",
+        "code",
+    )
+    restarts = Metric(Counter, "tideline_loop_restarts", "Restarts of a loop after a failure.", "loop")
 
     def loop_failed(self, loop: str, code: str) -> None:
         """Count an error that ended a loop's run, or that quarantined a table of its projection."""

@@ -1,4 +1,12 @@
-"""One source's relay as a loop of the supervisor: starts where the topic ends, follows the log, and reports its status."""
+"""The loop of one source: the relay that publishes its log or, if another daemon does, a watch of its newest event.
+
+A relay runs in four steps. Every error ends the run, and the next run repeats all steps:
+
+1. ensure that the topic exists and can be used;
+2. find the position at which it ends (``start_position``);
+3. open a producer that continues there (``publisher``);
+4. follow the log until a stop is requested (``tail``).
+"""
 
 from __future__ import annotations
 
@@ -35,8 +43,12 @@ if TYPE_CHECKING:
     from state.store import Store
 
 
-class Relay:
-    """One source's relay. ``run`` is the loop, ``status`` may be read by any thread."""
+WATCH_S: Final = 2.0
+"""How often the newest event of a source that another daemon relays is queried."""
+
+
+class RelayLoop:
+    """One source's relay. Any thread may read ``status``."""
 
     def __init__(
         self, broker: BrokerSettings, topic: Topic, connect: Connect, store: Store, settings: RelaySettings
@@ -59,24 +71,28 @@ class Relay:
             with closing(self._outbox):
                 self._run(heartbeat)
         except TidelineError as error:
-            self._failed(error)
+            self._report_failure(error)
             raise
         self.status = replace(self.status, state="stopped")
 
     def _run(self, heartbeat: Heartbeat) -> None:
+        # 1.
         self._topic.ensure()
         failpoint("relay.topic-ensured")
-        start = self._start()
+        # 2.
+        start = self._find_start()
         failpoint("relay.resumed")
+        # 3.
         publisher = Publisher(self._broker, self._topic.settings, self._settings, after=start.position)
         with closing(publisher):
+            # 4.
             heartbeat.following()
             tail = Tail(
                 self._outbox, publisher, self._stored, self._settings, start, self._set_status, self.status
             )
             tail.follow(heartbeat)
 
-    def _start(self) -> Start:
+    def _find_start(self) -> Start:
         try:
             with OffsetReader(self._broker, self._topic.name) as records:
                 return resume(records, self._outbox, self._stored, self._settings.start)
@@ -86,7 +102,7 @@ class Relay:
     def _set_status(self, status: RelayStatus) -> None:
         self.status = status
 
-    def _failed(self, error: TidelineError) -> None:
+    def _report_failure(self, error: TidelineError) -> None:
         self.status = replace(
             self.status,
             state="starting" if isinstance(error, Transient) else "failed",
@@ -96,15 +112,11 @@ class Relay:
         )
 
 
-WATCH_S: Final = 2.0
-"""How often the newest event of a source that another daemon relays is queried."""
-
-
 def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, SourcePart]:
     """Return the loop of source ``name``, and its part of the status."""
     source = config.sources[name]
     if not source.relay.enabled:
-        watch = _Watch(name, source)
+        watch = _SourceWatch(name, source)
         job = f"watch:{name}"
         return Job(job, watch.run), SourcePart(name, job, relays=False, status=lambda: watch.status)
     lazy = LazyLoop(lambda: _build_relay(config, name, source, calls))
@@ -116,10 +128,10 @@ def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, Sou
     return Job(job, lazy.run), part
 
 
-def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetrics) -> Relay:
+def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetrics) -> RelayLoop:
     metastore = measured_metastore(calls, name)
     assert config.kafka is not None, "checked with the configuration"
-    return Relay(
+    return RelayLoop(
         broker_settings(config.kafka),
         source_topic(config, source),
         lambda: metastore(source.metastore),
@@ -141,7 +153,7 @@ def relay_settings(name: str, source: SourceConfig) -> RelaySettings:
     )
 
 
-class _Watch:
+class _SourceWatch:
     """Polls the newest event id of a source that another daemon relays, so that lag is known here too."""
 
     def __init__(self, name: str, source: SourceConfig) -> None:

@@ -1,12 +1,15 @@
 """Finds the position at which a relay starts: after the last record of its topic.
 
-The topic itself shows which records were written before the relay ended. The stored position is used only if the topic is empty
-(after retention, or recreated). If there is none either, the configured start is used. It is stored before any event is relayed:
-a relay that starts twice at "the current event" would otherwise omit the events in between.
+The topic itself shows which records were written before the relay ended. The relay resumes in four steps, and writes nothing before all
+of them have succeeded:
 
-Before anything is written, two conditions are verified. The metastore must not be behind the topic, and the last event of the topic must
-be the same event in the log; otherwise it is another metastore, or one restored from a backup, whose ids mean other events. An event of
-which only some parts are in the topic is completed with exactly the same parts, because readers have already applied the first ones.
+1. Find the last record of the topic.
+2. If the topic is empty (after retention, or recreated), use the stored position. If there is none either, use the configured start, and
+   store it first: a relay that starts twice at "the current event" would otherwise omit the events in between.
+3. Verify that the metastore is not behind this position.
+4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or one restored from a backup,
+   whose ids mean other events. An event of which only some parts are in the topic must be split into the same parts again, because
+   readers have already applied the first ones.
 """
 
 from __future__ import annotations
@@ -66,20 +69,20 @@ class Start:
 
 
 def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: StartAt) -> Start:
-    """Return where the relay continues.
+    """Return where the relay continues (the steps of the module docstring).
 
-    Raises Inconsistent and GapDetected (module docstring), ConfigError, StateCorrupt, Transient.
+    Raises Inconsistent and GapDetected (steps 3 and 4), ConfigError, StateCorrupt, Transient.
     """
-    last = find_last(records)
+    last = find_last(records)  # 1.
     if last is None:
-        position = stored.load()
+        position = stored.load()  # 2.
         if position is None:
             position = _configured_start(outbox, start)
             stored.save(position)
-        outbox.require_not_behind(position.event_id)
+        outbox.require_not_behind(position.event_id)  # 3.
         return Start(position)
-    outbox.require_not_behind(last.position.event_id)
-    _check_same_event(outbox, last)
+    outbox.require_not_behind(last.position.event_id)  # 3.
+    _check_same_event(outbox, last)  # 4.
     return Start(last.position, _field(last.value, "eventTime"))
 
 

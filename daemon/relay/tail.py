@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 class Pace:
-    """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work."""
+    """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work.
+
+    Polling is not a retry (``daemon.process.retry_policy.Backoff``): an empty answer is a success, so pauses have no jitter, stay far
+    below a second and never end. A failure of the metastore ends the loop instead, and the supervisor decides on the restart.
+    """
 
     def __init__(self, min_s: float, max_s: float) -> None:
         assert 0 < min_s <= max_s, (min_s, max_s)

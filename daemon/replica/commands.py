@@ -31,5 +31,5 @@ def bootstrap(policy: str, config_path: Path | None, as_json: bool) -> None:
     if as_json:
         echo_json(asdict(done))
     else:
-        before = "had been bootstrapped before; it" if done.repeated else "is bootstrapped and"
-        click.echo(f"policy {policy} {before} follows from event {done.event_id}")
+        state = "was already bootstrapped" if done.repeated else "is bootstrapped"
+        click.echo(f"policy {policy} {state}; replication continues after event {done.event_id}")

@@ -1,4 +1,4 @@
-"""From a policy's settings to the projection that keeps its replica, and to its bootstrap."""
+"""The loop of one policy: builds its projection from the settings, and drives it. Also the bootstrap as a command."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 STATE_KIND: Final = "replication"
-"""First part of the state files' names."""
+"""Prefix of the names of state files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPart:
-    """The loop of one policy, and what it reports."""
+    """The loop of one policy, and its parts of the status."""
 
     job: Job
     part: ProjectionPart
@@ -53,10 +53,10 @@ class ReplicaPart:
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
-    """Return the loop of policy ``name`` and what it reports; opens nothing yet."""
+    """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
     policy = runtime.config.policies[name]
     projection = projection_name(name)
-    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, runtime.calls))
+    lazy = LazyLoop(lambda: _ReplicaLoop(runtime.config, name, metrics, runtime.calls))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
@@ -74,10 +74,10 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
 
 
 def bootstrap_policy(config: Config, name: str) -> BootstrapResult:
-    """Make the policy's replica, once. Raises ConfigError for an unknown name, and what the bootstrap raises."""
+    """Create the policy's replica, once. Raises ConfigError for an unknown name, and what the bootstrap raises."""
     if name not in config.policies:
         known = ", ".join(config.policies) or "none"
-        raise ConfigError("there is no such policy", hint=f"There are: {known}.", key="policies", value=name)
+        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
     policy = config.policies[name]
     source, target = (
         Metastore(config.sources[policy.source].metastore),
@@ -94,7 +94,7 @@ def projection_name(policy: str) -> str:
 
 
 def handler_policy(name: str, policy: PolicyConfig) -> Policy:
-    """Return the policy as replay knows it."""
+    """Return the policy in the form that replay uses."""
     return Policy(
         name=name,
         source_db=policy.database,
@@ -109,7 +109,7 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
 def build_projection(
     config: Config, name: str, observer: Observer, calls: CallMetrics
 ) -> tuple[ReplicationProjection, CopyPool]:
-    """Open the policy's state and return its projection with its copy pool; raises StateCorrupt, StateLocked, ConfigError."""
+    """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked, ConfigError."""
     settings = config.policies[name]
     policy = handler_policy(name, settings)
     store = open_state(config.state.dir, STATE_KIND, name)
@@ -128,16 +128,17 @@ def build_projection(
     return projection, copies
 
 
-class _Replica:
-    """One policy's projection with its reader, kept over restarts of the loop."""
+class _ReplicaLoop:
+    """One policy's projection with its reader. Both are kept when the loop is restarted."""
 
     def __init__(self, config: Config, name: str, metrics: ReplicaMetrics, calls: CallMetrics) -> None:
         self._name = name
         self._metrics = metrics.projections
         observer = PolicyObserver(metrics, projection_name(name))
+        # Built before the state is opened, so that a failure leaves nothing open.
         self._reader = topic_reader(
             config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
-        )  # before the state is opened: nothing is held where it fails
+        )
         self._projection, self._copies = build_projection(config, name, observer, calls)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
@@ -156,11 +157,11 @@ class _Replica:
             self._metrics.observe_visible(self._projection.name, status.applied_time_s)
 
     def counts(self) -> ReaderStatus:
-        """What the reader has met."""
+        """Return the counts of the reader."""
         return self._reader.status
 
     def copies(self) -> CopyStatus:
-        """What was copied."""
+        """Return the counts of copies."""
         done = self._copies.counters()
         return CopyStatus(
             self._name,

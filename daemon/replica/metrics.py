@@ -1,4 +1,4 @@
-"""Metrics of replay."""
+"""Metrics of replicas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from prometheus_client import Counter
+
+from daemon.process.metrics import Metric, MetricTable
 
 
 if TYPE_CHECKING:
@@ -23,17 +25,19 @@ REPAIR: Final = (
 """How a quarantined table is followed again."""
 
 
-class ReplicaMetrics:
-    """What only replicas count, beside the metrics of every projection."""
+class ReplicaMetrics(MetricTable):
+    """The metrics that only replicas have, in addition to those of all projections."""
+
+    silent_commits = Metric(
+        Counter,
+        "tideline_commits_without_files",
+        "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false.",
+        "projection",
+    )
 
     def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
+        super().__init__(registry)
         self.projections = projections
-        self.silent_commits = Counter(
-            "tideline_commits_without_files",
-            "Commits that had write ids but no write events: dml.events is off or a writer is silent.",
-            ("projection",),
-            registry=registry,
-        )
 
 
 class PolicyObserver:
@@ -49,7 +53,7 @@ class PolicyObserver:
         self._metrics.projections.count_applied(self._projection, kind)
         self._apply_s.observe(seconds)
 
-    def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002 - the port names the type, its series would be many
+    def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002 - part of the port; a label would make too many series
         """An event had no effect."""
         self._metrics.projections.count_skipped(self._projection, reason)
 
@@ -66,6 +70,6 @@ class PolicyObserver:
         )
         self._metrics.projections.count_quarantined(self._projection, entry.code)
 
-    def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - ids are no labels
+    def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - part of the port; ids are not labels
         """A transaction that had write ids committed without a single write event."""
         self._metrics.silent_commits.labels(self._projection).inc()

@@ -1,4 +1,4 @@
-"""Copies in the daemon's status: its section ``copies``, one row for each policy."""
+"""The section ``copies`` of the daemon's status: copied files, one row for each policy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 
 
 _COUNTERS: Final = (
-    ("tideline_copied_files", "Copies that ended well, skipped ones included.", "files"),
-    ("tideline_copied_bytes", "Bytes that moved.", "size_bytes"),
-    ("tideline_copies_skipped", "Files that were on the target already.", "skipped"),
-    ("tideline_copy_fallbacks", "Files taken from the change manager.", "fallbacks"),
+    ("tideline_copied_files", "Files copied successfully, including skipped ones.", "files"),
+    ("tideline_copied_bytes", "Bytes copied.", "size_bytes"),
+    ("tideline_copies_skipped", "Files that were already on the target.", "skipped"),
+    ("tideline_copy_fallbacks", "Files copied from the change manager.", "fallbacks"),
     ("tideline_copies_failed", "Copies that failed.", "failed"),
-    ("tideline_checksum_mismatches", "Copy attempts whose bytes were not the recorded ones.", "mismatches"),
+    (
+        "tideline_checksum_mismatches",
+        "Copy attempts whose checksum differed from the recorded one.",
+        "mismatches",
+    ),
 )
-_GAUGES: Final = (("tideline_copies_waiting", "Files that are copied or wait for it.", "waiting"),)
+_GAUGES: Final = (
+    ("tideline_copies_waiting", "Files that are being copied or waiting to be copied.", "waiting"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +41,16 @@ class CopyStatus:
 
     policy: str
     files: int = 0
-    """Copies that ended well, with those that were on the target already (``skipped``)."""
+    """Files copied successfully, including skipped ones."""
     size_bytes: int = 0
     skipped: int = 0
+    """Files that were already on the target."""
     waiting: int = 0
-    """Queued and running."""
+    """Queued and running copies."""
     fallbacks: int = 0
-    """Files that came from the change manager."""
+    """Files copied from the change manager."""
     mismatches: int = 0
-    """Attempts whose bytes were not the recorded ones."""
+    """Attempts whose checksum differed from the recorded one."""
     failed: int = 0
 
 

@@ -16,15 +16,13 @@ from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import source_topic
-from daemon.process.metrics import CALL_BUCKETS_S
+from daemon.process.metrics import CALL_BUCKETS_S, Metric, MetricTable
 from daemon.sources.outbox import OutboxSettings, build_outbox
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
     from daemon.config.model import Config
     from handlers.metastore.calls import AnyCall
 
@@ -32,23 +30,25 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class CallMetrics:
+class CallMetrics(MetricTable):
     """Metrics of metastore calls, labeled by cluster; thread-safe, never raises."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.call_s = Histogram(
-            "tideline_metastore_call_seconds",
-            "Time of one metastore call.",
-            ("cluster", "call"),
-            buckets=CALL_BUCKETS_S,
-            registry=registry,
-        )
-        self.errors = Counter(
-            "tideline_metastore_call_errors",
-            "Metastore calls that failed, by error code.",
-            ("cluster", "call", "code"),
-            registry=registry,
-        )
+    call_s = Metric(
+        Histogram,
+        "tideline_metastore_call_seconds",
+        "Duration of one metastore call, including reconnects and retries.",
+        "cluster",
+        "call",
+        buckets=CALL_BUCKETS_S,
+    )
+    errors = Metric(
+        Counter,
+        "tideline_metastore_call_errors",
+        "Metastore calls that failed, by error code.",
+        "cluster",
+        "call",
+        "code",
+    )
 
 
 def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:

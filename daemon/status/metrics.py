@@ -1,4 +1,4 @@
-"""Positions, lags, states and the parts' own counters, made from the daemon's status at the moment of a scrape."""
+"""Metrics computed from the daemon's status at each scrape: positions, lags, states and counters."""
 
 from __future__ import annotations
 
@@ -19,41 +19,49 @@ if TYPE_CHECKING:
 
 
 _SOURCE_GAUGES: Final = (
-    ("tideline_source_event_id", "The source's newest event id.", "current_event_id"),
-    ("tideline_relay_event_id", "The last event id that is wholly in the topic.", "relayed_event_id"),
+    ("tideline_source_event_id", "Newest event id of the source.", "current_event_id"),
+    ("tideline_relay_event_id", "Last event id that is completely in the topic.", "relayed_event_id"),
     ("tideline_relay_lag_events", "Events of the source that are not in the topic yet.", "lag_events"),
     (
         "tideline_relay_lag_seconds",
-        "How long the relay has been behind the source; 0 when caught up.",
+        "Time for which the relay has been behind the source; 0 if it has caught up.",
         "lag_s",
     ),
 )
 _SOURCE_COUNTERS: Final = (
     ("tideline_relay_records", "Records published.", "records"),
-    ("tideline_relay_bytes", "Bytes of records published.", "size_bytes"),
-    ("tideline_relay_commits_with_writes", "Commits whose write events were fetched.", "commits_with_writes"),
+    ("tideline_relay_bytes", "Bytes published.", "size_bytes"),
+    ("tideline_relay_commits_with_writes", "Commits with write events.", "commits_with_writes"),
     (
         "tideline_relay_commits_without_writes",
-        "Commits with write ids but no write events: dml.events is off for some writer.",
+        "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false, or it was DDL.",
         "commits_without_writes",
     ),
 )
 _PROJECTION_COUNTERS: Final = (
-    ("tideline_events_duplicate", "Records that had been applied before.", "duplicates"),
+    (
+        "tideline_events_duplicate",
+        "Records skipped because their events had already been applied.",
+        "duplicates",
+    ),
     (
         "tideline_events_filled",
-        "Events read from the notification log, since the topic had lost them.",
+        "Events that were missing in the topic and read from the notification log.",
         "filled",
     ),
-    ("tideline_events_undecodable", "Records sent to the dead-letter topic.", "undecodable"),
-    ("tideline_events_unknown", "Events of types that this version does not know.", "unknown"),
+    (
+        "tideline_events_undecodable",
+        "Records that could not be decoded and were written to the dead-letter topic.",
+        "undecodable",
+    ),
+    ("tideline_events_unknown", "Events of unknown types.", "unknown"),
 )
 _PROJECTION_GAUGES: Final = (
-    ("tideline_projection_event_id", "The last event id that was applied as a whole.", "event_id"),
+    ("tideline_projection_event_id", "Last event id that was applied completely.", "event_id"),
     ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
     (
         "tideline_projection_lag_seconds",
-        "How long the projection has been behind the source; 0 when caught up.",
+        "Time for which the projection has been behind the source; 0 if it has caught up.",
         "lag_s",
     ),
 )
@@ -69,15 +77,17 @@ class StatusCollector(Collector):
         self._sections = sections
 
     def collect(self) -> Iterable[Metric]:
-        """Yield one family per gauge, also those without samples."""
+        """Yield all metric families, including those without samples."""
         status = self._status()
         info = InfoMetricFamily("tideline", "Version of the daemon.")
         info.add_metric((), {"version": status.version})
         yield info
         yield GaugeMetricFamily(
-            "tideline_start_time_seconds", "Unix time of the daemon's start.", status.started_s
+            "tideline_start_time_seconds", "Unix time at which the daemon started.", status.started_s
         )
-        yield GaugeMetricFamily("tideline_loops_stuck", "Loops without a heartbeat.", len(status.stuck))
+        yield GaugeMetricFamily(
+            "tideline_loops_stuck", "Loops that have sent no heartbeat for too long.", len(status.stuck)
+        )
         yield from _sources(status.sources)
         yield from _projections(status.projections)
         for section in self._sections:
@@ -100,13 +110,13 @@ def _projections(projections: Sequence[ProjectionView]) -> Iterable[Metric]:
     yield from families(GaugeMetricFamily, _PROJECTION_GAUGES, labels, projections)
     yield state_family(
         "tideline_projection_state",
-        "1 for the state that the projection is in, else 0.",
+        "1 for the current state of the projection, else 0.",
         "projection",
         projections,
     )
     quarantined = GaugeMetricFamily(
         "tideline_projection_quarantined_tables",
-        "Tables that are not followed any more.",
+        "Quarantined tables.",
         labels=list(labels),
     )
     for row in projections:
@@ -120,7 +130,7 @@ def families(
     labels: dict[str, list[str]],
     rows: Sequence[object],
 ) -> Iterable[Metric]:
-    """Yield a metric family for each definition (name, text, attribute), with a sample per row that knows the attribute's value."""
+    """Yield a metric family for each definition (name, text, attribute), with a sample for each row whose attribute is not None."""
     for name, text, attribute in definitions:
         family = kind(name, text, labels=list(labels))
         for row, *label_values in zip(rows, *labels.values(), strict=True):
@@ -131,7 +141,7 @@ def families(
 
 
 class HasState(Protocol):
-    """A row with a name and a loop's state."""
+    """A row with a name and the state of a loop."""
 
     @property
     def name(self) -> str:
@@ -143,7 +153,7 @@ class HasState(Protocol):
 
 
 def state_family(name: str, text: str, label: str, rows: Sequence[HasState]) -> Metric:
-    """Return a gauge that is 1 for the state of each row, else 0."""
+    """Return a gauge with a sample for each row and state: 1 for the row's state, else 0."""
     family = GaugeMetricFamily(name, text, labels=(label, "state"))
     for row in rows:
         for state in LoopState:

@@ -10,7 +10,7 @@ import sys
 
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings
-from daemon.relay.loop import Relay
+from daemon.relay.loop import RelayLoop
 from daemon.relay.settings import RelaySettings
 from state.store.sqlite import SqliteStore
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
@@ -42,7 +42,7 @@ def main(bootstrap: str, name: str, state_file: str) -> None:
     )
     source = log()
     store = SqliteStore(state_file, schema_version=1)
-    relay = Relay(broker, Topic(broker, TopicSettings(name)), source.connect, store, settings)
+    relay = RelayLoop(broker, Topic(broker, TopicSettings(name)), source.connect, store, settings)
     last = source.current_event_id()
     relay.run(
         Line(until=lambda: relay.status.relayed is not None and relay.status.relayed.applied_event_id >= last)

@@ -16,7 +16,7 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.offset_search import LocatedRecord, OffsetReader
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
-from daemon.relay.loop import Relay
+from daemon.relay.loop import RelayLoop
 from daemon.relay.settings import RelaySettings
 from state.positions import Position
 from state.store.memory import MemoryStore
@@ -56,11 +56,11 @@ class Stream:
     def name(self) -> str:
         return self.topic.name
 
-    def relay(self, **settings: Any) -> Relay:
+    def relay(self, **settings: Any) -> RelayLoop:
         given: dict[str, Any] = {"source": "src", "start": "earliest", "record_bytes_max": 4096} | settings
-        return Relay(self.broker, self.topic, self.log.connect, self.store, RelaySettings(**given))
+        return RelayLoop(self.broker, self.topic, self.log.connect, self.store, RelaySettings(**given))
 
-    def relay_all(self, **settings: Any) -> Relay:
+    def relay_all(self, **settings: Any) -> RelayLoop:
         """Run a relay until it has relayed the whole log."""
         relay = self.relay(**settings)
         last = self.log.current_event_id()
@@ -74,7 +74,7 @@ class Stream:
         return relay
 
     @contextmanager
-    def relaying(self, **settings: Any) -> Iterator[Relay]:
+    def relaying(self, **settings: Any) -> Iterator[RelayLoop]:
         """A relay in a thread."""
         relay, line = self.relay(**settings), Line()
         thread = threading.Thread(target=relay.run, args=(line,))

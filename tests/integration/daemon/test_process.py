@@ -90,7 +90,7 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
         Database(name=database, locationUri=f"file:{stack.source.warehouse}/{database}.db")
     )
     assert tideline(config, "bootstrap", "shop").returncode == 0
-    assert "had been bootstrapped before" in tideline(config, "bootstrap", "shop").stdout
+    assert "was already bootstrapped" in tideline(config, "bootstrap", "shop").stdout
     process = start()
     before = status_when(tmp_path / "state", lambda s: s.projections[0].state == "following")
     changed = source.get_database(database)

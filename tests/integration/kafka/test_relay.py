@@ -21,7 +21,7 @@ from tests.builders.kafka.relay_and_readers import Stream, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.relay.loop import Relay
+    from daemon.relay.loop import RelayLoop
     from dev.stack.servers.kafka import Kafka
     from handlers.structs.notifications import NotificationEvent
     from tests.integration.kafka.conftest import StreamOf
@@ -35,7 +35,7 @@ def ids(stream: Stream) -> list[int]:
     return [record.position.event_id for record in stream.contents()]
 
 
-def relayed_to(relay: Relay, event_id: int) -> bool:
+def relayed_to(relay: RelayLoop, event_id: int) -> bool:
     position = relay.status.relayed
     return position is not None and position.applied_event_id >= event_id
 

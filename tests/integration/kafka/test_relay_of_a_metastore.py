@@ -12,7 +12,7 @@ import pytest
 
 from daemon.process.retry_policy import Backoff
 from daemon.process.supervisor import Job, Supervisor
-from daemon.relay.loop import Relay
+from daemon.relay.loop import RelayLoop
 from daemon.relay.settings import RelaySettings
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore as MetastoreProcess
@@ -48,12 +48,12 @@ class _NoMeasures:
         pass
 
 
-def relay_of(stream: Stream, uri: str) -> Relay:
+def relay_of(stream: Stream, uri: str) -> RelayLoop:
     settings = RelaySettings(source="src", start="earliest")
-    return Relay(stream.broker, stream.topic, lambda: Metastore(uri), stream.store, settings)
+    return RelayLoop(stream.broker, stream.topic, lambda: Metastore(uri), stream.store, settings)
 
 
-def relayed(relay: Relay) -> int:
+def relayed(relay: RelayLoop) -> int:
     return relay.status.relayed.applied_event_id if relay.status.relayed is not None else 0
 
 
