@@ -1,8 +1,14 @@
 """Finds the offset of a position, even if the topic was truncated or recreated in the meantime.
 
-Offsets are not stored. The offset is searched by event id (``daemon.kafka.offset_search``), which takes a fraction of a second. After a
-restart of the loop, the offset in memory is tried first. Formats without event ids have only offsets: there, position n means "offset
-n comes next", and a truncated or recreated topic is a gap.
+Offsets are not stored. A seek has up to four steps:
+
+1. verify that the topic has one partition, and note whether it was recreated;
+2. detect whether its format has event ids, unless the configuration names the format;
+3. after a restart of the loop, try the offset that is still in memory;
+4. search by event id (``daemon.kafka.offset_search``), which takes a fraction of a second.
+
+Formats without event ids have only offsets: there, position n means "offset n comes next", and steps 3 and 4 only verify that the topic
+still has this offset. If it does not, the topic was truncated or recreated, which is a gap.
 """
 
 from __future__ import annotations
@@ -46,7 +52,7 @@ class Seeker:
     def __init__(self, broker: BrokerSettings, topic: Topic, form: Format | Literal["auto"]) -> None:
         self._broker = broker
         self._topic = topic
-        self._form = form
+
         self._identity: str | None = None
         self._remembered: tuple[Position, int] | None = None
         self.offsets_are_ids = form in _WITHOUT_IDS
@@ -59,7 +65,7 @@ class Seeker:
         Raises ConfigError (the topic cannot preserve order), GapDetected (offsets only), KafkaUnavailable.
         """
         try:
-            self._topic.verify_order()
+            self._topic.verify_order()  # 1.
             self._check_identity()
             with OffsetReader(self._broker, self._topic.name) as records:
                 return self._find_start(records, position)
@@ -81,14 +87,14 @@ class Seeker:
     def _find_start(self, records: OffsetReader, position: Position) -> SeekResult:
         marks = records.watermarks()
         if self.undecided and not marks.empty:
-            self._recognise(records, marks)
+            self._recognise(records, marks)  # 2.
         if self.offsets_are_ids:
             return SeekResult(self._check_offset(marks, position), marks.empty)
         if self._remembered is not None and self._remembered[0] == position:
             offset = self._remembered[1]
-            if is_at(records, position, offset):
+            if is_at(records, position, offset):  # 3.
                 return SeekResult(offset + 1, empty=False)
-        return SeekResult(find_offset(records, position), marks.empty)
+        return SeekResult(find_offset(records, position), marks.empty)  # 4.
 
     def _recognise(self, records: OffsetReader, marks: Watermarks) -> None:
         """Detect from the newest readable record whether the topic's records contain event ids."""
@@ -103,7 +109,7 @@ class Seeker:
         offset = position.event_id
         if not marks.low <= offset <= marks.high:
             raise GapDetected(
-                "the topic no longer holds the next offset, and its format has no event ids to search for",
+                "the topic no longer has the next offset, and its format has no event ids to search for",
                 topic=self._topic.name,
                 expected=offset + 1,
                 found=marks.low + 1,

@@ -5,8 +5,11 @@ contiguous, so each event is compared with the last one delivered:
 
 - The next event is delivered.
 - An event that was delivered before is dropped and counted.
-- A later event shows a gap in the topic. First the position is searched again, because the topic may have been replaced. Then the
-  missing events are read from the notification log, encoded as by the relay. If the log does not contain them either, GapDetected.
+- A later event shows a gap in the topic, which is repaired in up to three steps:
+
+  1. search the topic for the next event, because it may have been truncated or recreated;
+  2. read the missing events from the notification log, encoded as by the relay;
+  3. if the log does not contain them either, raise GapDetected.
 
 A record that cannot be decoded goes to the dead letters first. If it contains its event id, it is then delivered as Undecodable, so that
 its table can be quarantined. If not, it is skipped: had it been an event, the gap in the ids would show it.
@@ -92,7 +95,7 @@ class TopicReader:
         self._filling, self._filled_before = None, None
         self._fetch_from(start.offset)
         if start.empty and not self._seeker.offsets_are_ids:
-            self._fill_emptied()
+            self._fill_empty_topic()
         self.status = replace(self.status, position=position, offset=start.offset, caught_up=False)
 
     def read(self, timeout_s: float) -> Batch:
@@ -176,18 +179,20 @@ class TopicReader:
             self._filled_before = None
 
     def _repair_gap(self, record: TopicRecord, event: Event) -> None:
-        """Find the events that are missing before ``event``: elsewhere in the topic, or in the notification log."""
+        """Find the events that are missing before ``event``, or raise GapDetected (the steps of the module docstring)."""
         expected = self._position.expected()
         if record.offset is None or record.offset == self._filled_before:
-            raise self._gap(event)
+            raise self._gap(event)  # 3. The log was read and has the gap too.
+        # 1.
         offset = self._seeker.next_offset(self._position)
         if offset is not None:
             self._search(offset)
             return
         if self._filler is None:
             raise self._gap(event)
+        # 2.
         log.warning(
-            "events are missing in the topic; reading them from the source",
+            "events are missing in the topic; reading them from the notification log",
             expected=expected[0],
             found=event.event_id,
         )
@@ -207,7 +212,7 @@ class TopicReader:
             for record in self._filler.records(first, last)
         )
 
-    def _fill_emptied(self) -> None:
+    def _fill_empty_topic(self) -> None:
         """Read events that the log has beyond the position, because an empty topic cannot show a gap."""
         if self._filler is None:
             return

@@ -1,8 +1,12 @@
 """Reader of the dead-letter topic, for ``tideline dlq list|show|replay``.
 
-A dead letter with an event id is not published again, because events are ordered and readers drop records that they are past. To
-replay it means to decode it with the current version. If that succeeds, the old version had a defect, and the table remains to be
-repaired. Only records of formats without event ids, whose order is not guaranteed, are written to their topic again.
+A replay has up to three steps:
+
+1. Decode the record with the current version. If that fails, it is still ``unreadable``.
+2. If the record contains its event id, it is ``readable``, and the replay ends. The version that wrote the dead letter had a defect, and
+   the table remains to be repaired. The record is not published again, because events are ordered and readers skip those that they have
+   passed.
+3. Otherwise its format has no event ids, and no order to preserve: write the record to its topic again (``resent``).
 """
 
 from __future__ import annotations
@@ -116,16 +120,16 @@ class DeadLetterReader:
         return found
 
     def replay(self, letter: DeadLetter) -> ReplayResult:
-        """Decode ``letter`` again, and resend it if its format has no event ids; raise KafkaUnavailable."""
+        """Decode ``letter`` again, and resend it if its format has no event ids (see the module docstring); raise KafkaUnavailable."""
         try:
-            event, has_event_id = _decode(letter)
+            event, has_event_id = _decode(letter)  # 1.
         except BadInput as error:
             return ReplayResult(letter, ReplayOutcome.UNREADABLE, problem=str(error))
         if isinstance(event, Undecodable):
             return ReplayResult(letter, ReplayOutcome.UNREADABLE, event, str(event.error))
-        if has_event_id:
+        if has_event_id:  # 2.
             return ReplayResult(letter, ReplayOutcome.READABLE, event)
-        self._resend(letter)
+        self._resend(letter)  # 3.
         return ReplayResult(letter, ReplayOutcome.RESENT, event)
 
     def _all(self) -> Iterator[DeadLetter]:
