@@ -44,7 +44,8 @@ class StoredPosition:
         self._key = _KEY + topic.encode()
 
     def load(self) -> Position | None:
-        """Return the stored position; raise StateCorrupt."""
+        """Return the stored position; raise StateCorrupt, and FilesUnavailable while the state file cannot be used."""
+        self._store.recover()
         value = self._store.get(self._key)
         if value is None:
             return None
@@ -54,7 +55,8 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def save(self, position: Position) -> None:
-        """Store the last whole event of ``position``."""
+        """Store the last whole event of ``position``; raise FilesUnavailable while the state file cannot be used."""
+        self._store.recover()
         with self._store.transaction() as transaction:
             transaction.put(self._key, str(position.applied_event_id).encode())
         failpoint("relay.stored")

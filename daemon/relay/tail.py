@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from state.errors import GapDetected, TidelineError
+import structlog
+
+from state.errors import FilesUnavailable, GapDetected, TidelineError
 
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from daemon.relay.settings import RelaySettings, RelayStatus
     from daemon.relay.start_position import Start, StoredPosition
     from daemon.sources.outbox import Outbox, OutgoingEvent
+
+
+log = structlog.get_logger(__name__)
 
 
 class Pace:
@@ -161,6 +166,10 @@ class Tail:
     def _save(self) -> None:
         position = self._publisher.acknowledged
         if position.applied_event_id != self._saved:
-            self._stored.save(position)
-            self._saved = position.applied_event_id
+            try:
+                self._stored.save(position)
+                self._saved = position.applied_event_id
+            except FilesUnavailable as error:
+                # The topic itself holds the position; this copy is needed only if the topic becomes empty. Relaying goes on.
+                log.warning("the relay's position was not stored", code=error.code, problem=str(error))
         self._saved_at_s = time.monotonic()

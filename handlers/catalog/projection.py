@@ -90,6 +90,7 @@ class CatalogProjection:
         return stored is not None
 
     def _reread(self) -> None:
+        self._store.recover()
         self.states.open(self._store)
         for follower in self._followers:
             follower.open(self._store)

@@ -122,6 +122,9 @@ class HBaseStore:
                 key = layout.entry_key(found.row)
                 assert found.cells == layout.cells(key, found.cells[layout.VALUE]), key
 
+    def recover(self) -> None:
+        """Do nothing: the gateway connects again by itself."""
+
     def close(self) -> None:
         """Close the connection; closing twice is not an error."""
         self.gateway.close()

@@ -100,6 +100,7 @@ class ReplicationProjection:
         and what ``bootstrap`` raises if the policy bootstraps itself.
         """
         context = self._context
+        self._store.recover()
         context.table_cache.clear()
         self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)

@@ -83,6 +83,13 @@ class Store(Reader, Protocol):
     def check(self) -> None:
         """Assert the implementation's own invariants; raise StateCorrupt if the stored data breaks one."""
 
+    def recover(self) -> None:
+        """Make a store usable again that failed (a full disk, an I/O error); do nothing if it has not failed.
+
+        The owner calls this before it reads its state anew, because what it holds in memory may be ahead of the store. Raises
+        FilesUnavailable while the cause lasts.
+        """
+
     def close(self) -> None:
         """Release all resources; closing twice is harmless."""
 

@@ -70,6 +70,9 @@ class MemoryStore:
                 assert isinstance(value, bytes), key
                 refuse_oversize(key, value)
 
+    def recover(self) -> None:
+        """Do nothing: memory does not fail."""
+
     def close(self) -> None:
         """Do nothing: there is nothing to release, and tests read the entries afterwards."""
 

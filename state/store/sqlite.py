@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
@@ -55,8 +55,10 @@ class SqliteStore:
         assert schema_version >= 1, schema_version
         self.path = fspath(path)
         self._lock = threading.RLock()
+        self._durable = durable
         self._open: SqliteTransaction | None = None
         self._failure: TidelineError | None = None
+        self._is_closed = False
         with translate_errors(self.path):
             self._connection = open_file(self.path, durable=durable)
         try:
@@ -86,7 +88,7 @@ class SqliteStore:
         """Open the only write transaction; it takes effect when the block ends without an error.
 
         Raises FilesUnavailable if the disk is full or fails. In that case nothing of the transaction is kept, and the store
-        must be opened again.
+        fails until ``recover`` succeeds.
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
@@ -107,10 +109,30 @@ class SqliteStore:
             if finding != "ok":
                 raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
 
+    def recover(self) -> None:
+        """Open the file again after a failure that may have passed; only SQLite's recovery knows what a failed write left behind.
+
+        Does nothing if the store has not failed. Raises FilesUnavailable while the cause lasts, and StateCorrupt again.
+        """
+        with self._lock:
+            assert self._open is None, "a transaction is open"
+            if self._failure is None:
+                return
+            if self._is_closed or not isinstance(self._failure, FilesUnavailable):
+                raise self._failure
+            with suppress(sqlite3.Error):  # the checkpoint at closing fails as the write did
+                self._connection.close()
+            try:
+                connection = open_file(self.path, durable=self._durable)
+            except sqlite3.Error as error:
+                raise translate_error(error, self.path, was_open=True) from error
+            self._connection, self._failure = connection, None
+
     def close(self) -> None:
         """Checkpoint and release the file; closing twice is harmless."""
         with self._lock, translate_errors(self.path):
             assert self._open is None, "a transaction is open"
+            self._is_closed = True
             self._failure = self._failure or FilesUnavailable("the store is closed", path=self.path)
             self._connection.close()
 
@@ -142,7 +164,7 @@ class SqliteStore:
             return self._connection.execute(statement, values)
         except sqlite3.Error as error:
             # SQLite may have ended the transaction already: the next statement would commit on its own.
-            self._failure = translate_error(error, self.path)
+            self._failure = translate_error(error, self.path, was_open=True)
             raise self._failure from error
 
     def _committed_page(

@@ -105,22 +105,30 @@ def translate_errors(path: str) -> Iterator[None]:
         raise translate_error(error, path) from error
 
 
-def translate_error(error: sqlite3.Error, path: str) -> TidelineError:
+def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) -> TidelineError:
     """Return the error of Tideline's tree that corresponds to ``error``, by SQLite's primary result code.
 
     After a refused write (full, I/O error) the store must be opened again before further use: only recovery knows what a failed
-    fsync has left behind.
+    fsync has left behind. A file that ``was_open`` has been writable, so a refusal to write (a volume that the kernel made read-only)
+    is a failure that may pass and not a wrong setting.
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the low byte is the primary code
     reason = str(error)
     if code in _LOCKED:
         return StateLocked("another process has the state file open", path=path)
-    if code in _UNUSABLE:
+    if code in _UNUSABLE and not was_open:
         return ConfigError(
             "the state file cannot be opened for writing",
             path=path,
             reason=reason,
             hint="Check that its directory exists and that this user can write to it.",
+        )
+    if code in _UNUSABLE:
+        return FilesUnavailable(
+            "the state file cannot be written any more",
+            path=path,
+            reason=reason,
+            hint="Check the state volume: it may be read-only or gone. Work continues from the last position once it is back.",
         )
     if code == sqlite3.SQLITE_FULL:
         return FilesUnavailable(

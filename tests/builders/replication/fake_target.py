@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from handlers.structs.notifications import WriteEventInfo
     from handlers.structs.objects import Table
+    from state.store import Store
 
 
 class Killed(BaseException):
@@ -228,7 +229,7 @@ class FakedReplica:
 
     directory: Path
     target: FakeTarget
-    store: MemoryStore
+    store: Store
     context: Context
     projection: ReplicationProjection
     clock: Clock
@@ -263,9 +264,10 @@ class FakedReplica:
         return Position.from_bytes(value).event_id
 
 
-def faked_replica(directory: Path, **policy: Any) -> FakedReplica:
+def faked_replica(directory: Path, *, store: Store | None = None, **policy: Any) -> FakedReplica:
     """Return a replica of ``shop`` as ``shop_r``, bootstrapped at event 0, with an empty target database."""
-    target, store, now = FakeTarget(directory / "target"), MemoryStore(), Clock()
+    target, now = FakeTarget(directory / "target"), Clock()
+    store = store or MemoryStore()
     chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
     target.databases["shop_r"] = Database(name="shop_r", parameters={})
     metastore: Any = target

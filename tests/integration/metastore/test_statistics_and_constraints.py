@@ -66,7 +66,7 @@ def test_statistics_of_a_transactional_table_need_a_write_id_and_a_list(
     valid = ValidWriteIds.up_to(f"{db}.t", write_id).format()
     table = client.get_table(db, "t")
     table.parameters = {**(table.parameters or {}), **ACCURATE}
-    with pytest.raises(InvalidRequest, match="refuses"):
+    with pytest.raises(InvalidRequest, match="rejected"):
         client.alter_table(db, "t", table, write_id=write_id, environment=KEEP)
     table.writeId = write_id
     client.alter_table(db, "t", table, write_id=write_id, valid_write_ids=valid, environment=KEEP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked
 from state.store.sqlite import SqliteStore
+from tests.builders.stores.full_disk import full_disk
 
 
 if TYPE_CHECKING:
@@ -192,6 +194,41 @@ def test_a_full_disk_leaves_no_partial_write_and_the_store_can_be_opened_again(t
     again = open_store(tmp_path / "state.db")
     assert content(again) == {b"before": b"1"}
     write(again, after=b"2")
+
+
+def test_a_store_on_a_full_disk_recovers_once_there_is_space(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db")
+    write(store, before=b"1")
+    with full_disk(), pytest.raises(FilesUnavailable):
+        fill(store)
+    with pytest.raises(FilesUnavailable):
+        store.get(b"before")
+    store.recover()
+    assert content(store) == {b"before": b"1"}
+    write(store, after=b"2")
+    assert content(store) == {b"before": b"1", b"after": b"2"}
+
+
+def test_a_store_recovers_only_when_the_cause_has_passed(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db")
+    with full_disk():
+        with pytest.raises(FilesUnavailable):
+            fill(store)
+        shutil.move(tmp_path / "state.db", tmp_path / "elsewhere")
+        (tmp_path / "state.db").mkdir()
+        with pytest.raises(FilesUnavailable, match="cannot be written any more"):
+            store.recover()
+    (tmp_path / "state.db").rmdir()
+    shutil.move(tmp_path / "elsewhere", tmp_path / "state.db")
+    store.recover()
+    assert content(store) == {}
+
+
+def test_a_closed_store_does_not_recover(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db")
+    store.close()
+    with pytest.raises(FilesUnavailable, match="closed"):
+        store.recover()
 
 
 def test_an_error_swallowed_inside_the_block_still_fails_the_transaction(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""The steady state of a relay, with parts that fail on request."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+from daemon.relay.settings import RelaySettings, RelayStatus
+from daemon.relay.start_position import Start
+from daemon.relay.tail import Tail
+from state.errors import FilesUnavailable
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from daemon.relay.publisher import Publisher
+    from daemon.relay.start_position import StoredPosition
+    from daemon.sources.outbox import Outbox
+
+
+class FullDisk:
+    """A stored position that cannot be written."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    def save(self, _position: Position) -> None:
+        """Fail."""
+        self.tries += 1
+        raise FilesUnavailable("the disk of the state file is full")
+
+
+class AcknowledgingPublisher:
+    """A publisher whose records are acknowledged at once."""
+
+    pending = 0
+    records = 0
+    size_bytes = 0
+
+    def __init__(self) -> None:
+        self.acknowledged = Position(7)
+
+    def settle(self) -> None:
+        """Do nothing: nothing is on its way."""
+
+
+class StoppedHeartbeat:
+    """A heartbeat that requests a stop from the beginning."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self.stopping.set()
+
+    def beat(self) -> None:
+        """Ignore it."""
+
+    def following(self) -> None:
+        """Ignore it."""
+
+    def progress(self) -> None:
+        """Ignore it."""
+
+
+def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
+    stored, publisher, statuses = FullDisk(), AcknowledgingPublisher(), list[RelayStatus]()
+    tail = Tail(
+        cast("Outbox", None),
+        cast("Publisher", publisher),
+        cast("StoredPosition", stored),
+        RelaySettings(source="lake"),
+        Start(Position(5)),
+        statuses.append,
+        RelayStatus("lake", "topic"),
+    )
+    heartbeat: Any = StoppedHeartbeat()
+    tail.follow(heartbeat)
+    assert stored.tries == 1
+    assert statuses[-1].relayed == Position(7), "what is in the topic counts"
