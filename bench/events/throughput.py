@@ -32,7 +32,7 @@ from state.store.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from daemon.sources.commits import Connect
+    from daemon.sources.write_events import Connect
     from dev.stack.endpoints import Endpoints
 
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic
     from daemon.process.heartbeat import Heartbeat
-    from daemon.sources.commits import Connect
     from daemon.sources.connections import CallMetrics
+    from daemon.sources.write_events import Connect
     from state.store import Store
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.sources.commits import WriteEventReader, parse_commit
+from daemon.sources.write_events import WriteEventReader, parse_commit
 from handlers.decoding.encoder import Record, encode
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, Inconsistent, Unsupported
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from daemon.kafka.topic import Topic
-    from daemon.sources.commits import Commit, Connect, NotificationLog
+    from daemon.sources.write_events import Commit, Connect, NotificationLog
     from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 
