@@ -92,7 +92,7 @@ def group(leader: int) -> list[int]:
     return found
 
 
-def test_rows_come_once_though_the_driver_is_killed_and_it_ends_with_the_daemon(
+def test_rows_are_written_once_although_the_driver_is_killed_and_it_ends_with_the_daemon(
     daemon: RunningDaemon, base: Path, database: str, source_sql: Session
 ) -> None:
     table = f"{database}.events_flat"

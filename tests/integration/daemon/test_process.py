@@ -54,7 +54,7 @@ def clients() -> Iterator[ExitStack]:
         yield opened
 
 
-def test_the_live_check_finds_nothing_wrong_with_the_stack(
+def test_the_live_check_finds_no_problems_in_the_stack(
     config: Path, source_sql: Session, database: str
 ) -> None:
     source_sql.run(f"create database {database}")  # an empty notification log is a finding
@@ -63,7 +63,7 @@ def test_the_live_check_finds_nothing_wrong_with_the_stack(
     assert done.returncode == 0
 
 
-def test_a_policy_that_was_never_bootstrapped_fails_alone_and_says_what_to_do(
+def test_a_policy_that_was_not_bootstrapped_fails_alone_with_an_instruction(
     start: Start, tmp_path: Path
 ) -> None:
     process = start()
@@ -76,7 +76,7 @@ def test_a_policy_that_was_never_bootstrapped_fails_alone_and_says_what_to_do(
     ended(process)
 
 
-def test_a_bootstrapped_policy_is_followed_in_little_memory_and_ends_with_0(
+def test_a_bootstrapped_policy_is_followed_in_little_memory_and_the_daemon_exits_with_0(
     stack: Endpoints,
     database: str,
     clients: ExitStack,

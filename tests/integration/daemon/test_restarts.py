@@ -102,7 +102,7 @@ def test_restarts_of_every_component_are_survived(cluster: Stack, daemon: Runnin
     assert status.projections[0].quarantined == ()
 
 
-def test_a_killed_daemon_goes_on_where_it_was(cluster: Stack, daemon: RunningDaemon) -> None:
+def test_a_killed_daemon_continues_at_its_position(cluster: Stack, daemon: RunningDaemon) -> None:
     with cluster.source.sql() as sql:
         sql.run(f"create database if not exists {DB}")
         sql.run(f"create table {DB}.later (id int) {ACID}")

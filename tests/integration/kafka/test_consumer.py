@@ -67,7 +67,7 @@ def following(projection: Collecting, reader: TopicReader) -> _Following:
     return _Following(projection, reader)
 
 
-def test_events_come_from_behind_the_position(stream_of: StreamOf) -> None:
+def test_events_after_the_position_are_read(stream_of: StreamOf) -> None:
     stream = filled(stream_of)
     reader = stream.reader()
     assert ids(drain(reader, Position(0))) == list(range(1, 101))
@@ -76,7 +76,7 @@ def test_events_come_from_behind_the_position(stream_of: StreamOf) -> None:
     assert ids(drain(reader, Position(0))) == list(range(1, 101))
 
 
-def test_a_commit_comes_with_what_it_wrote_before_it(stream_of: StreamOf) -> None:
+def test_the_writes_of_a_commit_precede_it(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.log.add(commit(1, 71))
     stream.log.writes[71] = [write("orders"), write("items")]
@@ -103,14 +103,14 @@ def test_a_topic_whose_head_has_expired_is_filled_from_the_log(stream_of: Stream
     assert reader.status.filled == 50
 
 
-def test_a_topic_that_has_expired_as_a_whole_is_filled_from_the_log(stream_of: StreamOf) -> None:
+def test_a_completely_expired_topic_is_filled_from_the_log(stream_of: StreamOf) -> None:
     stream = filled(stream_of)
     stream.truncate(100)
     reader = stream.reader(filler=outbox(stream.log))
     assert ids(drain(reader, Position(20))) == list(range(21, 101))
 
 
-def test_what_has_left_both_topic_and_log_is_a_gap_with_both_ids(stream_of: StreamOf) -> None:
+def test_events_that_topic_and_log_have_lost_are_a_gap_with_both_ids(stream_of: StreamOf) -> None:
     stream = filled(stream_of)
     stream.truncate(70)
     stream.log.clean(up_to=50)
@@ -122,7 +122,7 @@ def test_what_has_left_both_topic_and_log_is_a_gap_with_both_ids(stream_of: Stre
     assert caught.value.context == {"topic": stream.name, "expected": 21, "found": 71}
 
 
-def test_a_topic_made_anew_under_a_reader_is_found_again(stream_of: StreamOf) -> None:
+def test_a_topic_recreated_under_a_reader_is_searched_again(stream_of: StreamOf) -> None:
     stream = filled(stream_of)
     reader = stream.reader(filler=outbox(stream.log))
     reader.seek(Position(0))
@@ -135,7 +135,7 @@ def test_a_topic_made_anew_under_a_reader_is_found_again(stream_of: StreamOf) ->
     reader.close()
 
 
-def test_a_topic_cut_under_a_reader_is_found_again(stream_of: StreamOf) -> None:
+def test_a_topic_truncated_under_a_reader_is_searched_again(stream_of: StreamOf) -> None:
     stream = filled(stream_of, last=5000)
     reader = stream.reader(filler=outbox(stream.log), batch_events=10, queue_records=20)
     reader.seek(Position(0))
@@ -162,7 +162,7 @@ def _patiently(reader: TopicReader, until: int) -> list[Any]:
     return events
 
 
-def test_a_topic_that_is_not_there_yet_is_unavailable_and_one_with_partitions_is_refused(
+def test_a_missing_topic_is_unavailable_and_one_with_several_partitions_is_refused(
     stream_of: StreamOf,
 ) -> None:
     stream = stream_of()
@@ -187,7 +187,7 @@ def _refused(stream: Stream) -> bool:
     return False
 
 
-def test_markers_of_transactions_are_no_gaps_and_the_reader_comes_to_the_end_behind_them(
+def test_transaction_markers_are_not_gaps_and_the_reader_reaches_the_end_after_them(
     stream_of: StreamOf,
 ) -> None:
     stream = filled(stream_of, last=10)
@@ -199,7 +199,7 @@ def test_markers_of_transactions_are_no_gaps_and_the_reader_comes_to_the_end_beh
     assert ids(drain(reader, Position(5))) == list(range(6, 21))
 
 
-def test_poison_is_kept_as_it_came_and_the_rest_goes_on(stream_of: StreamOf) -> None:
+def test_an_undecodable_record_becomes_a_dead_letter_and_reading_continues(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.log.add(ddl(1), event(2, "ADD_PARTITION", "no json", db="sales", table="orders"), ddl(3), ddl(4))
     records = [record.value for record in records_of(stream.log)]
@@ -246,7 +246,7 @@ def test_a_format_without_event_ids_is_recognised_and_followed_by_offset(stream_
     assert (caught.value.context["expected"], caught.value.context["found"]) == (4, 6)
 
 
-def test_a_letter_of_a_format_without_event_ids_is_sent_again_once_it_is_readable(
+def test_a_dead_letter_of_a_format_without_event_ids_is_resent_once_it_is_readable(
     stream_of: StreamOf,
 ) -> None:
     stream = stream_of()
@@ -273,7 +273,7 @@ def _raw(stream: Stream) -> Iterator[tuple[int, bytes]]:
         yield from list(probe.values(marks.low, marks.high))
 
 
-def test_a_projection_is_driven_from_its_position_and_stops_when_told(stream_of: StreamOf) -> None:
+def test_a_projection_is_driven_from_its_position_until_a_stop_is_requested(stream_of: StreamOf) -> None:
     stream = filled(stream_of)
     projection = Collecting(Position(40))
     with following(projection, stream.reader(commit_s=0)) as loop:
@@ -296,7 +296,9 @@ def _committed(stream: Stream) -> int:
     return place.offset
 
 
-def test_a_long_apply_pauses_the_topic_with_a_bounded_queue_and_goes_on_after_it(stream_of: StreamOf) -> None:
+def test_a_long_apply_pauses_the_topic_with_a_bounded_queue_and_continues_after_it(
+    stream_of: StreamOf,
+) -> None:
     stream = filled(stream_of, last=30_000)
     projection = Collecting()
     projection.gate.clear()
@@ -310,7 +312,7 @@ def test_a_long_apply_pauses_the_topic_with_a_bounded_queue_and_goes_on_after_it
     assert ids(projection.events) == list(range(1, 30_001))
 
 
-def test_a_projection_that_fails_is_given_the_same_events_again(stream_of: StreamOf) -> None:
+def test_a_failed_projection_receives_the_same_events_again(stream_of: StreamOf) -> None:
     stream = filled(stream_of)
     projection = Collecting()
     reader = stream.reader(batch_events=30)
@@ -330,7 +332,7 @@ def test_a_projection_that_fails_is_given_the_same_events_again(stream_of: Strea
     assert ids(projection.events) == list(range(1, 101))
 
 
-def test_a_broker_that_restarts_under_a_reader_costs_nothing(own_broker: Kafka) -> None:
+def test_a_restart_of_the_broker_loses_no_event(own_broker: Kafka) -> None:
     stream = Stream(own_broker.bootstrap, "restarted")
     add(stream, 1, 50)
     stream.relay_all()

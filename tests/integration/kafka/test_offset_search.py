@@ -29,7 +29,7 @@ def found(stream: Stream, event_id: int) -> int:
         return find_offset(probe, Position(event_id))
 
 
-def test_a_place_among_a_hundred_thousand_records_is_found_at_once(stream_of: StreamOf) -> None:
+def test_an_offset_among_a_hundred_thousand_records_is_found_quickly(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.topic.ensure()
     stream.produce(value(event_id) for event_id in range(501, 100_501))
@@ -50,7 +50,7 @@ def test_a_place_among_a_hundred_thousand_records_is_found_at_once(stream_of: St
     assert found(stream, 70_000) == 69_500
 
 
-def test_markers_and_foreign_records_are_stepped_over(stream_of: StreamOf) -> None:
+def test_markers_and_foreign_records_are_skipped(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.topic.ensure()
     stream.produce([value(1), b"hello", None, b"\xff", value(2)])
@@ -86,7 +86,7 @@ def test_a_topic_of_markers_alone_has_no_last_record(stream_of: StreamOf) -> Non
         assert find_last(probe) is None
 
 
-def test_a_missing_topic_and_a_missing_broker_are_told_apart(stream_of: StreamOf) -> None:
+def test_a_missing_topic_and_a_missing_broker_are_different_errors(stream_of: StreamOf) -> None:
     stream = stream_of()
     with OffsetReader(stream.broker, stream.name) as probe, pytest.raises(NotFound):
         probe.watermarks()

@@ -40,7 +40,7 @@ def relayed_to(relay: RelayLoop, event_id: int) -> bool:
     return position is not None and position.applied_event_id >= event_id
 
 
-def test_the_whole_log_comes_into_the_topic_in_order_and_a_second_relay_adds_nothing(
+def test_the_whole_log_is_relayed_in_order_and_a_second_relay_adds_nothing(
     stream_of: StreamOf,
 ) -> None:
     stream = stream_of()
@@ -55,7 +55,7 @@ def test_the_whole_log_comes_into_the_topic_in_order_and_a_second_relay_adds_not
     assert ids(stream) == list(range(1, 301))
 
 
-def test_what_is_committed_later_is_relayed_within_a_second_and_nothing_is_asked_for_often(
+def test_later_commits_are_relayed_within_a_second_without_frequent_polling(
     stream_of: StreamOf,
 ) -> None:
     stream = stream_of()
@@ -75,7 +75,7 @@ def test_what_is_committed_later_is_relayed_within_a_second_and_nothing_is_asked
     assert ids(stream) == list(range(1, 9))
 
 
-def test_commits_come_with_what_they_wrote(stream_of: StreamOf) -> None:
+def test_commits_are_relayed_with_their_writes(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.log.add(ddl(1), commit(2, 71), commit(3, 72, write_ids=[]), commit(4, 73))
     stream.log.writes[71] = [write("orders"), write("items")]
@@ -86,7 +86,7 @@ def test_commits_come_with_what_they_wrote(stream_of: StreamOf) -> None:
 
 
 @pytest.mark.parametrize("written", [1, 2, 3])
-def test_an_event_that_was_written_by_half_is_completed(stream_of: StreamOf, written: int) -> None:
+def test_a_partly_written_event_is_completed(stream_of: StreamOf, written: int) -> None:
     stream = stream_of()
     stream.log.add(ddl(1), commit(2, 71), ddl(3))
     stream.log.writes[71] = [write("a"), write("b"), write("c")]
@@ -108,7 +108,7 @@ def test_a_topic_that_retention_has_emptied_is_continued(stream_of: StreamOf) ->
     assert ids(stream) == [21, 22, 23, 24, 25]
 
 
-def test_a_topic_that_was_deleted_is_made_again_and_continued(stream_of: StreamOf) -> None:
+def test_a_deleted_topic_is_created_again_and_continued(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.log.add(*events(1, 20))
     stream.relay_all()
@@ -118,7 +118,7 @@ def test_a_topic_that_was_deleted_is_made_again_and_continued(stream_of: StreamO
     assert ids(stream) == [21, 22, 23, 24, 25]
 
 
-def test_a_gap_in_the_log_stops_the_relay_with_both_ids_and_nothing_behind_it_is_written(
+def test_a_gap_in_the_log_stops_the_relay_with_both_ids_and_nothing_after_it_is_written(
     stream_of: StreamOf,
 ) -> None:
     stream = stream_of()
@@ -153,7 +153,7 @@ def test_a_log_that_was_emptied_before_it_was_read_is_a_gap_for_a_relay_that_fol
     assert caught.value.context["current"] == 9
 
 
-def test_a_metastore_that_goes_back_in_time_stops_the_relay(stream_of: StreamOf) -> None:
+def test_a_restored_metastore_stops_the_relay(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.log.add(*events(1, 9))
     relay = stream.relay(check_s=0.05)
@@ -170,7 +170,7 @@ def test_a_metastore_that_goes_back_in_time_stops_the_relay(stream_of: StreamOf)
         stream.relay().run(Line())
 
 
-def test_a_metastore_that_is_away_for_a_while_loses_nothing(stream_of: StreamOf) -> None:
+def test_no_event_is_lost_while_the_metastore_is_unavailable(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.log.add(*events(1, 100))
     calls = iter(range(1_000_000))
@@ -189,7 +189,7 @@ def test_a_metastore_that_is_away_for_a_while_loses_nothing(stream_of: StreamOf)
     assert ids(stream) == list(range(1, 101))
 
 
-def test_a_broker_that_is_away_is_unavailable_and_the_next_run_goes_on_behind_what_arrived(
+def test_after_an_unavailable_broker_the_next_run_continues_after_the_last_record(
     own_broker: Kafka,
 ) -> None:
     stream = Stream(own_broker.bootstrap, "restarted", timeout_s=3.0)
@@ -226,7 +226,7 @@ def test_a_broker_that_restarts_while_events_flow_loses_and_reorders_nothing(own
     assert ids(stream) == list(range(1, 601))
 
 
-def test_a_publisher_that_is_closed_throws_away_what_was_not_acknowledged(own_broker: Kafka) -> None:
+def test_a_closed_publisher_discards_unacknowledged_records(own_broker: Kafka) -> None:
     stream = Stream(own_broker.bootstrap, "closed")
     stream.log.add(*events(1, 10))
     stream.topic.ensure()

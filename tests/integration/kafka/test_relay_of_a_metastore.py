@@ -109,9 +109,7 @@ def test_a_metastore_that_is_killed_and_started_again_loses_and_reorders_nothing
     assert records == list(range(1, after + 1))
 
 
-def test_what_is_committed_is_in_the_topic_within_a_second(
-    stream_of: StreamOf, metastore: MetastoreProcess
-) -> None:
+def test_a_commit_is_in_the_topic_within_a_second(stream_of: StreamOf, metastore: MetastoreProcess) -> None:
     stream = stream_of()
     relay = relay_of(stream, metastore.uri)
     line = Line()
@@ -130,13 +128,13 @@ def test_what_is_committed_is_in_the_topic_within_a_second(
     assert median(delays) < 1
 
 
-def test_a_metastore_that_is_away_at_the_start_is_unavailable(stream_of: StreamOf) -> None:
+def test_an_unavailable_metastore_at_the_start_is_a_transient_error(stream_of: StreamOf) -> None:
     relay = relay_of(stream_of(), "thrift://127.0.0.1:9")
     with pytest.raises(MetastoreUnavailable):
         relay.run(Line())
 
 
-def test_holes_are_filled_with_the_very_same_records(stream_of: StreamOf, source: ClusterEndpoints) -> None:
+def test_gaps_are_filled_with_identical_records(stream_of: StreamOf, source: ClusterEndpoints) -> None:
     stream = stream_of()
     relay = relay_of(stream, source.metastore)
     with closing(WritingMetastore(source.metastore)) as client:

@@ -25,7 +25,7 @@ def made_by_somebody(stream: Stream, partitions: int = 1, **config: str) -> None
         answer.result(10)
 
 
-def test_a_missing_topic_is_made_with_one_partition_and_our_limits(stream_of: StreamOf) -> None:
+def test_a_missing_topic_is_created_with_one_partition_and_our_limits(stream_of: StreamOf) -> None:
     stream = stream_of(retention_s=7200)
     assert stream.topic.ensure()
     assert not stream.topic.ensure()
@@ -57,7 +57,7 @@ def test_a_compacted_topic_is_refused(stream_of: StreamOf) -> None:
         stream.topic.ensure()
 
 
-def test_a_topic_made_anew_is_another_one(stream_of: StreamOf) -> None:
+def test_a_recreated_topic_has_another_identity(stream_of: StreamOf) -> None:
     stream = stream_of()
     stream.topic.ensure()
     before = stream.topic.identity()
@@ -66,7 +66,7 @@ def test_a_topic_made_anew_is_another_one(stream_of: StreamOf) -> None:
     assert stream.topic.identity() != before
 
 
-def test_a_topic_that_does_not_exist_is_told(stream_of: StreamOf) -> None:
+def test_a_topic_that_does_not_exist_is_not_found(stream_of: StreamOf) -> None:
     stream = stream_of()
     for ask in (stream.topic.verify, stream.topic.verify_order, stream.topic.identity):
         with pytest.raises(NotFound):

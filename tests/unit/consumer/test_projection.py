@@ -25,7 +25,9 @@ def topic_of(last: int) -> ListedTopic:
     return ListedTopic(records_of(ListedLog(ddl(event_id) for event_id in range(1, last + 1))))
 
 
-def test_it_starts_at_the_projections_position_and_reports_every_turn(reader_of: ReaderOf) -> None:
+def test_the_loop_starts_at_the_position_of_the_projection_and_reports_every_iteration(
+    reader_of: ReaderOf,
+) -> None:
     projection, told = Collecting(Position(3)), list[ProjectionStatus]()
     line = Line(until=lambda: projection.settled > 0)
     follow(projection, reader_of(topic_of(9), batch_events=2), line, told.append)
@@ -60,7 +62,7 @@ class _NeverStarted(Collecting):
         raise ConfigError("bootstrap the policy first")
 
 
-def test_a_projection_that_was_never_started_is_not_given_anything(reader_of: ReaderOf) -> None:
+def test_a_projection_without_a_position_receives_no_events(reader_of: ReaderOf) -> None:
     line = Line()
     with pytest.raises(ConfigError):
         follow(_NeverStarted(), reader_of(topic_of(9)), line, lambda _status: None)
@@ -72,7 +74,7 @@ class _Forgetful(Collecting):
         return super().apply(events[:-1])
 
 
-def test_a_projection_that_silently_leaves_something_out_is_stopped(reader_of: ReaderOf) -> None:
+def test_a_projection_that_silently_omits_events_is_stopped(reader_of: ReaderOf) -> None:
     with pytest.raises(Inconsistent) as caught:
         follow(_Forgetful(), reader_of(topic_of(9)), Line(), lambda _status: None)
     assert caught.value.context == {"projection": "p", "position": "8", "given": "9"}

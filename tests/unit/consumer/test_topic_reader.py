@@ -41,7 +41,7 @@ def ids(reader: TopicReader) -> list[int]:
     return [event.event_id for event in drain(reader)]
 
 
-def test_events_come_in_order_from_behind_the_position(reader_of: ReaderOf) -> None:
+def test_events_after_the_position_are_returned_in_order(reader_of: ReaderOf) -> None:
     reader = reader_of(ListedTopic(records_of(log_of(9))))
     reader.seek(Position(4))
     assert ids(reader) == [5, 6, 7, 8, 9]
@@ -49,7 +49,9 @@ def test_events_come_in_order_from_behind_the_position(reader_of: ReaderOf) -> N
     assert reader.status.offset == 9
 
 
-def test_a_batch_holds_no_more_than_asked_for_and_says_where_it_ends(reader_of: ReaderOf) -> None:
+def test_a_batch_has_at_most_the_configured_number_of_events_and_its_end_position(
+    reader_of: ReaderOf,
+) -> None:
     reader = reader_of(ListedTopic(records_of(log_of(9))), batch_events=4)
     reader.seek(Position(0))
     batch = reader.read(0)
@@ -66,14 +68,14 @@ def test_a_topic_delivered_twice_changes_nothing_and_is_counted(reader_of: Reade
     assert reader.status.duplicates == 18
 
 
-def test_holes_in_the_offsets_mean_nothing(reader_of: ReaderOf) -> None:
+def test_missing_offsets_are_not_a_gap(reader_of: ReaderOf) -> None:
     first, second = records_of(log_of(2))
     reader = reader_of(ListedTopic([None, None, first, None, second, None]))
     reader.seek(Position(0))
     assert ids(reader) == [1, 2]
 
 
-def test_a_hole_in_the_topic_is_filled_from_the_log(reader_of: ReaderOf) -> None:
+def test_a_gap_in_the_topic_is_filled_from_the_log(reader_of: ReaderOf) -> None:
     log = log_of(9)
     records = records_of(log)
     reader = reader_of(ListedTopic([*records[:3], *records[6:]]), filler=outbox(log))
@@ -83,7 +85,7 @@ def test_a_hole_in_the_topic_is_filled_from_the_log(reader_of: ReaderOf) -> None
     assert reader.status.duplicates == 0
 
 
-def test_a_large_hole_is_filled_batch_by_batch(reader_of: ReaderOf) -> None:
+def test_a_large_gap_is_filled_in_batches(reader_of: ReaderOf) -> None:
     log = log_of(500)
     records = records_of(log)
     reader = reader_of(
@@ -95,7 +97,7 @@ def test_a_large_hole_is_filled_batch_by_batch(reader_of: ReaderOf) -> None:
     assert reader.status.position == Position(500)
 
 
-def test_a_hole_within_an_event_is_filled(reader_of: ReaderOf) -> None:
+def test_a_gap_within_an_event_is_filled(reader_of: ReaderOf) -> None:
     log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
     log.writes[71] = [write("a"), write("b"), write("c")]
     records = records_of(log)
@@ -129,7 +131,7 @@ def test_a_topic_that_retention_has_emptied_is_filled_without_waiting_for_the_ne
     assert ids(reader) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_hole_that_nobody_can_fill_is_a_gap_with_both_ids(reader_of: ReaderOf) -> None:
+def test_a_gap_that_cannot_be_filled_is_reported_with_both_ids(reader_of: ReaderOf) -> None:
     records = records_of(log_of(9))
     reader = reader_of(ListedTopic([*records[:3], *records[6:]]))
     reader.seek(Position(0))
@@ -138,7 +140,7 @@ def test_a_hole_that_nobody_can_fill_is_a_gap_with_both_ids(reader_of: ReaderOf)
     assert caught.value.context == {"topic": "topic", "expected": 4, "found": 7}
 
 
-def test_a_hole_that_has_left_the_log_too_is_a_gap_with_both_ids(reader_of: ReaderOf) -> None:
+def test_a_gap_that_the_log_has_too_is_reported_with_both_ids(reader_of: ReaderOf) -> None:
     log = log_of(9)
     records = records_of(log)
     log.clean(up_to=5)
@@ -149,7 +151,7 @@ def test_a_hole_that_has_left_the_log_too_is_a_gap_with_both_ids(reader_of: Read
     assert caught.value.context == {"expected": 4, "found": 6}
 
 
-def test_what_came_before_a_gap_was_handed_out_and_reading_can_start_over(reader_of: ReaderOf) -> None:
+def test_events_before_a_gap_are_delivered_and_reading_can_start_again(reader_of: ReaderOf) -> None:
     log = log_of(9)
     records = records_of(log)
     filler = outbox(log)
@@ -165,7 +167,7 @@ def test_what_came_before_a_gap_was_handed_out_and_reading_can_start_over(reader
     assert ids(reader) == [4, 5, 6, 7, 8, 9]
 
 
-def test_a_topic_made_anew_while_it_is_read_is_searched_again(reader_of: ReaderOf) -> None:
+def test_a_topic_that_is_recreated_while_it_is_read_is_searched_again(reader_of: ReaderOf) -> None:
     log = log_of(9)
     topic = ListedTopic([*[None] * 100, *records_of(log, 1, 6)])
     reader = reader_of(topic, filler=outbox(log))
@@ -177,7 +179,7 @@ def test_a_topic_made_anew_while_it_is_read_is_searched_again(reader_of: ReaderO
     assert reader.status.filled == 0
 
 
-def test_a_topic_made_anew_that_is_longer_than_the_old_one_is_searched_again(reader_of: ReaderOf) -> None:
+def test_a_recreated_topic_that_is_longer_than_the_old_one_is_searched_again(reader_of: ReaderOf) -> None:
     log = log_of(20)
     topic = ListedTopic(records_of(log, 1, 6))
     reader = reader_of(topic, filler=outbox(log))
@@ -189,7 +191,7 @@ def test_a_topic_made_anew_that_is_longer_than_the_old_one_is_searched_again(rea
     assert reader.status.filled == 0
 
 
-def test_a_topic_that_is_always_gone_is_told(reader_of: ReaderOf) -> None:
+def test_a_topic_that_is_lost_repeatedly_is_an_error(reader_of: ReaderOf) -> None:
     topic = ListedTopic(records_of(log_of(6)))
     reader = reader_of(topic)
     reader.seek(Position(0))
@@ -199,7 +201,9 @@ def test_a_topic_that_is_always_gone_is_told(reader_of: ReaderOf) -> None:
         drain(reader)
 
 
-def test_a_record_that_is_no_event_is_kept_and_left_out(reader_of: ReaderOf, letters: ListedLetters) -> None:
+def test_a_record_that_is_not_an_event_becomes_a_dead_letter_and_is_skipped(
+    reader_of: ReaderOf, letters: ListedLetters
+) -> None:
     first, second = records_of(log_of(2))
     reader = reader_of(ListedTopic([first, b"hello", b"\xff\x00", second]))
     reader.seek(Position(0))
@@ -219,7 +223,7 @@ def test_an_event_that_a_foreign_record_has_replaced_is_read_from_the_log(
     assert len(letters.put_in) == 1
 
 
-def test_an_event_whose_content_cannot_be_used_is_kept_and_handed_out_as_such(
+def test_an_event_that_cannot_be_decoded_becomes_a_dead_letter_and_is_delivered_as_undecodable(
     reader_of: ReaderOf, letters: ListedLetters
 ) -> None:
     log = ListedLog([ddl(1), event(2, "ADD_PARTITION", "no json", db="sales", table="orders"), ddl(3)])
@@ -233,7 +237,7 @@ def test_an_event_whose_content_cannot_be_used_is_kept_and_handed_out_as_such(
     assert isinstance(error, MalformedEvent)
 
 
-def test_a_bad_event_that_was_passed_already_is_not_kept_again(
+def test_an_undecodable_event_that_was_delivered_before_is_not_stored_again(
     reader_of: ReaderOf, letters: ListedLetters
 ) -> None:
     log = ListedLog([event(1, "ADD_PARTITION", "no json", db="sales", table="orders"), ddl(2)])
@@ -244,7 +248,7 @@ def test_a_bad_event_that_was_passed_already_is_not_kept_again(
     assert len(letters.put_in) == 1
 
 
-def test_nothing_is_passed_over_while_the_dead_letters_cannot_be_written(
+def test_nothing_is_skipped_while_dead_letters_cannot_be_written(
     reader_of: ReaderOf, letters: ListedLetters
 ) -> None:
     first, second = records_of(log_of(2))
@@ -259,7 +263,7 @@ def test_nothing_is_passed_over_while_the_dead_letters_cannot_be_written(
     assert len(letters.put_in) == 1
 
 
-def test_events_of_unknown_types_are_counted_and_handed_out(reader_of: ReaderOf) -> None:
+def test_events_of_unknown_types_are_counted_and_delivered(reader_of: ReaderOf) -> None:
     log = ListedLog([event(1, "TELEPORT_TABLE", {}), event(2, "CREATE_FUNCTION", {})])
     reader = reader_of(ListedTopic(records_of(log)))
     reader.seek(Position(0))
@@ -311,7 +315,7 @@ def mangled(draw: st.DrawFn) -> tuple[ListedLog, list[Record | bytes | None]]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(mangled(), st.data())
-def test_whatever_happens_to_the_topic_the_events_are_those_of_the_log(
+def test_the_events_are_those_of_the_log_whatever_happens_to_the_topic(
     reader_of: ReaderOf, world: tuple[ListedLog, list[Record | bytes | None]], data: st.DataObject
 ) -> None:
     log, kept = world

@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_named_failure_is_its_message_its_values_and_what_to_do() -> None:
+def test_an_error_of_the_tree_is_printed_with_its_values_and_hint() -> None:
     error = GapDetected("events are missing", first=5, last=9, nothing=None, hint="Bootstrap again.")
     assert failure_lines(error) == [
         "Error [gap]: events are missing",
@@ -37,12 +37,12 @@ def test_a_named_failure_is_its_message_its_values_and_what_to_do() -> None:
     assert len(failure_lines(ConfigError("x", hint=""))) == 1
 
 
-def test_a_failure_cannot_write_to_the_terminal_what_it_likes() -> None:
+def test_control_characters_of_an_error_are_escaped() -> None:
     (first, *_) = failure_lines(ConfigError("a\x1b[2Jb\nc"))
     assert first == "Error [config]: a\\x1b[2Jb\\nc"
 
 
-def test_a_defect_is_one_line_and_a_word_on_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_is_printed_with_an_instruction(capsys: pytest.CaptureFixture[str]) -> None:
     assert failure_lines(KeyError("x"))[0] == "Error: KeyError: 'x'"
 
 
@@ -61,7 +61,7 @@ def test_a_defect_is_one_line_and_a_word_on_what_to_do(capsys: pytest.CaptureFix
         (["status", "--url", "ftp://nonsense"], 1),
     ],
 )
-def test_exit_codes_are_0_done_1_failed_2_usage(
+def test_exit_codes_are_0_for_success_1_for_failure_and_2_for_usage(
     arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(arguments) == code
@@ -82,7 +82,7 @@ def test_check_prints_every_problem_and_fails(config: Path, capsys: pytest.Captu
     assert lines[-1] == f"{config}: 3 problems"
 
 
-def test_check_in_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_in_json_has_the_same_problems(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text("logs: {level: loud}\n")
     assert call(["config", "check", "--json", "-c", str(config)]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -130,12 +130,12 @@ def test_an_unknown_policy_cannot_be_bootstrapped(config: Path, capsys: pytest.C
     assert "unknown policy" in capsys.readouterr().err
 
 
-def test_dead_letters_want_a_broker(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_letters_require_a_broker(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["dlq", "list", "-c", str(config)]) == 1
     assert "kafka.bootstrap" in capsys.readouterr().err
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_imports_no_large_library() -> None:
     code = """
 import sys
 from daemon.service.command_line import call
@@ -159,7 +159,7 @@ sys.exit(str(sorted(heavy)) if heavy else 0)
     assert done.stderr == ""
 
 
-def test_the_version_is_told_by_the_option_as_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_and_the_command_print_the_same_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["--version"]) == 0
     by_option = capsys.readouterr().out
     assert call(["version"]) == 0

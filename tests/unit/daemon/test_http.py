@@ -60,7 +60,7 @@ def test_alive_means_that_all_loops_have_heartbeats(server: HttpServer, daemon: 
     assert json.loads(body) == {"ok": False, "reasons": ["relay:lake has no heartbeat"]}
 
 
-def test_ready_means_following_and_fresh_and_a_failed_projection_does_not_make_it_dead(
+def test_ready_means_following_without_lag_and_a_failed_projection_does_not_affect_liveness(
     server: HttpServer, daemon: Daemon
 ) -> None:
     code, body, _ = ask(server, "/readyz")
@@ -71,7 +71,7 @@ def test_ready_means_following_and_fresh_and_a_failed_projection_does_not_make_i
     assert ask(server, "/readyz")[0] == 200
 
 
-def test_metrics_come_as_text_with_their_type(server: HttpServer) -> None:
+def test_metrics_are_returned_as_text_with_their_type(server: HttpServer) -> None:
     code, body, headers = ask(server, "/metrics")
     assert code == 200
     assert headers["content-type"].startswith("text/plain")
@@ -82,9 +82,7 @@ def test_the_status_reads_back_as_it_was(server: HttpServer, daemon: Daemon) -> 
     assert fetch_status(f"http://127.0.0.1:{server.port}", SECTIONS) == daemon.status
 
 
-def test_the_page_shows_the_status_and_escapes_what_comes_from_outside(
-    server: HttpServer, daemon: Daemon
-) -> None:
+def test_the_page_shows_the_status_and_escapes_foreign_texts(server: HttpServer, daemon: Daemon) -> None:
     hostile = daemon_status().projections[1]
     daemon.status = daemon_status(host="<script>alert(1)</script>", projections=(hostile,))
     code, body, headers = ask(server, "/")
@@ -100,23 +98,27 @@ def test_nothing_can_be_changed(server: HttpServer, path: str, method: str) -> N
     assert ask(server, path, method)[0] == 405
 
 
-def test_other_paths_are_not_there(server: HttpServer) -> None:
+def test_other_paths_are_not_found(server: HttpServer) -> None:
     assert ask(server, "/api/v1/../../etc/passwd")[0] == 404
 
 
-def test_a_port_that_is_taken_is_a_wrong_setting(server: HttpServer, daemon: Daemon) -> None:
+def test_a_port_in_use_is_a_configuration_error(server: HttpServer, daemon: Daemon) -> None:
     with pytest.raises(ConfigError) as caught:
         HttpServer(daemon.app(), "127.0.0.1", server.port)
     assert caught.value.context["key"] == "http.port"
 
 
-def test_the_real_port_is_written_down_and_taken_back(daemon: Daemon, tmp_path: Path) -> None:
+def test_the_actual_port_is_in_the_address_file_until_the_server_is_closed(
+    daemon: Daemon, tmp_path: Path
+) -> None:
     with served(daemon.app(), tmp_path):
         assert load_status(tmp_path, SECTIONS) == daemon.status
     assert not (tmp_path / "http.json").exists()
 
 
-def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_path: Path) -> None:
+def test_after_the_end_of_the_daemon_its_last_status_is_returned_as_stopped(
+    daemon: Daemon, tmp_path: Path
+) -> None:
     with pytest.raises(NotFound):
         load_status(tmp_path, SECTIONS)
     write_atomically(tmp_path / "http.json", {"host": "127.0.0.1", "port": free_port()})
@@ -126,13 +128,13 @@ def test_after_the_daemon_its_last_words_are_shown_as_such(daemon: Daemon, tmp_p
     assert known.projections == daemon.status.projections
 
 
-def test_damaged_last_words_are_no_words(tmp_path: Path) -> None:
+def test_a_damaged_status_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "status.json").write_text("{")
     with pytest.raises(NotFound):
         load_status(tmp_path, SECTIONS)
 
 
-def test_a_stranger_at_the_address_is_recognised(server: HttpServer, daemon: Daemon) -> None:
+def test_another_server_at_the_address_is_recognised(server: HttpServer, daemon: Daemon) -> None:
     daemon.status = DaemonStatus("1", "h", 1, 0.0, 0.0)
     assert fetch_status(f"http://127.0.0.1:{server.port}", SECTIONS).version == "1"
     with pytest.raises(Transient):
@@ -142,7 +144,7 @@ def test_a_stranger_at_the_address_is_recognised(server: HttpServer, daemon: Dae
             fetch_status(url, SECTIONS)
 
 
-def test_an_answer_that_is_no_status_is_malformed() -> None:
+def test_an_answer_that_is_not_a_status_is_malformed() -> None:
     from starlette.applications import Starlette
 
     with served(Starlette()) as stranger, pytest.raises(MalformedEvent):

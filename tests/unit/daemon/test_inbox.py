@@ -49,14 +49,14 @@ def asked(inbox: Inbox, directory: Path, do: Callable[[dict[str, Any]], dict[str
         server.join()
 
 
-def test_what_is_asked_is_done_and_its_answer_comes_back(inbox: Inbox, tmp_path: Path) -> None:
+def test_a_request_is_executed_and_its_answer_returned(inbox: Inbox, tmp_path: Path) -> None:
     directory = tmp_path / "requests"
     assert asked(inbox, directory, lambda request: {"got": request}) == {"got": {"do": "it"}}
     assert list(directory.iterdir()) == []
     assert directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_daemons_error_is_raised_as_what_it_is(inbox: Inbox, tmp_path: Path) -> None:
+def test_an_error_of_the_daemon_is_raised_with_its_class(inbox: Inbox, tmp_path: Path) -> None:
     def fail(_: dict[str, Any]) -> dict[str, Any]:
         raise NotFound("no such table", table="a.b", hint="Look elsewhere.")
 
@@ -66,13 +66,13 @@ def test_the_daemons_error_is_raised_as_what_it_is(inbox: Inbox, tmp_path: Path)
     assert caught.value.hint == "Look elsewhere."
 
 
-def test_nobody_answers_and_the_request_is_taken_back(inbox: Inbox, tmp_path: Path) -> None:
+def test_a_request_without_an_answer_is_removed(inbox: Inbox, tmp_path: Path) -> None:
     with pytest.raises(Transient, match="did not answer"):
         send_request(tmp_path / "requests", {"do": "it"}, 0.01)
     assert inbox.serve(lambda _: pytest.fail("it was taken back")) == 0
 
 
-def test_a_directory_that_is_not_there_cannot_be_asked_nor_made_below_a_file(tmp_path: Path) -> None:
+def test_a_missing_directory_has_no_daemon_and_cannot_be_created_below_a_file(tmp_path: Path) -> None:
     with pytest.raises(Transient, match="request cannot be written"):
         send_request(tmp_path / "none", {}, 1)
     (tmp_path / "file").write_text("")
@@ -81,16 +81,14 @@ def test_a_directory_that_is_not_there_cannot_be_asked_nor_made_below_a_file(tmp
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b" " * (REQUEST_BYTES_MAX + 1)])
-def test_a_request_that_is_none_is_answered_with_what_is_wrong(
-    inbox: Inbox, tmp_path: Path, content: bytes
-) -> None:
+def test_a_malformed_request_is_answered_with_an_error(inbox: Inbox, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "requests" / "1.request").write_bytes(content)
     assert inbox.serve(lambda _: pytest.fail("nothing to do")) == 1
     answer = (tmp_path / "requests" / "1.answer").read_bytes()
     assert b"bad-input" in answer
 
 
-def test_answers_that_nobody_fetches_are_forgotten(inbox: Inbox, tmp_path: Path) -> None:
+def test_answers_that_are_not_fetched_are_removed(inbox: Inbox, tmp_path: Path) -> None:
     old = tmp_path / "requests" / "1.answer"
     old.write_bytes(b"{}")
     inbox.serve(lambda _: {})
@@ -101,7 +99,7 @@ def test_answers_that_nobody_fetches_are_forgotten(inbox: Inbox, tmp_path: Path)
     assert not old.exists()
 
 
-def test_an_error_survives_being_told() -> None:
+def test_an_error_is_unchanged_by_its_json_form() -> None:
     told = error_from_json(error_to_json(BadInput("no", value=1, hint="yes")))
     assert (type(told), told.message, told.context, told.hint) == (BadInput, "no", {"value": 1}, "yes")
     assert type(error_from_json({"code": "from-the-future", "message": "?"})) is Refused

@@ -87,7 +87,7 @@ def keys(source: Answers, target: Answers, monkeypatch: pytest.MonkeyPatch) -> s
     return {(problem.key, problem.warning) for problem in found}
 
 
-def test_good_ends_have_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_correctly_configured_systems_have_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys(Answers(GOOD), Answers(GOOD), monkeypatch) == set()
 
 
@@ -105,7 +105,7 @@ def test_good_ends_have_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_badly_set_up_source_is_told_setting_by_setting(
+def test_every_wrong_setting_of_a_source_is_a_problem(
     changes: dict[str, str], key: str, warning: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert keys(Answers(GOOD | changes), Answers(GOOD), monkeypatch) == {(key, warning)}
@@ -124,7 +124,7 @@ def test_an_old_source_is_a_warning_and_an_old_target_a_problem(monkeypatch: pyt
     assert keys(Answers(GOOD), old, monkeypatch) == {("generation", False)}
 
 
-def test_a_log_that_may_not_be_read_and_one_that_is_empty_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_log_and_an_empty_one_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Answers(GOOD, newest=0)
     assert keys(source, Answers(GOOD), monkeypatch) == {("notification log", True)}
     source.refuses_log = True
@@ -132,7 +132,7 @@ def test_a_log_that_may_not_be_read_and_one_that_is_empty_are_told(monkeypatch: 
     assert keys(source, Answers(GOOD), monkeypatch) == {("notification log", False)}
 
 
-def test_all_ends_that_are_away_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_unavailable_systems_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = Answers(GOOD), Answers(GOOD)
     source.away = target.away = True
     assert keys(source, target, monkeypatch) == {
@@ -153,10 +153,10 @@ def test_all_ends_that_are_away_are_told_at_once(monkeypatch: pytest.MonkeyPatch
         ("2 days", 172800),
     ],
 )
-def test_durations_are_read_as_hive_writes_them(text: str, seconds: float) -> None:
+def test_durations_of_hive_are_parsed(text: str, seconds: float) -> None:
     assert duration_s(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1d", "1 fortnight", "1e9d"])
-def test_what_is_no_duration_is_unknown(text: str) -> None:
+def test_an_invalid_duration_is_zero(text: str) -> None:
     assert duration_s(text) == 0

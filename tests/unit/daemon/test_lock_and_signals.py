@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_second_instance_on_the_same_state_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_instance_on_the_same_state_is_refused_with_the_holder(tmp_path: Path) -> None:
     with state_lock(tmp_path), pytest.raises(StateLocked) as caught, state_lock(tmp_path):
         pass
     assert caught.value.context["pid"] == os.getpid()
@@ -47,7 +47,7 @@ def test_a_directory_is_created_for_its_owner_only(tmp_path: Path) -> None:
         assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
 
 
-def test_a_place_that_is_no_directory_is_a_wrong_setting(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError) as caught, state_lock(tmp_path / "file"):
         pass
@@ -63,7 +63,7 @@ def test_a_lock_file_with_foreign_content_only_hides_the_holder(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_asks_and_the_second_ends_at_once(number: signal.Signals) -> None:
+def test_the_first_signal_requests_a_stop_and_the_second_ends_immediately(number: signal.Signals) -> None:
     ended: list[int] = []
     before = signal.getsignal(number)
     with stop_signals(at_once=ended.append) as asked:

@@ -43,14 +43,14 @@ def test_a_line_is_one_json_object_with_its_context(written: Written) -> None:
     assert line == {"event": "stopped", "level": "info", "loop": "relay:lake", "event_id": 7, "seconds": 1.5}
 
 
-def test_what_is_below_the_level_is_not_written(written: Written) -> None:
+def test_records_below_the_level_are_not_written(written: Written) -> None:
     structlog.get_logger().debug("every event")
     logging.getLogger("library").debug("chatter")
     logging.getLogger("uvicorn.error").info("started server")
     assert written() == []
 
 
-def test_planted_secrets_are_nowhere(written: Written) -> None:
+def test_secrets_appear_nowhere(written: Written) -> None:
     log = structlog.get_logger()
     for secret in PLANTED:
         log.info(
@@ -71,7 +71,7 @@ def test_planted_secrets_are_nowhere(written: Written) -> None:
     assert MASK in text
 
 
-def test_text_from_outside_cannot_start_a_line_of_its_own() -> None:
+def test_foreign_text_cannot_start_a_new_line() -> None:
     stream = io.StringIO()
     handlers = logging.getLogger().handlers[:]
     configure_logs(LogSettings(format="console"), stream)
@@ -102,7 +102,7 @@ def test_the_same_warning_is_written_once_and_then_counted() -> None:
     assert say("away", code="kafka") is None
 
 
-def test_information_is_never_left_out() -> None:
+def test_information_is_never_omitted() -> None:
     repeats = Repeats(60)
     for _ in range(3):
         assert repeats(None, "", {"level": "info", "event": "same"})
@@ -128,7 +128,7 @@ def test_a_secret_does_not_survive_in_any_text(secret: str, before: str, after: 
     assert secret not in cleaned.replace(MASK, "") or secret in before + after or secret in MASK
 
 
-def test_values_nested_without_end_are_cut_off_and_still_clean() -> None:
+def test_deeply_nested_values_are_truncated_and_redacted() -> None:
     value: list[object] = ["hunter2"]
     for _ in range(100):
         value = [value]

@@ -54,7 +54,7 @@ def test_names_have_the_prefix_and_base_units(registry: CollectorRegistry) -> No
         assert not family.name.endswith(("_ms", "_s", "_mb", "_kb"))
 
 
-def test_a_scrape_can_be_parsed_and_tells_positions_lags_and_states(registry: CollectorRegistry) -> None:
+def test_a_scrape_can_be_parsed_and_has_positions_lags_and_states(registry: CollectorRegistry) -> None:
     text = generate_latest(registry).decode()
     samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
@@ -74,7 +74,7 @@ def test_a_scrape_can_be_parsed_and_tells_positions_lags_and_states(registry: Co
     assert samples["tideline_copied_bytes_total", ("policy", "shop")] == 3 * 1024**3
 
 
-def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded() -> None:
+def test_applied_events_are_counted_by_type_and_the_number_of_types_is_bounded() -> None:
     runtime = runtime_of()
     registry = runtime.registry
     measures = PolicyObserver(ReplicaMetrics(registry, runtime.projections), "replication:shop")
@@ -91,5 +91,5 @@ def test_what_is_applied_is_counted_by_type_and_the_types_are_bounded() -> None:
     assert "db.t" not in text
 
 
-def test_the_processs_own_memory_and_time_are_there() -> None:
+def test_memory_and_cpu_time_of_the_process_are_included() -> None:
     assert b"process_resident_memory_bytes" in generate_latest(process_registry(daemon_status, SECTIONS))

@@ -55,7 +55,7 @@ def answers(state_dir: Path) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_runs_until_told_to_stop_and_ends_with_0(
+def test_the_daemon_runs_until_a_stop_is_requested_and_exits_with_0(
     start: Start, tmp_path: Path, number: signal.Signals
 ) -> None:
     process = start()
@@ -67,7 +67,9 @@ def test_it_runs_until_told_to_stop_and_ends_with_0(
     assert load_status(tmp_path / "state", SECTIONS).state == "stopped"
 
 
-def test_a_twin_on_the_same_state_is_refused_with_the_holders_pid(start: Start, tmp_path: Path) -> None:
+def test_a_second_daemon_on_the_same_state_is_refused_with_the_holders_pid(
+    start: Start, tmp_path: Path
+) -> None:
     process = start()
     eventually(lambda: answers(tmp_path / "state"))
     twin = start()
@@ -95,7 +97,7 @@ def hanging(config: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_a_loop_that_does_not_end_is_left_behind_after_the_deadline(
+def test_after_the_deadline_the_process_exits_without_loops_that_do_not_end(
     hanging: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     eventually(lambda: answers(tmp_path / "state"))
@@ -106,7 +108,7 @@ def test_a_loop_that_does_not_end_is_left_behind_after_the_deadline(
 
 
 @pytest.mark.parametrize("drain_s", [600])
-def test_a_second_signal_ends_at_once(hanging: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_second_signal_ends_the_process_immediately(hanging: subprocess.Popen[str], tmp_path: Path) -> None:
     eventually(lambda: answers(tmp_path / "state"))
     hanging.send_signal(signal.SIGTERM)
     eventually(lambda: load_status(tmp_path / "state", SECTIONS).state == "stopping")

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_the_librarys_own_words_do_not_reach_a_terminal_by_themselves() -> None:
+def test_the_library_writes_nothing_to_the_terminal() -> None:
     program = "from daemon.kafka.broker import LIBRARY_LOG; LIBRARY_LOG.error('connection refused')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout + done.stderr == ""

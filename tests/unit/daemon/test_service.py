@@ -75,21 +75,21 @@ def test_librdkafka_gets_options_in_its_own_spelling_and_the_secrets(config: Con
     }
 
 
-def test_the_relay_gets_its_settings_and_its_topic_takes_its_largest_record(config: Config) -> None:
+def test_the_relay_gets_its_settings_and_its_topic_accepts_its_largest_record(config: Config) -> None:
     settings = relay_settings("lake", config.sources["lake"])
     assert (settings.source, settings.start, settings.batch_events) == ("lake", 7, 50)
     topic = source_topic(config, config.sources["lake"])
     assert topic.settings.message_bytes_max >= 2 * settings.record_bytes_max
 
 
-def test_settings_that_librdkafka_does_not_take_are_a_wrong_setting(config: Config) -> None:
+def test_settings_that_librdkafka_rejects_are_a_configuration_error(config: Config) -> None:
     assert config.kafka is not None
     wrong = config.model_copy(update={"kafka": config.kafka.model_copy(update={"options": {"no.such": 1}})})
     with pytest.raises(ConfigError):
         source_topic(wrong, config.sources["lake"])
 
 
-def test_a_policy_is_handed_over_whole(config: Config) -> None:
+def test_all_settings_of_a_policy_reach_replay(config: Config) -> None:
     policy = handler_policy("shop", config.policies["shop"])
     assert (policy.source_db, policy.target_db, policy.external_base) == ("shop", "shop_r", None)
     assert policy.on_failure == "quarantine"

@@ -44,11 +44,11 @@ replication:hr: hr.pay was quarantined at event 88 on 1970-01-12 13:46:40 UTC: [
   to follow it again: bootstrap hr.pay"""
 
 
-def test_the_text_is_aligned_and_ends_with_what_is_wrong() -> None:
+def test_the_text_is_aligned_and_ends_with_the_problems() -> None:
     assert status_text(daemon_status(), SECTIONS) == GOLDEN
 
 
-def test_a_daemon_that_is_gone_is_shown_with_the_time_of_what_is_known() -> None:
+def test_the_last_status_of_a_stopped_daemon_is_shown_with_its_time() -> None:
     first = status_text(daemon_status(state="stopped"), SECTIONS).splitlines()[0]
     assert first == "Tideline 1.2.3: not running; last known at 1970-01-12 16:51:40 UTC"
 
@@ -108,7 +108,7 @@ def test_the_json_form_reads_back_equal_also_with_fields_of_a_newer_version() ->
 @pytest.mark.parametrize(
     "value", [None, [], {}, {"version": "1"}, {"sources": [1]}, {"sources": [{}]}, {"stuck": 1}]
 )
-def test_what_is_no_status_is_refused(value: object) -> None:
+def test_values_that_are_not_a_status_are_refused(value: object) -> None:
     with pytest.raises(MalformedEvent):
         DaemonStatus.from_json(value, SECTIONS)
 
@@ -178,7 +178,7 @@ def test_a_projection_at_the_newest_event_has_no_lag_however_old_that_event_is()
     assert (view.lag_events, view.lag_s) == (0, 0.0)
 
 
-def test_the_first_event_after_a_quiet_night_is_no_lag_of_hours() -> None:
+def test_the_first_event_after_a_quiet_night_is_not_a_lag_of_hours() -> None:
     made = line(Scripted(None), position=Position(100), newest=100, applied_time_s=0)
     assert made.reporter.status().projections[0].lag_s == 0.0
     made.newest = 101
@@ -187,7 +187,7 @@ def test_the_first_event_after_a_quiet_night_is_no_lag_of_hours() -> None:
     assert lag_s < 60
 
 
-def test_what_is_not_known_yet_is_not_guessed() -> None:
+def test_unknown_values_are_none() -> None:
     view = (
         line(Scripted(None), position=None, newest=None, applied_time_s=None).reporter.status().projections[0]
     )

@@ -58,12 +58,12 @@ def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:
         (MalformedEvent("x"), Verdict.STOP),
     ],
 )
-def test_what_an_error_means_is_decided_by_its_branch(error: Exception, expected: Verdict) -> None:
+def test_the_class_of_an_error_decides_whether_it_is_retried(error: Exception, expected: Verdict) -> None:
     assert judge(error) is expected
 
 
 @given(st.integers(1, 200), st.floats(0.001, 10), st.floats(10, 1000))
-def test_a_pause_lies_between_the_least_and_a_doubling_bound(
+def test_a_pause_lies_between_the_minimum_and_a_doubling_bound(
     failures: int, min_s: float, max_s: float
 ) -> None:
     backoff = Backoff(min_s, max_s)
@@ -71,7 +71,7 @@ def test_a_pause_lies_between_the_least_and_a_doubling_bound(
     assert min_s <= backoff.pause_s(failures) <= backoff.bound_s(failures)
 
 
-def test_a_loop_whose_dependency_comes_back_follows_again() -> None:
+def test_a_loop_recovers_when_its_dependency_does() -> None:
     loop = Scripted(*[MetastoreUnavailable("away")] * 20, None)
     supervisor, counts = supervise(Job("a", loop.run))
     supervisor.start()
@@ -82,7 +82,7 @@ def test_a_loop_whose_dependency_comes_back_follows_again() -> None:
     assert supervisor.stop(5) == []
 
 
-def test_a_gap_stops_its_loop_at_once_and_no_other() -> None:
+def test_a_gap_stops_only_its_loop_immediately() -> None:
     broken, healthy = Scripted(GapDetected("events 5 to 9 are missing", first=5, last=9)), Scripted(None)
     supervisor, _ = supervise(Job("broken", broken.run), Job("healthy", healthy.run))
     supervisor.start()
@@ -99,7 +99,7 @@ def test_a_gap_stops_its_loop_at_once_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), InvalidRequest("no")])
-def test_what_may_not_pass_is_tried_a_few_times(error: Exception) -> None:
+def test_an_error_that_may_be_permanent_is_retried_a_few_times(error: Exception) -> None:
     loop = Scripted(error)
     supervisor, _ = supervise(Job("a", loop.run), attempts_max=3)
     supervisor.start()
@@ -107,7 +107,7 @@ def test_what_may_not_pass_is_tried_a_few_times(error: Exception) -> None:
     assert loop.runs == 3
 
 
-def test_progress_between_failures_starts_the_count_over() -> None:
+def test_progress_resets_the_count_of_failures() -> None:
     loop = Scripted(*[ServerFault("now and then")] * 10, None, progress=True)
     supervisor, _ = supervise(Job("a", loop.run), attempts_max=3)
     supervisor.start()
@@ -124,7 +124,7 @@ def test_a_defect_is_shown_with_its_type() -> None:
     assert counts.failed == [("a", "unexpected")]
 
 
-def test_a_loop_without_heartbeats_is_stuck_and_one_that_waits_to_be_tried_again_is_not() -> None:
+def test_a_loop_without_heartbeats_is_stuck_but_not_one_that_backs_off() -> None:
     hanging = threading.Event()
     supervisor, _ = supervise(
         Job("hangs", hang_until(hanging)),
@@ -138,7 +138,7 @@ def test_a_loop_without_heartbeats_is_stuck_and_one_that_waits_to_be_tried_again
     assert supervisor.stop(5) == []
 
 
-def test_stopping_is_bounded_and_names_what_was_left_behind() -> None:
+def test_a_stop_is_bounded_and_returns_the_loops_still_running() -> None:
     hanging, orderly = threading.Event(), Scripted(None)
     supervisor, _ = supervise(Job("hangs", hang_until(hanging)), Job("orderly", orderly.run))
     supervisor.start()
@@ -149,7 +149,7 @@ def test_stopping_is_bounded_and_names_what_was_left_behind() -> None:
     hanging.set()
 
 
-def test_a_loop_that_waits_to_be_tried_again_stops_at_once() -> None:
+def test_a_loop_that_backs_off_stops_immediately() -> None:
     loop = Scripted(MetastoreUnavailable("away"))
     supervisor, _ = supervise(Job("a", loop.run))
     object.__setattr__(supervisor._loops[0]._backoff, "max_s", 3600.0)

@@ -27,19 +27,19 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
         (KafkaError.TOPIC_ALREADY_EXISTS, Refused),
     ],
 )
-def test_every_kind_of_failure_has_its_branch(code: int, kind: type[TidelineError]) -> None:
+def test_every_kind_of_failure_has_its_class_of_error(code: int, kind: type[TidelineError]) -> None:
     error = translate_error(KafkaError(code), "read the topic", topic="t")
     assert type(error) is kind
     assert error.message == "cannot read the topic"
     assert error.context["topic"] == "t"
 
 
-def test_no_exception_of_the_library_gets_out() -> None:
+def test_exceptions_of_the_library_are_translated() -> None:
     with pytest.raises(KafkaUnavailable), translate_errors("write"):
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 
-def test_settings_are_spelled_as_the_library_has_them_and_the_users_win() -> None:
+def test_settings_have_the_names_of_the_library_and_users_override_defaults() -> None:
     broker = BrokerSettings("a:1,b:2", client={"linger.ms": "9", "security.protocol": "ssl"})
     config = broker.librdkafka(linger_ms=5, group_id="g")
     assert config["bootstrap.servers"] == "a:1,b:2"
@@ -48,7 +48,7 @@ def test_settings_are_spelled_as_the_library_has_them_and_the_users_win() -> Non
     assert config["security.protocol"] == "ssl"
 
 
-def test_pauses_double_to_their_bound_and_start_over_after_work() -> None:
+def test_pauses_double_to_their_bound_and_are_reset_by_work() -> None:
     pace = Pace(0.01, 0.2)
     assert [pace.pause_s() for _ in range(7)] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2]
     pace.busy()

@@ -38,7 +38,7 @@ def located(topic: ListedTopic) -> list[tuple[int, Position]]:
 
 
 @given(topics(), st.integers(0, 100), st.integers(0, 2), st.sampled_from([1, 3]))
-def test_everything_in_front_was_applied_and_nothing_behind(
+def test_all_records_before_the_offset_were_applied_and_none_after_it(
     topic: ListedTopic, event_id: int, part: int, parts: int
 ) -> None:
     position = Position(event_id, min(part, parts - 1), parts)
@@ -57,7 +57,7 @@ def test_the_last_record_is_the_last_one_that_names_its_event(topic: ListedTopic
 
 
 @given(topics(), st.integers(0, 100))
-def test_the_next_event_is_there_or_it_is_not(topic: ListedTopic, event_id: int) -> None:
+def test_the_next_event_is_found_only_if_the_topic_contains_it(topic: ListedTopic, event_id: int) -> None:
     position = Position(event_id)
     expected = [
         offset for offset, found in located(topic) if (found.event_id, found.part) == (event_id + 1, 0)
@@ -84,7 +84,7 @@ def test_where_two_writers_overlapped_the_search_steps_back_to_the_next_event() 
         assert seen.issuperset(range(event_id + 1, 21))
 
 
-def test_a_remembered_place_is_used_only_while_the_record_is_still_there() -> None:
+def test_a_remembered_offset_is_used_only_if_it_still_has_the_record() -> None:
     topic = ListedTopic([value(event_id) for event_id in range(1, 10)])
     assert is_at(topic, Position(4), 3)
     assert not is_at(topic, Position(4), 4)

@@ -99,7 +99,7 @@ def test_a_topic_that_stays_unknown_is_unavailable_after_the_timeout(topic: Topi
         topic.ensure()
 
 
-def test_a_topic_that_nobody_creates_is_not_waited_for(topic: Topic, admin: Admin) -> None:
+def test_a_reader_does_not_wait_for_a_topic_that_does_not_exist(topic: Topic, admin: Admin) -> None:
     admin.unknown = {"describe": 1}
     with pytest.raises(NotFound):
         topic.verify_order()

@@ -39,7 +39,7 @@ def test_a_count_names_the_pass_that_kills() -> None:
     assert run("step:3") == (-signal.SIGKILL, "0\n1\n")
 
 
-def test_an_armed_failpoint_of_another_name_kills_nobody() -> None:
+def test_an_armed_failpoint_of_another_name_has_no_effect() -> None:
     assert run("elsewhere") == (0, "0\n1\n2\n")
 
 

@@ -32,7 +32,7 @@ def test_events_come_in_order_and_not_more_than_a_batch() -> None:
     assert box.read(7) == []
 
 
-def test_a_hole_in_the_log_is_a_gap_with_both_ids() -> None:
+def test_missing_ids_in_the_log_are_a_gap_with_both_ids() -> None:
     log = ListedLog([ddl(1), ddl(2), ddl(5)])
     with pytest.raises(GapDetected) as caught:
         outbox(log).read(0)
@@ -53,14 +53,14 @@ class Stammering(ListedLog):
         return [events[0], *events]
 
 
-def test_an_id_that_comes_twice_is_not_one_metastores_log() -> None:
+def test_a_repeated_id_means_that_the_log_is_not_of_one_metastore() -> None:
     with pytest.raises(Inconsistent) as caught:
         outbox(Stammering([ddl(1), ddl(2)])).read(0)
     assert not isinstance(caught.value, GapDetected)
     assert caught.value.context == {"expected": 2, "found": 1}
 
 
-def test_a_commits_writes_come_in_front_of_it_as_parts_of_the_same_event() -> None:
+def test_the_writes_of_a_commit_precede_it_as_parts_of_the_same_event() -> None:
     log = ListedLog([commit(1, 71)])
     log.writes[71] = [write("orders"), write("items")]
     (item,) = outbox(log).read(0)
@@ -74,7 +74,7 @@ def test_a_commits_writes_come_in_front_of_it_as_parts_of_the_same_event() -> No
     assert item.wrote is True
 
 
-def test_writes_are_put_in_one_order_whatever_the_metastores() -> None:
+def test_writes_are_sorted_whatever_the_order_of_the_metastore() -> None:
     log = ListedLog([commit(1, 71)])
     log.writes[71] = [write("b"), write("a"), write("c")]
     (first,) = outbox(log).read(0)
@@ -84,7 +84,7 @@ def test_writes_are_put_in_one_order_whatever_the_metastores() -> None:
     assert first == again
 
 
-def test_a_commit_that_says_it_wrote_nothing_is_not_asked_about() -> None:
+def test_writes_are_not_fetched_for_a_commit_that_reports_none() -> None:
     log = ListedLog([commit(1, 71, write_ids=[]), ddl(2)])
     items = outbox(log).read(0)
     assert log.asked_for_writes == []
@@ -92,7 +92,7 @@ def test_a_commit_that_says_it_wrote_nothing_is_not_asked_about() -> None:
     assert items[0].wrote is None
 
 
-def test_a_commit_of_a_metastore_that_does_not_say_what_it_wrote_is_asked_about() -> None:
+def test_writes_are_fetched_for_a_commit_that_does_not_report_whether_it_wrote() -> None:
     log = ListedLog([commit(1, 71, write_ids=None)])
     log.writes[71] = [write("orders")]
     (item,) = outbox(log).read(0)
@@ -104,7 +104,7 @@ def test_a_commit_with_write_ids_but_without_writes_is_counted() -> None:
     assert item.wrote is False
 
 
-def test_many_commits_are_asked_about_side_by_side_and_keep_their_order() -> None:
+def test_writes_of_many_commits_are_fetched_in_parallel_and_keep_their_order() -> None:
     log = ListedLog(commit(event_id, 100 + event_id) for event_id in range(1, 41))
     for event_id in range(1, 41):
         log.writes[100 + event_id] = [write(f"t{event_id}")]
@@ -116,9 +116,7 @@ def test_many_commits_are_asked_about_side_by_side_and_keep_their_order() -> Non
     assert log.closed == log.connections
 
 
-def test_a_failure_among_the_side_by_side_questions_reaches_the_caller_and_the_outbox_goes_on_after_it() -> (
-    None
-):
+def test_a_failure_of_a_parallel_fetch_is_raised_and_the_outbox_can_continue() -> None:
     log = ListedLog(commit(event_id, 100 + event_id) for event_id in range(1, 5))
     box = outbox(log)
     log.failing = lambda call: MetastoreUnavailable("away") if call == "write_events" else None
@@ -154,7 +152,7 @@ def test_batches_of_large_events_become_small_and_grow_again() -> None:
     assert small == [40, 80, 80]
 
 
-def test_a_range_is_read_whole_for_a_consumer_that_misses_it() -> None:
+def test_a_consumer_can_read_a_complete_range() -> None:
     log = ListedLog(ddl(event_id) for event_id in range(1, 30))
     box = outbox(log, batch_events=4)
     values = [orjson.loads(record.value)["eventId"] for record in box.records(5, 21)]
@@ -169,7 +167,7 @@ def test_a_range_that_has_left_the_log_is_a_gap() -> None:
     assert caught.value.context == {"expected": 2, "last": 4, "found": None}
 
 
-def test_a_metastore_that_went_back_is_refused() -> None:
+def test_a_metastore_that_is_behind_the_relay_is_refused() -> None:
     box = outbox(ListedLog([ddl(1), ddl(2)]))
     assert box.require_not_behind(2) == 2
     with pytest.raises(Inconsistent) as caught:

@@ -29,13 +29,13 @@ def start_of(
     return resume(topic, outbox(log), kept or stored(), start)  # type: ignore[arg-type]
 
 
-def test_it_goes_on_behind_the_last_record_whatever_was_stored() -> None:
+def test_a_relay_continues_after_the_last_record_whatever_was_stored() -> None:
     log = log_of(9)
     topic = ListedTopic(records_of(log, 1, 6))
     assert start_of(topic, log, stored(3)) == Start(Position(6), 1_700_000_006)
 
 
-def test_markers_and_foreign_records_at_the_end_are_passed_over() -> None:
+def test_markers_and_foreign_records_at_the_end_are_skipped() -> None:
     log = log_of(9)
     topic = ListedTopic([*records_of(log, 1, 6), None, b"hello", None, None])
     assert start_of(topic, log).position == Position(6)
@@ -99,7 +99,7 @@ def test_another_metastores_event_under_the_same_id_is_refused() -> None:
     assert caught.value.context["event_id"] == 5
 
 
-def test_a_last_event_that_has_left_the_log_cannot_be_compared_and_is_believed() -> None:
+def test_a_last_event_that_has_left_the_log_cannot_be_compared_and_is_accepted() -> None:
     log = log_of(9)
     topic = ListedTopic(records_of(log, 1, 6))
     log.clean(up_to=6)
@@ -113,12 +113,12 @@ def torn() -> tuple[ListedTopic, ListedLog]:
     return ListedTopic(records_of(log)[:3]), log
 
 
-def test_a_half_written_event_is_gone_on_with_at_its_next_part() -> None:
+def test_a_partly_written_event_is_continued_at_its_next_part() -> None:
     topic, log = torn()
     assert start_of(topic, log).position == Position(2, 1, 3)
 
 
-def test_a_half_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
+def test_a_partly_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
     topic, log = torn()
     log.clean(up_to=2)
     with pytest.raises(GapDetected) as caught:
@@ -126,14 +126,14 @@ def test_a_half_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
     assert caught.value.context["expected"] == 2
 
 
-def test_a_half_written_event_that_would_now_be_cut_otherwise_is_refused() -> None:
+def test_a_partly_written_event_that_would_now_be_split_differently_is_refused() -> None:
     topic, log = torn()
     log.writes[71].append(write("c"))
     with pytest.raises(Inconsistent, match="record"):
         start_of(topic, log)
 
 
-def test_a_stored_position_that_is_no_number_is_corrupt() -> None:
+def test_a_stored_position_that_is_not_a_number_is_corrupt() -> None:
     store = MemoryStore()
     with store.transaction() as transaction:
         transaction.put(b"relay/topic", b"seven")
@@ -141,7 +141,7 @@ def test_a_stored_position_that_is_no_number_is_corrupt() -> None:
         StoredPosition(store, "topic").load()
 
 
-def test_only_whole_events_are_stored() -> None:
+def test_only_complete_events_are_stored() -> None:
     kept = stored()
     kept.save(Position(7, 1, 3))
     assert kept.load() == Position(6)
