@@ -7,7 +7,6 @@ port is known if the setting is 0. ``<state.dir>/http.json`` holds it for ``tide
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import threading
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from daemon.process.state_file import ADDRESS_FILE, write_atomically
 from state.errors import ConfigError
 
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 
-ADDRESS_FILE: Final = "http.json"
 CONNECTIONS_MAX: Final = 64
 STOP_S: Final = 2.0
 
@@ -76,13 +75,6 @@ class HttpServer:
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._socket])
-
-
-def write_atomically(path: Path, value: object) -> None:
-    """Write ``value`` as JSON, so that a reader sees either the old or the new contents."""
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(value))
-    draft.replace(path)
 
 
 def _bind(host: str, port: int) -> socket.socket:

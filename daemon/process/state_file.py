@@ -1,7 +1,8 @@
-"""The state file of one part: a SQLite store in the state directory, named after the part."""
+"""Files in the state directory: one SQLite store for each part, the address of the HTTP server, and the last status."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from state.store.sqlite import SqliteStore
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+ADDRESS_FILE: Final = "http.json"
+"""Address of the HTTP server, while a daemon is running."""
+STATUS_FILE: Final = "status.json"
+"""The last status of the daemon."""
 VERSION: Final = 1
 """Schema version of the store in these files."""
 
@@ -23,3 +28,10 @@ def state_path(directory: Path, kind: str, name: str) -> Path:
 def open_state(directory: Path, kind: str, name: str) -> SqliteStore:
     """Open a part's state, or create it; raise StateLocked, StateCorrupt."""
     return SqliteStore(state_path(directory, kind, name), schema_version=VERSION)
+
+
+def write_atomically(path: Path, value: object) -> None:
+    """Write ``value`` as JSON, so that a reader sees either the old or the new contents."""
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(value))
+    draft.replace(path)

@@ -29,16 +29,16 @@ from starlette.applications import Starlette
 
 from daemon.capability import Runtime
 from daemon.consumer.metrics import ProjectionMetrics
-from daemon.http.server import HttpServer, write_atomically
+from daemon.http.server import HttpServer
 from daemon.process.lock import state_lock
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import LoopMetrics
 from daemon.process.retry_policy import Backoff
 from daemon.process.signals import stop_signals
+from daemon.process.state_file import STATUS_FILE, write_atomically
 from daemon.process.supervisor import Supervisor
 from daemon.service.assembly import all_sections, build_parts, process_registry
 from daemon.sources.connections import CallMetrics
-from daemon.status.client import STATUS_FILE
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, status_routes
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from daemon.process.inbox import error_from_json
+from daemon.process.state_file import ADDRESS_FILE, STATUS_FILE
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from daemon.status.model import StatusSection
 
 
-ADDRESS_FILE: Final = "http.json"
-STATUS_FILE: Final = "status.json"
 TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _PATH: Final = "/api/v1/status"

@@ -1,4 +1,4 @@
-"""A flat table under the daemon: Spark's driver as its child, killed, started again, and gone with the daemon."""
+"""The daemon runs the Spark driver of a flat table: it restarts a killed driver, and stops it when the daemon ends."""
 
 from __future__ import annotations
 

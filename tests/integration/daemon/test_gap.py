@@ -33,9 +33,9 @@ FORGETFUL = ClusterSettings(
 
 
 @pytest.fixture
-def forgetful(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoints]:
+def short_lived_log(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoints]:
     """A source that keeps its log for three seconds."""
-    process = MetastoreProcess(tmp_path / "forgetful", settings=FORGETFUL)
+    process = MetastoreProcess(tmp_path / "short_lived_log", settings=FORGETFUL)
     process.start()
     layout = process.layout
     yield ClusterEndpoints(
@@ -45,15 +45,15 @@ def forgetful(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoints]:
 
 
 def test_a_purged_log_stops_relay_and_replica_with_both_ids(
-    forgetful: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
+    short_lived_log: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
 ) -> None:
-    with closing(Metastore([forgetful.metastore])) as source:
+    with closing(Metastore([short_lived_log.metastore])) as source:
         for number in range(3):
             source.create_database(Database(name=f"early_{number}"))
         position = source.current_event_id()
         daemon = configured(
             tmp_path,
-            source=forgetful,
+            source=short_lived_log,
             target=stack.target,
             kafka=stack.kafka,
             topic=topic,
@@ -66,7 +66,7 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
         made = 0
 
         def purged() -> bool:
-            """The log begins behind what comes next; it needs a newest event to begin with."""
+            """Return whether the log begins after the next event. If it is empty, add an event with which it can begin."""
             nonlocal made
             kept = source.next_events(0, 1)
             if not kept:

@@ -1,4 +1,4 @@
-"""``tideline`` as an operator meets it, on the real components."""
+"""``tideline`` as an operator uses it, on real components."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def config(stack: Endpoints, topic: str, database: str, tmp_path: Path) -> Path:
-    """A file that follows ``database`` of the source as ``DATABASE_r``."""
+    """A configuration that replicates ``database`` of the source as ``DATABASE_r``."""
     roots = [f"file:{stack.source.warehouse}", f"file:{stack.source.external}", f"file:{stack.source.cmroot}"]
     source = {"metastore": [stack.source.metastore], "topic": topic, "read_roots": roots}
     policy = {"source": "lake", "target": "dr", "database": database, "target_database": f"{database}_r"}
@@ -42,14 +42,14 @@ def config(stack: Endpoints, topic: str, database: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(config: Path) -> Iterator[Start]:
-    """Starts the daemon, or only its relay, when the source is as it is to find it."""
+    """Starts the daemon, or only its relay, once the source is prepared."""
     with ExitStack() as started:
         yield lambda command="run": started.enter_context(daemon(config, command))
 
 
 @pytest.fixture
 def clients() -> Iterator[ExitStack]:
-    """Closes what a test enters into it."""
+    """Closes the clients of a test."""
     with ExitStack() as opened:
         yield opened
 
@@ -57,7 +57,7 @@ def clients() -> Iterator[ExitStack]:
 def test_the_live_check_finds_no_problems_in_the_stack(
     config: Path, source_sql: Session, database: str
 ) -> None:
-    source_sql.run(f"create database {database}")  # an empty notification log is a finding
+    source_sql.run(f"create database {database}")  # an empty notification log is a problem
     done = tideline(config, "config", "check", "--live", "--json")
     assert json.loads(done.stdout)["problems"] == []
     assert done.returncode == 0
@@ -124,7 +124,7 @@ def test_relay_alone_publishes_and_follows_no_policy(
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the process' resident memory."""
+    """Return the resident memory of the process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

@@ -1,6 +1,6 @@
-"""Metastores and broker are killed and started again while the daemon follows; it needs no help and nothing differs.
+"""Metastores and broker are killed and restarted while the daemon runs. It recovers by itself, and the replica equals the source.
 
-A stack of its own, since the shared one must not be stopped. The target needs no SQL engine: what differs would show in its
+The test has its own stack, because the shared one must not be stopped. The target needs no SQL engine: differences would show in its
 objects, write ids and files.
 """
 
@@ -31,7 +31,7 @@ DB = "rocky"
 
 @pytest.fixture(scope="module")
 def cluster(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that may be broken; it asks for the shared one so that a machine without Java skips both alike."""
+    """A stack that may be broken. It requests the shared one too, so that both are skipped on a machine without Java."""
     cli.fetch_all()
     with Stack(tmp_path_factory.mktemp("rocky")) as running:
         yield running

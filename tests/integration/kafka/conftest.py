@@ -1,4 +1,4 @@
-"""Topics of one's own on the session's broker, and brokers of one's own for those who have to stop one."""
+"""Separate topics on the shared broker, and separate brokers for tests that stop one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ StreamOf = Callable[..., Stream]
 
 @pytest.fixture
 def stream_of(kafka: str) -> StreamOf:
-    """Makes streams whose topic nobody else has."""
+    """Create streams with a topic of their own."""
 
     def stream(**settings: Any) -> Stream:
         return Stream(kafka, f"kafka_{uuid.uuid4().hex[:12]}", **settings)

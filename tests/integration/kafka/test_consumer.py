@@ -1,4 +1,4 @@
-"""A reader on a real broker: every event once and in order, whatever happens to the topic."""
+"""A reader on a real broker delivers every event once and in order, whatever happens to the topic."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ids(events: list[Any]) -> list[int]:
 
 
 class _Following:
-    """A projection that follows in a thread."""
+    """A projection whose loop runs in a thread."""
 
     def __init__(self, projection: Collecting, reader: TopicReader) -> None:
         self.projection, self.reader, self.line = projection, reader, Line()
@@ -130,7 +130,7 @@ def test_a_topic_recreated_under_a_reader_is_searched_again(stream_of: StreamOf)
     stream.recreate()
     add(stream, 101, 130)
     stream.produce(record.value for record in records_of(stream.log, 90, 130))
-    assert ids(_patiently(reader, until=130)) == list(range(101, 131))
+    assert ids(_read_with_retries(reader, until=130)) == list(range(101, 131))
     assert reader.status.filled == 0
     reader.close()
 
@@ -141,13 +141,13 @@ def test_a_topic_truncated_under_a_reader_is_searched_again(stream_of: StreamOf)
     reader.seek(Position(0))
     first = reader.read(5).events
     stream.truncate(4900)
-    rest = _patiently(reader, until=5000)
+    rest = _read_with_retries(reader, until=5000)
     assert ids([*first, *rest]) == list(range(1, 5001))
     reader.close()
 
 
-def _patiently(reader: TopicReader, until: int) -> list[Any]:
-    """Read on, as the supervisor would have it: what may pass is tried again."""
+def _read_with_retries(reader: TopicReader, until: int) -> list[Any]:
+    """Read and retry transient errors, as the supervisor does."""
     events: list[Any] = []
 
     def reached() -> bool:
@@ -207,7 +207,7 @@ def test_an_undecodable_record_becomes_a_dead_letter_and_reading_continues(strea
     stream.produce([*records[:2], b"\x00hello", records[2], None, records[3]])
     with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
         assert list(box.read_all()) == []
-    for _ in range(2):  # a reader that starts over writes the same letters again
+    for _ in range(2):  # a restarted reader writes the same dead letters again
         reader = stream.reader()
         events = drain(reader, Position(0))
         assert ids(events) == [1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""Places are found in a real topic: large, truncated, with markers and foreign records."""
+"""Positions are found in real topics: large, truncated, with markers and foreign records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay writes the whole log in order to a real topic, and goes on where the topic ends."""
+"""The relay writes the whole log in order to a real topic, and continues where the topic ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay on a real metastore: what it publishes is the metastore's log, through restarts of the metastore."""
+"""The relay of a real metastore publishes exactly its log, also across restarts of the metastore."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def relayed(relay: RelayLoop) -> int:
 
 
 def transactions(client: WritingMetastore, count: int) -> None:
-    """Two events each: nothing else is as cheap to make."""
+    """Open and abort transactions, the cheapest events (two each)."""
     for txn_id in client.open_txns(count):
         client.abort_txn(txn_id)
 

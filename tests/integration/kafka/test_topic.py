@@ -1,11 +1,11 @@
-"""The topic is made right, and one that would break the order of events is refused."""
+"""The topic is created with the required settings, and one that would break the order of events is refused."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported without saying so
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported implicitly
 
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings, Watermarks
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.integration.kafka.conftest import StreamOf
 
 
-def made_by_somebody(stream: Stream, partitions: int = 1, **config: str) -> None:
+def create_foreign_topic(stream: Stream, partitions: int = 1, **config: str) -> None:
     named = {name.replace("_", "."): value for name, value in config.items()}
     admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap})
     for answer in admin.create_topics([NewTopic(stream.name, partitions, config=named)]).values():
@@ -35,7 +35,7 @@ def test_a_missing_topic_is_created_with_one_partition_and_our_limits(stream_of:
 
 def test_a_topic_with_more_partitions_is_refused(stream_of: StreamOf) -> None:
     stream = stream_of()
-    made_by_somebody(stream, partitions=2, max_message_bytes="10000000")
+    create_foreign_topic(stream, partitions=2, max_message_bytes="10000000")
     with pytest.raises(ConfigError) as caught:
         stream.topic.ensure()
     assert caught.value.context["partitions"] == 2
@@ -43,7 +43,7 @@ def test_a_topic_with_more_partitions_is_refused(stream_of: StreamOf) -> None:
 
 def test_a_topic_whose_records_must_be_smaller_than_ours_is_refused(stream_of: StreamOf) -> None:
     stream = stream_of()
-    made_by_somebody(stream, max_message_bytes="1000000")
+    create_foreign_topic(stream, max_message_bytes="1000000")
     with pytest.raises(ConfigError) as caught:
         stream.topic.ensure()
     assert caught.value.context["max_message_bytes"] == 1_000_000
@@ -52,7 +52,7 @@ def test_a_topic_whose_records_must_be_smaller_than_ours_is_refused(stream_of: S
 
 def test_a_compacted_topic_is_refused(stream_of: StreamOf) -> None:
     stream = stream_of()
-    made_by_somebody(stream, max_message_bytes="10000000", cleanup_policy="compact,delete")
+    create_foreign_topic(stream, max_message_bytes="10000000", cleanup_policy="compact,delete")
     with pytest.raises(ConfigError):
         stream.topic.ensure()
 

@@ -1,4 +1,4 @@
-"""The loop drives a projection from its own position, tells what it does, and leaves every failure to its caller."""
+"""The loop drives a projection from its own position, reports its status, and raises every failure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def topic_of(last: int) -> ListedTopic:
 def test_the_loop_starts_at_the_position_of_the_projection_and_reports_every_iteration(
     reader_of: ReaderOf,
 ) -> None:
-    projection, told = Collecting(Position(3)), list[ProjectionStatus]()
+    projection, reports = Collecting(Position(3)), list[ProjectionStatus]()
     line = Line(until=lambda: projection.settled > 0)
-    follow(projection, reader_of(topic_of(9), batch_events=2), line, told.append)
+    follow(projection, reader_of(topic_of(9), batch_events=2), line, reports.append)
     assert [event.event_id for event in projection.events] == [4, 5, 6, 7, 8, 9]
-    assert [status.state for status in told] == ["starting", *["following"] * 4, "stopped"]
-    assert told[-1].position == Position(9)
-    assert told[-1].applied_time_s == 1_700_000_009
+    assert [status.state for status in reports] == ["starting", *["following"] * 4, "stopped"]
+    assert reports[-1].position == Position(9)
+    assert reports[-1].applied_time_s == 1_700_000_009
     assert (line.followed, line.progresses) == (1, 3)
 
 
@@ -57,7 +57,7 @@ def test_a_failure_of_the_projection_ends_the_loop_and_closes_the_reader(reader_
     assert reader._fetcher is None
 
 
-class _NeverStarted(Collecting):
+class _WithoutPosition(Collecting):
     def open(self) -> Position:
         raise ConfigError("bootstrap the policy first")
 
@@ -65,16 +65,16 @@ class _NeverStarted(Collecting):
 def test_a_projection_without_a_position_receives_no_events(reader_of: ReaderOf) -> None:
     line = Line()
     with pytest.raises(ConfigError):
-        follow(_NeverStarted(), reader_of(topic_of(9)), line, lambda _status: None)
+        follow(_WithoutPosition(), reader_of(topic_of(9)), line, lambda _status: None)
     assert line.followed == 0
 
 
-class _Forgetful(Collecting):
+class _Omitting(Collecting):
     def apply(self, events: Sequence[Event]) -> Position:  # type: ignore[override]
         return super().apply(events[:-1])
 
 
 def test_a_projection_that_silently_omits_events_is_stopped(reader_of: ReaderOf) -> None:
     with pytest.raises(Inconsistent) as caught:
-        follow(_Forgetful(), reader_of(topic_of(9)), Line(), lambda _status: None)
+        follow(_Omitting(), reader_of(topic_of(9)), Line(), lambda _status: None)
     assert caught.value.context == {"projection": "p", "position": "8", "given": "9"}

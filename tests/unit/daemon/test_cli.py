@@ -1,4 +1,4 @@
-"""The command line: exit codes, plain failures, JSON on demand, and nothing heavy for --help."""
+"""The command line: exit codes, errors without tracebacks, JSON output, and fast --help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.http.server import write_atomically
+from daemon.process.state_file import write_atomically
 from daemon.service.command_line import call
 from daemon.terminal.layout import failure_lines
 from state.errors import ConfigError, GapDetected

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.http.server import HttpServer, write_atomically
+from daemon.http.server import HttpServer
+from daemon.process.state_file import write_atomically
 from daemon.status.client import fetch_status, load_status
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Daemon:
-    """What the server asks; a test changes it."""
+    """The values that the server shows; tests change them."""
 
     def __init__(self) -> None:
         self.status = daemon_status()
         self.stuck: list[str] = []
 
     def app(self) -> Starlette:
-        """Return the application about it."""
+        """Return the application that shows them."""
         return app_of(status=lambda: self.status, stuck=lambda: self.stuck)
 
 

@@ -1,4 +1,4 @@
-"""Request files: done once, answered once, whoever fails."""
+"""Every request is executed once and answered once, whichever side fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def inbox(tmp_path: Path) -> Inbox:
 
 
 def asked(inbox: Inbox, directory: Path, do: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Ask while another thread serves."""
+    """Send a request while another thread serves."""
     stopping = threading.Event()
 
     def serve() -> None:

@@ -1,4 +1,4 @@
-"""What the live check says about metastores that are set up badly; good ones are asked in the integration tests."""
+"""The live check reports badly configured metastores; the integration tests check good ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOOD = {
 
 
 class Answers:
-    """A metastore that only answers what the check asks."""
+    """A metastore that answers only the calls of the check."""
 
     def __init__(
         self, settings: dict[str, str], *, generation: HiveVersion = HIVE_4, newest: int = 9
@@ -66,7 +66,7 @@ class Answers:
 
 
 def config() -> Config:
-    """Return one source and one target, without Kafka: topics are asked in the integration tests."""
+    """Return a configuration with one source and one target, without Kafka: the integration tests check topics."""
     return config_of(
         {
             "sources": {},

@@ -1,4 +1,4 @@
-"""One daemon per state directory; the first signal asks, the second ends."""
+"""One daemon runs per state directory. The first signal requests a stop, and the second ends the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs: one form, no secrets, no floods."""
+"""Logs have one format, no secrets, and few repetitions."""
 
 from __future__ import annotations
 

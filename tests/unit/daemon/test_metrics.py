@@ -1,4 +1,4 @@
-"""Metrics: what is written down in docs/METRICS.md is what a scrape gives."""
+"""docs/METRICS.md lists the metrics that a scrape returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process itself, without anything to follow: it starts, answers, refuses a twin and ends when it is told to."""
+"""The process without sources: it starts, answers, refuses a second instance, and stops on request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Start = Callable[[], subprocess.Popen[str]]
 
 @pytest.fixture
 def drain_s() -> int:
-    """How long loops have when the daemon is told to stop."""
+    """How long loops have to end after a stop was requested."""
     return 3
 
 
@@ -92,7 +92,7 @@ sys.exit(call(["run", "-c", sys.argv[1]]))
 
 @pytest.fixture
 def hanging(config: Path) -> Iterator[subprocess.Popen[str]]:
-    """A daemon with a loop that does not hear."""
+    """A daemon with a loop that ignores stop requests."""
     with running([sys.executable, "-c", HANGING, str(config)]) as process:
         yield process
 

@@ -1,4 +1,4 @@
-"""Assembly: from settings to loops, without opening anything."""
+"""Loops are built from settings, without opening files or connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon's status: put together, shown, and read back."""
+"""The daemon's status: built, printed, and read from JSON."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Line:
     reporter: StatusReporter = field(init=False)
 
     def relay(self) -> RelayStatus:
-        """Return what the relay would tell."""
+        """Return the status of the relay."""
         return RelayStatus("lake", "t", relayed=Position(90), source_event_id=self.newest)
 
 

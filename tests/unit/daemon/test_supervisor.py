@@ -1,4 +1,4 @@
-"""Loops that fail, and what becomes of them and of the others."""
+"""Failing loops are restarted or stopped, and do not affect other loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def hang_until(event: threading.Event) -> Callable[[Heartbeat], None]:
-    """Return a loop that neither beats nor hears that it should stop."""
+    """Return a loop without heartbeats that ignores stop requests."""
 
     def run(_lifeline: Heartbeat) -> None:
         event.wait(30)

@@ -1,4 +1,4 @@
-"""What librdkafka's errors mean to a caller: wait, change a setting, or give up on this record."""
+"""Errors of librdkafka are translated: wait, change a setting, or reject the record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from daemon.kafka.broker import BrokerSettings, translate_error, translate_errors
-from daemon.relay.tail import Pace
 from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound, Refused, TidelineError
 
 
@@ -46,10 +45,3 @@ def test_settings_have_the_names_of_the_library_and_users_override_defaults() ->
     assert config["linger.ms"] == "9"
     assert config["group.id"] == "g"
     assert config["security.protocol"] == "ssl"
-
-
-def test_pauses_double_to_their_bound_and_are_reset_by_work() -> None:
-    pace = Pace(0.01, 0.2)
-    assert [pace.pause_s() for _ in range(7)] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2]
-    pace.busy()
-    assert pace.pause_s() == 0.01

@@ -1,4 +1,4 @@
-"""A place in the topic is found by event id, whatever the offsets look like."""
+"""The offset of a position is found by event id, whatever offsets are missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def value(event_id: int, part: int = 0, parts: int = 1) -> bytes:
 
 @st.composite
 def topics(draw: st.DrawFn) -> ListedTopic:
-    """Events from some id on, some in parts, with markers and garbage between them, some of the head expired."""
+    """Generate topics: events, some in parts, with markers and garbage between them, and an expired head."""
     first = draw(st.integers(1, 50))
     topic = ListedTopic()
     for event_id in range(first, first + draw(st.integers(0, 40))):

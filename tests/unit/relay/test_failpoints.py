@@ -1,4 +1,4 @@
-"""A failpoint is nothing unless it is armed, and then it is the end."""
+"""A failpoint kills the process if it is armed, and does nothing otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox gives every event once, in order, with what commits wrote, or says what is missing."""
+"""The outbox returns every event once, in order, with the writes of commits, and reports gaps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_log_that_was_cleaned_past_the_reader_is_a_gap() -> None:
     assert caught.value.context == {"expected": 4, "found": 7}
 
 
-class Stammering(ListedLog):
+class RepeatingLog(ListedLog):
     def next_events(self, after: int, limit: int) -> list:  # type: ignore[type-arg]
         events = super().next_events(after, limit)
         return [events[0], *events]
@@ -55,7 +55,7 @@ class Stammering(ListedLog):
 
 def test_a_repeated_id_means_that_the_log_is_not_of_one_metastore() -> None:
     with pytest.raises(Inconsistent) as caught:
-        outbox(Stammering([ddl(1), ddl(2)])).read(0)
+        outbox(RepeatingLog([ddl(1), ddl(2)])).read(0)
     assert not isinstance(caught.value, GapDetected)
     assert caught.value.context == {"expected": 2, "found": 1}
 

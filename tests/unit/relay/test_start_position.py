@@ -1,4 +1,4 @@
-"""A relay goes on behind the last record of its topic, and proves first that log and topic belong together."""
+"""A relay continues after the last record of its topic, and first verifies that log and topic belong together."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_last_event_that_has_left_the_log_cannot_be_compared_and_is_accepted()
     assert start_of(topic, log).position == Position(6)
 
 
-def torn() -> tuple[ListedTopic, ListedLog]:
+def partly_written() -> tuple[ListedTopic, ListedLog]:
     """An event of three parts of which two are in the topic."""
     log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
     log.writes[71] = [write("a"), write("b")]
@@ -114,12 +114,12 @@ def torn() -> tuple[ListedTopic, ListedLog]:
 
 
 def test_a_partly_written_event_is_continued_at_its_next_part() -> None:
-    topic, log = torn()
+    topic, log = partly_written()
     assert start_of(topic, log).position == Position(2, 1, 3)
 
 
 def test_a_partly_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
-    topic, log = torn()
+    topic, log = partly_written()
     log.clean(up_to=2)
     with pytest.raises(GapDetected) as caught:
         start_of(topic, log)
@@ -127,7 +127,7 @@ def test_a_partly_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
 
 
 def test_a_partly_written_event_that_would_now_be_split_differently_is_refused() -> None:
-    topic, log = torn()
+    topic, log = partly_written()
     log.writes[71].append(write("c"))
     with pytest.raises(Inconsistent, match="record"):
         start_of(topic, log)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.start_position import Start
-from daemon.relay.tail import Tail
+from daemon.relay.tail import Pace, Tail
 from state.errors import FilesUnavailable
 from state.positions import Position
 
@@ -76,3 +76,10 @@ def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
     tail.follow(heartbeat)
     assert stored.tries == 1
     assert statuses[-1].relayed == Position(7), "what is in the topic counts"
+
+
+def test_pauses_double_to_their_bound_and_are_reset_by_work() -> None:
+    pace = Pace(0.01, 0.2)
+    assert [pace.pause_s() for _ in range(7)] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2]
+    pace.busy()
+    assert pace.pause_s() == 0.01
