@@ -12,8 +12,9 @@ distinguish them.
 from __future__ import annotations
 
 from enum import Enum
+from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, BadPartitionValue
 from state.timelines import calendar_units
@@ -21,6 +22,10 @@ from state.timelines import calendar_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+_WEEK_ONE_S: Final = 1_514_764_800
+"""2018-01-01T00:00:00Z, a Monday, which is in week 1 whether weeks start on Sunday or on Monday."""
 
 
 class UpdatePeriod(Enum):
@@ -100,6 +105,26 @@ class UpdatePeriod(Enum):
     def format(self, ordinal: int) -> str:
         """Write a partition value; ``parse`` is its inverse."""
         return self._unit.write(ordinal)
+
+    def format_end(self, ordinal: int) -> str:
+        """Write the first partition after a range: ``10000-01-01`` after 9999-12-31, as Java's date format writes and reads it."""
+        if ordinal == self._last + 1:
+            return f"10000{self.format(self.floor(_WEEK_ONE_S))[4:]}"
+        return self.format(ordinal)
+
+    def parse_end(self, text: str) -> int:
+        """Return the ordinal of the first partition after a range; the inverse of ``format_end``. Raises BadPartitionValue."""
+        return self._last + 1 if text == self.format_end(self._last + 1) else self.parse(text)
+
+    @cached_property
+    def _last(self) -> int:
+        """The last partition that has a value: the year 9999 has four digits, the next one has five."""
+        last = self.floor(calendar_units.TIME_END_S - 1)
+        try:
+            self.format(last)
+        except ValueError:  # the last Sunday week belongs to the year 10000
+            return last - 1
+        return last
 
     def count_within(self, start_s: int, end_s: int) -> tuple[int, bool]:
         """Return how many whole partitions are within [start, end), and whether they fill it exactly."""

@@ -119,7 +119,7 @@ class Ranges:
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
         """Write ``ranges``."""
         return write_list(
-            "ranges", (f"[{period.format(start)}, {period.format(end)})" for start, end in runs.pairs())
+            "ranges", (f"[{period.format(start)}, {period.format_end(end)})" for start, end in runs.pairs())
         )
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:

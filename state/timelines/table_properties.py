@@ -29,6 +29,8 @@ PARTITION_PERIOD: Final = "cube.storagetable.partition.update.period"
 STORAGE_CLASS: Final = "storage.class"
 CHUNK_LENGTH_MAX: Final = 3_999
 CHUNKS_MAX: Final = 1_000_000
+_SIZE_DIGITS_MAX: Final = 20
+"""Python refuses to convert thousands of digits, with an error that is not ours."""
 
 
 def build_key_prefix(period: UpdatePeriod, column: str) -> str:
@@ -89,7 +91,7 @@ def read_list(properties: Mapping[str, str], key: str) -> str | None:
     size = properties.get(f"{key}.size")
     if size is None:
         return properties.get(key)
-    if not (size.isascii() and size.isdigit()) or int(size) > CHUNKS_MAX:
+    if not (size.isascii() and size.isdigit() and len(size) < _SIZE_DIGITS_MAX) or int(size) > CHUNKS_MAX:
         raise TimelineInconsistent("the number of chunks is not a number", key=f"{key}.size", value=size)
     chunks = [properties.get(f"{key}{number}") for number in range(int(size))]
     if None in chunks:

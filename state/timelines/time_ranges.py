@@ -95,14 +95,16 @@ class PartitionRange:
 
     @staticmethod
     def parse(period: UpdatePeriod, text: str) -> PartitionRange:
-        """Read ``a,b`` or ``[a, b)`` (half open). ``(`` and ``]`` move their end by one partition."""
+        """Read ``a,b`` or ``[a, b)`` (half open). ``(`` and ``]`` move their end by one partition.
+
+        An end that does not belong to the range may be the first partition of the year 10000.
+        """
         parts = _LENS_RANGE(text)
         if parts is None:
             raise BadInput("not a range of partitions", value=text, period=period.lens_name)
         opening, begin, end, closing = parts.groups()
-        return PartitionRange(
-            period, period.parse(begin) + (opening == "("), period.parse(end) + (closing == "]")
-        )
+        last = period.parse(end) + 1 if closing == "]" else period.parse_end(end)
+        return PartitionRange(period, period.parse(begin) + (opening == "("), last)
 
     @property
     def start_s(self) -> int:
@@ -124,7 +126,7 @@ class PartitionRange:
         return (TimePartition(self.period, ordinal) for ordinal in range(self.begin, self.end))
 
     def __str__(self) -> str:
-        return f"[{self.period.format(self.begin)}, {self.period.format(self.end)})"
+        return f"[{self.period.format(self.begin)}, {self.period.format_end(self.end)})"
 
 
 @dataclass(frozen=True, slots=True)

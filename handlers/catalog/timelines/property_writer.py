@@ -82,7 +82,7 @@ def _read_stable_table(metastore: Metastore, db: str, table_part: str) -> Table:
 
 def _ddl_time_s(old: Mapping[str, str]) -> int:
     text = old.get(_DDL_TIME, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _find_compared(old: Mapping[str, str]) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state.errors import ConfigError, TidelineError, TimelineInconsistent
+from state.errors import BadPartitionValue, ConfigError, TidelineError, TimelineInconsistent
 from state.timelines import storage_forms
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
@@ -27,6 +27,7 @@ from state.timelines.table_properties import (
     read_time_columns,
     write_list,
 )
+from state.timelines.time_ranges import PartitionRange
 from state.timelines.timeline import Timeline, build_form_properties
 
 
@@ -98,6 +99,37 @@ def test_properties_of_500_alternate_partitions_read_back_the_same(
     assert again.is_consistent()
     empty = Timeline.from_properties(Timeline(period, "dt", form=form).to_properties(), period, "dt")
     assert empty.is_empty()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("period", "last", "end"),
+    [
+        (P.SECONDLY, "9999-12-31-23-59-59", "10000-01-01-00-00-00"),
+        (P.MINUTELY, "9999-12-31-23-59", "10000-01-01-00-00"),
+        (P.HOURLY, "9999-12-31-23", "10000-01-01-00"),
+        (P.DAILY, "9999-12-31", "10000-01-01"),
+        (P.WEEKLY, "9999-W52", "10000-W01"),
+        (P.WEEKLY_ISO, "9999-W52", "10000-W01"),
+        (P.MONTHLY, "9999-12", "10000-01"),
+        (P.QUARTERLY, "9999-10", "10000-01"),
+        (P.YEARLY, "9999", "10000"),
+        (P.CONTINUOUS, "9999-12-31-23-59-59", "10000-01-01-00-00-00"),
+    ],
+)
+def test_the_last_partition_before_the_year_10000_is_written_and_read_back(
+    period: UpdatePeriod, last: str, end: str, form: StorageForm
+) -> None:
+    ordinal = period.parse(last)
+    timeline = Timeline(period, "dt", form=form, runs=Runs((ordinal - 1, ordinal + 1)))
+    properties = timeline.to_properties()
+    assert Timeline.from_properties(properties, period, "dt").runs == timeline.runs
+    if form is RANGES:
+        written = f"[{period.format(ordinal - 1)}, {end})"
+        assert properties[build_key_prefix(period, "dt") + "ranges0"] == written
+        assert str(PartitionRange.parse(period, written)) == written
+    with pytest.raises(BadPartitionValue):
+        period.parse(end)
 
 
 def test_the_class_is_the_last_key_written() -> None:
@@ -172,6 +204,7 @@ def test_iso_weeks_use_the_keys_of_weekly() -> None:
         pytest.param(daily(STORE_ALL, partitions_size="-1"), id="negative size"),
         pytest.param(daily(STORE_ALL, partitions_size="many"), id="size is not a number"),
         pytest.param(daily(STORE_ALL, partitions_size="99999999999"), id="absurd size"),
+        pytest.param(daily(STORE_ALL, partitions_size="0" * 4_301), id="size of 4,301 digits"),
         pytest.param(daily(RANGES, ranges="[2015-01-01, 2015-01-03),[2015-01-05"), id="odd number of ends"),
         pytest.param(daily(RANGES, ranges="[2015-01-01, 2015-01-03),[2015-01-02, 2015-01-05)"), id="overlap"),
         pytest.param(
