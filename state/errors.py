@@ -248,7 +248,9 @@ class LimitExceeded(BadInput):
     """An input exceeds its limit."""
 
     code = "limit-exceeded"
-    default_hint = "Raise the limit in the configuration if the input is legitimate."
+    default_hint = (
+        "Reduce the input. Most limits are fixed; docs/CONFIG.md lists those that a setting changes."
+    )
 
 
 class UnsafePath(BadInput):

@@ -50,6 +50,7 @@ from state.partitions.filters.syntax_tree import (
     Node,
     Operator,
     Or,
+    excerpt,
 )
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escape_bytes
 from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, PartitionColumn, TypeKind
@@ -118,7 +119,8 @@ class _Binder:
         number = self._numbers.get(column.name.lower())
         if number is None:
             raise BadFilter(
-                f"Specified key <{column.name}> is not a partitioning key for the table", position=column.at
+                f"Specified key <{excerpt(column.name)}> is not a partitioning key for the table",
+                position=column.at,
             )
         return number
 
@@ -163,7 +165,7 @@ class _Binder:
     def _bind_like(self, number: int, node: Comparison) -> Leaf:
         if node.reversed:
             raise BadFilter(
-                f"Value should be on the RHS for LIKE operator : Key <{node.column.name}>",
+                f"Value should be on the RHS for LIKE operator : Key <{excerpt(node.column.name)}>",
                 position=node.literal.at,
             )
         column = self._columns[number]
@@ -183,7 +185,7 @@ class _Binder:
             position=literal.at,
             column=column.name,
             type=column.declared,
-            constant=str(literal.value)[:80],
+            constant=excerpt(str(literal.value)),
         )
 
 

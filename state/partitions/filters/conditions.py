@@ -95,9 +95,15 @@ def compile_check(condition: Condition, columns: int) -> Check:
             if isinstance(condition, AllOf)
             else (lambda key: one(key) or other(key))
         )
-    if isinstance(condition, AllOf):
-        return lambda key: all(check(key) for check in checks)
-    return lambda key: any(check(key) for check in checks)
+    stops_at = isinstance(condition, AnyOf)
+
+    def check_each(key: bytes) -> bool:
+        for check in checks:  # noqa: SIM110 - any() and all() need a second frame for each level of the filter
+            if check(key) is stops_at:
+                return stops_at
+        return not stops_at
+
+    return check_each
 
 
 def _compile_leaf(leaf: Leaf, columns: int) -> Check:

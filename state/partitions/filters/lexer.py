@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from state.errors import BadFilter
 from state.partitions.filters.dialect import HiveVersion
-from state.partitions.filters.syntax_tree import PREFIX
+from state.partitions.filters.syntax_tree import PREFIX, excerpt
 from state.partitions.keys.values import parse_date, parse_timestamp
 
 
@@ -52,7 +52,10 @@ _COMMON: Final = r"""
   | (?P<mark>[(),])
   | (?P<operator><=>|<>|!=|<=|>=|==|=|<|>)
 """
-_STRING: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_STRING: Final = r"""(?:'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+")"""
+"""Possessive: an unterminated text of 1 MiB would otherwise cost 264 MiB of positions to return to."""
+_NAME_CHARS_MAX: Final = 1_024
+"""Characters of a name in backquotes, more than a metastore allows."""
 _TIME: Final = r"\d{4}-\d{2}-\d{2}[ ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?!\w)"
 _DATE: Final = r"(?P<date>\d{4}-\d{2}-\d{2}(?!\w))"
 _TOKENS: Final = {
@@ -61,14 +64,14 @@ _TOKENS: Final = {
         re.ASCII | re.VERBOSE | re.DOTALL,
     ),
     HiveVersion.HIVE_4: re.compile(
-        rf"{_COMMON}|(?P<timed>(?:DATE|TIMESTAMP)\s*{_STRING})|(?P<string>{_STRING}(?:\s*{_STRING})*)|(?P<time>{_TIME})|{_DATE}"
-        r"|(?P<integer>-?\s*\d+(?!\w))|(?P<name>\w+)|(?P<quoted>`(?:[^`]|``)+`)",
+        rf"{_COMMON}|(?P<timed>(?:DATE|TIMESTAMP)\s*{_STRING})|(?P<string>{_STRING}(?:\s*+{_STRING})*+)|(?P<time>{_TIME})|{_DATE}"
+        rf"|(?P<integer>-?\s*\d+(?!\w))|(?P<name>\w+)|(?P<quoted>`(?:[^`]|``){{1,{_NAME_CHARS_MAX}}}`)",
         re.ASCII | re.VERBOSE | re.DOTALL | re.IGNORECASE,
     ),
 }
 _INTEGER_DIGITS_MAX: Final = 19
 _LONG: Final = range(-(1 << 63), 1 << 63)
-_GAPS: Final = re.compile(r"(['\"])\s+(?=['\"])")
+_find_texts: Final = re.compile(_STRING, re.DOTALL).findall
 
 
 def tokenize(text: str, hive_version: HiveVersion) -> list[Token]:
@@ -113,20 +116,30 @@ def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
             inner = re.sub(r"^\w+\s*", "", text)[1:-1]
             value = parse_date(inner) if text[0] in "dD" else parse_timestamp(inner)
             return _valid(value, text, at)
-    # As in Hive: the outer quotes are removed, escapes remain as they are.
-    return (_GAPS.sub(r"\1", text) if "\n" in text or " " in text else text)[1:-1]
+    return _text(text)
+
+
+def _text(written: str) -> str:
+    """Return the value of one text, or of several in a row, by Hive's rules.
+
+    Blanks between texts are dropped, blanks within a text remain. Escapes remain too. The outer quotes are removed only where they
+    are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
+    """
+    if written.find(written[0], 1) == len(written) - 1:
+        return written[1:-1]
+    joined = "".join(_find_texts(written))
+    return joined[1:-1] if joined[0] == joined[-1] else joined
 
 
 def _integer(text: str, at: int) -> int:
-    digits = text if text[0] != "-" else "-" + text[1:].lstrip()
-    if len(digits) < _INTEGER_DIGITS_MAX:
-        return int(digits)
-    if len(digits.lstrip("-0")) > _INTEGER_DIGITS_MAX or int(digits) not in _LONG:
-        raise BadFilter(f"{PREFIX}: the number does not fit in 64 bits", position=at, found=text[:40])
-    return int(digits)
+    sign, digits = ("-", text[1:].lstrip()) if text[0] == "-" else ("", text)
+    significant = digits.lstrip("0") or "0"  # int() refuses more than 4,300 digits, zeros included
+    if len(significant) > _INTEGER_DIGITS_MAX or (value := int(sign + significant)) not in _LONG:
+        raise BadFilter(f"{PREFIX}: the number does not fit in 64 bits", position=at, found=excerpt(text))
+    return value
 
 
 def _valid(value: dt.date | Instant | None, text: str, at: int) -> dt.date | Instant:
     if value is None:
-        raise BadFilter(f"{PREFIX}: not a valid date or time", position=at, found=text[:40])
+        raise BadFilter(f"{PREFIX}: not a valid date or time", position=at, found=excerpt(text))
     return value

@@ -1,4 +1,4 @@
-"""The parser of the filter language: the metastore's grammar, by recursive descent.
+"""The parser of the filter language: the metastore's grammar, by descent, with an own stack for parentheses.
 
 ::
 
@@ -14,6 +14,7 @@ their grammar. This parser accepts any number in both dialects, and refuses stru
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from state.errors import BadFilter, LimitExceeded
@@ -29,6 +30,7 @@ from state.partitions.filters.syntax_tree import (
     Node,
     Operator,
     Or,
+    excerpt,
     invert,
     join_nodes,
 )
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+SIMPLIFY: Final = "Ask with several shorter filters, or write alternatives of one column as a list."
+"""Hint for a filter beyond one of the fixed limits."""
+_QUOTES: Final = frozenset("'\"`")
 _OPERATORS: Final = {operator.value: operator for operator in Operator} | {
     "<>": Operator.NOT_EQUAL,
     "==": Operator.EQUAL,
@@ -46,18 +51,36 @@ _OPERATORS: Final = {operator.value: operator for operator in Operator} | {
 
 
 def parse_filter(text: str, dialect: Dialect) -> Node | None:
-    """Return the syntax tree of a filter, None for an empty one (all partitions).
+    """Return the syntax tree of a filter, None for an empty one (all partitions); as in Hive, a blank is not an empty filter.
 
     Raises BadFilter with the position of the error, and LimitExceeded for a filter that is too long, is nested too deeply or has
     too many conditions.
     """
     if len(text) > FILTER_CHARS_MAX:
         raise LimitExceeded(
-            f"{PREFIX}: the filter is too long", size_chars=len(text), limit_chars=FILTER_CHARS_MAX
+            f"{PREFIX}: the filter is too long",
+            hint=SIMPLIFY,
+            size_chars=len(text),
+            limit_chars=FILTER_CHARS_MAX,
         )
-    if not text.strip():
+    if not text:
         return None
     return _Parser(text, dialect).parse()
+
+
+@dataclass(slots=True)
+class _Level:
+    """The terms of one level of parentheses so far: complete alternatives, and the factors of the current one."""
+
+    alternatives: list[Node] = field(default_factory=list)
+    factors: list[Node] = field(default_factory=list)
+
+    def end_factors(self) -> None:
+        self.alternatives.append(join_nodes(And, self.factors))
+        self.factors = []
+
+    def join(self) -> Node:
+        return join_nodes(Or, self.alternatives)
 
 
 class _Parser:
@@ -67,7 +90,6 @@ class _Parser:
         self._tokens = tokenize(text, dialect.hive_version)
         self._dialect = dialect
         self._next = 0
-        self._depth = 0
         self._conditions = 0
 
     def parse(self) -> Node:
@@ -77,38 +99,55 @@ class _Parser:
         return node
 
     def _parse_or(self) -> Node:
-        return self._parse_chain("OR", Or, self._parse_and)
+        """Parse a filter with an own stack of parentheses, because the caller may have used most of Python's."""
+        outer: list[_Level] = []
+        level = _Level()
+        while True:
+            if self._is_nested():
+                self._open_nested(len(outer))
+                outer.append(level)
+                level = _Level()
+                continue
+            node = self._parse_term()
+            while not self._continues(level, node):
+                if not outer:
+                    return level.join()
+                self._expect(")")
+                node, level = self._parse_truth(level.join()), outer.pop()
 
-    def _parse_and(self) -> Node:
-        return self._parse_chain("AND", And, self._parse_term)
+    def _continues(self, level: _Level, node: Node) -> bool:
+        """Add a term to its level; return whether AND or OR and thus another term follows."""
+        level.factors.append(node)
+        if self._take("AND"):
+            return True
+        level.end_factors()
+        return self._take("OR")
 
-    def _parse_chain(self, keyword: str, kind: type[And | Or], part: Callable[[], Node]) -> Node:
-        children = [part()]
-        while self._take(keyword):
-            children.append(part())
-        return join_nodes(kind, children)
+    def _is_nested(self) -> bool:
+        return self._is("(") and not self._is_struct() and not self._is_membership()
+
+    def _is_struct(self) -> bool:
+        second = self._peek(1)
+        return second.kind is TokenKind.KEYWORD and second.text == "STRUCT"
+
+    def _is_membership(self) -> bool:
+        second, third = self._peek(1), self._peek(2)
+        return second.kind is TokenKind.NAME and third.text == ")" and third.kind is TokenKind.MARK
+
+    def _open_nested(self, depth: int) -> None:
+        if depth >= DEPTH_MAX:
+            raise LimitExceeded(
+                f"{PREFIX}: parentheses are nested too deeply",
+                hint=SIMPLIFY,
+                limit=DEPTH_MAX,
+                position=self._peek().at,
+            )
+        self._expect("(")
 
     def _parse_term(self) -> Node:
         if not self._is("("):
             return self._parse_condition()
-        second, third = self._peek(1), self._peek(2)
-        if second.kind is TokenKind.KEYWORD and second.text == "STRUCT":
-            return self._parse_struct_membership()
-        if second.kind is TokenKind.NAME and third.text == ")" and third.kind is TokenKind.MARK:
-            return self._parse_membership()
-        return self._parse_nested()
-
-    def _parse_nested(self) -> Node:
-        self._depth += 1
-        if self._depth > DEPTH_MAX:
-            raise LimitExceeded(
-                f"{PREFIX}: parentheses are nested too deeply", limit=DEPTH_MAX, position=self._peek().at
-            )
-        self._expect("(")
-        node = self._parse_or()
-        self._expect(")")
-        self._depth -= 1
-        return self._parse_truth(node)
+        return self._parse_struct_membership() if self._is_struct() else self._parse_membership()
 
     def _parse_truth(self, node: Node) -> Node:
         """Parse ``IS [NOT] TRUE|FALSE`` after a parenthesis."""
@@ -228,7 +267,9 @@ class _Parser:
     def _count_conditions(self, node: Node, conditions: int = 1) -> Node:
         self._conditions += conditions
         if self._conditions > CONDITIONS_MAX:
-            raise LimitExceeded(f"{PREFIX}: the filter has too many conditions", limit=CONDITIONS_MAX)
+            raise LimitExceeded(
+                f"{PREFIX}: the filter has too many conditions", hint=SIMPLIFY, limit=CONDITIONS_MAX
+            )
         return node
 
     def _peek(self, ahead: int = 0) -> Token:
@@ -250,9 +291,15 @@ class _Parser:
 
     def _refuse(self, expected: str) -> NoReturn:
         token = self._peek()
-        found = f"'{token.text[:40]}'" if token.text else token.kind.value
+        if token.kind is TokenKind.UNKNOWN and token.text in _QUOTES:
+            raise BadFilter(
+                f"{PREFIX}: the quote {token.text} at position {token.at} is not closed",
+                position=token.at,
+                found=token.text,
+            )
+        found = f"'{excerpt(token.text)}'" if token.text else token.kind.value
         raise BadFilter(
             f"{PREFIX}: {found} at position {token.at} where {expected} was expected",
             position=token.at,
-            found=token.text[:40],
+            found=excerpt(token.text),
         )

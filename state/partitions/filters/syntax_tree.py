@@ -24,6 +24,18 @@ PREFIX: Final = "Error parsing partition filter"
 """The beginning of Hive's own messages; clients match on it."""
 
 
+_EXCERPT_CHARS: Final = 40
+
+
+def excerpt(text: str) -> str:
+    """Return the beginning of a text from a filter for a message, with control characters escaped."""
+    shown = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text[:_EXCERPT_CHARS]
+    )
+    return f"{shown}..." if len(text) > _EXCERPT_CHARS else shown
+
+
 class Operator(Enum):
     """A comparison operator; the value is its notation."""
 

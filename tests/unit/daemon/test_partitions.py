@@ -186,6 +186,11 @@ def test_the_client_gets_what_the_process_answers(answers: PartitionAnswers, rem
     ("path", "code", "said"),
     [
         (f"/{TABLE}?filter=dt%20=", 400, "bad-filter"),
+        (f"/{TABLE}?filter=dt={'0' * 4301}", 400, "bad-filter"),
+        (f"/{TABLE}?filter=dt={'9' * 4301}", 400, "bad-filter"),
+        (f"/{TABLE}?filter=dt='open", 400, "bad-filter"),
+        (f"/{TABLE}/count?filter=%20", 400, "bad-filter"),
+        (f"/{TABLE}/count?filter={'(' * 101}dt=1", 400, "limit-exceeded"),
         (f"/{TABLE}?max=x", 400, "bad-input"),
         (f"/{TABLE}?max=10001", 400, "bad-input"),
         (f"/{TABLE}?colour=red", 400, "bad-input"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import tracemalloc
 
 import pytest
 from hypothesis import example, given, settings
@@ -172,6 +174,112 @@ def test_texts_keep_escapes_and_doubled_quotes_as_in_hive() -> None:
         text("'a''b'", HIVE_2)
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("' '", " "),
+        ("' a  b '", " a  b "),
+        ("'\t\n'", "\t\n"),
+        ("\"a' 'b\"", "a' 'b"),
+        ("'\"x\" '", '"x" '),
+        ("' \" \" '", ' " " '),
+        (r"'a\' \' b'", r"a\' \' b"),
+    ],
+)
+@pytest.mark.parametrize("dialect", [HIVE_2, HIVE_4])
+def test_blanks_and_quotes_within_a_text_remain_as_written(
+    written: str, value: str, dialect: Dialect
+) -> None:
+    texts = ["", " ", "a", "a b", "''", "a' 'b", "a''b", '"x" ', '"x"', "a b ", value]
+    index = an_index([("s", "string")], [(text,) for text in dict.fromkeys(texts)])
+
+    def answer(text: str) -> list[str]:
+        return [one.values[0] for one in index.partitions(index.prepare(TABLE, text, dialect))]
+
+    assert answer(f"s = {written}") == answer(f"{written} = s") == answer(f"(s) in ({written})") == [value]
+    assert answer(f"s between {written} and {written}") == [value]
+    others = set(texts) - {value}
+    assert set(answer(f"s != {written}")) == set(answer(f"(s) not in ({written})")) == others
+    assert set(answer(f"s < {written} or s > {written}")) == others
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("'a' 'b'", "a''b"),
+        ("'a ' \n\t ' b'", "a '' b"),
+        ("'' ''", "''"),
+        ("'a' \"b\"", "'a'\"b\""),
+        ("'a' \"b\" 'c'", "a'\"b\"'c"),
+    ],
+)
+def test_hive_4_joins_texts_in_a_row_and_drops_only_the_blanks_between_them(written: str, value: str) -> None:
+    tree = parse_filter(f"ds = {written}", HIVE_4)
+    assert isinstance(tree, Comparison)
+    assert tree.literal.value == value
+
+
+TEXTS = st.text(st.sampled_from(" \t\n'ab"), max_size=6)
+
+
+@given(TEXTS)
+def test_every_text_without_the_quote_around_it_is_read_as_it_is(text: str) -> None:
+    for dialect in (HIVE_2, HIVE_4):
+        tree = parse_filter(f'ds = "{text}"', dialect)
+        assert isinstance(tree, Comparison)
+        assert tree.literal.value == text
+
+
+@pytest.mark.parametrize("digits", ["9" * 4_301, "0" * 4_301 + "9" * 20, "-" + "1" * 100_000])
+def test_a_number_of_any_length_is_refused_with_its_position(digits: str) -> None:
+    with pytest.raises(BadFilter, match="does not fit in 64 bits") as refused:
+        found(f"hr={digits}")
+    assert refused.value.context["position"] == 3
+
+
+def test_leading_zeros_of_any_number_do_not_change_a_value() -> None:
+    assert found("hr=" + "0" * 4_301 + "5") == found("hr > -" + "0" * 100_000 + "1 and hr < 6") == 1
+    assert found("hr >= -09223372036854775808 and hr <= 09223372036854775807") == 2
+
+
+@pytest.mark.parametrize("text", [" ", "\n\t ", "\u00a0", "\u2003 "])
+@pytest.mark.parametrize("dialect", [HIVE_2, HIVE_4])
+def test_a_blank_filter_is_refused_and_not_answered_with_all_partitions(text: str, dialect: Dialect) -> None:
+    with pytest.raises(BadFilter):
+        found(text, dialect)
+    assert found("", dialect) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "position"), [("ds = 'open", 5), ('ds = "open', 5), ("`ds = 1", 0), ("ds = 'a\\'", 5)]
+)
+def test_a_quote_that_is_not_closed_is_named(text: str, position: int) -> None:
+    with pytest.raises(BadFilter, match=f"the quote {text[position]} at position {position} is not closed"):
+        found(text)
+
+
+@pytest.mark.parametrize("start", ["ds = 'a", 'ds = "a', "ds = 'a' '", "`a", "`" * 2])
+def test_a_long_text_that_is_not_closed_costs_little_memory(start: str) -> None:
+    text = start + "``" * ((FILTER_CHARS_MAX - len(start)) // 2)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadFilter):
+            found(text)
+        assert tracemalloc.get_traced_memory()[1] < 16 * FILTER_CHARS_MAX
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 100_000 + " = 1", "`a\x1b[31mb\n` = 1", "hr \x07 5", "hr = 'a\x1b[31m'", "'a' like `d\n`"]
+)
+def test_messages_show_names_shortened_and_control_characters_escaped(text: str) -> None:
+    with pytest.raises(BadFilter) as refused:
+        found(text)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 400
+
+
 def test_and_binds_tighter_than_or() -> None:
     tree = parse_filter("a = 1 and b = 2 or c = 3", HIVE_4)
     assert isinstance(tree, Or)
@@ -205,8 +313,9 @@ def test_inverting_swaps_operators() -> None:
     ],
 )
 def test_filters_beyond_a_limit_are_refused(text: str) -> None:
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(LimitExceeded) as refused:
         parse_filter(text, HIVE_4)
+    assert "configuration" not in refused.value.hint, "no setting changes these limits"
 
 
 def test_the_deepest_filter_is_parsed_bound_and_planned() -> None:
@@ -214,6 +323,27 @@ def test_the_deepest_filter_is_parsed_bound_and_planned() -> None:
     for depth in range(DEPTH_MAX - 1):
         text = f"({text} {'and' if depth % 2 else 'or'} ds > 'a{depth}')"
     assert found(text) in {0, 1, 2}
+
+
+def test_the_deepest_filter_is_answered_where_most_of_the_stack_is_used() -> None:
+    text, inverted = "hr = 5", "hr = 5"
+    for depth in range(DEPTH_MAX - 1):
+        text = (
+            f"({text} {'and' if depth % 2 else 'or'} ds > 'a{depth}' {'and' if depth % 2 else 'or'} hr > 6)"
+        )
+        inverted = f"({inverted} {'and' if depth % 2 else 'or'} ds > 'a{depth}') is not true"
+
+    def descend(frames: int) -> int:
+        return (
+            descend(frames - 1)
+            if frames
+            else found(text) + found(inverted) + found("(" * 100 + "hr = 5" + ")" * 100)
+        )
+
+    used, frame = 0, sys._getframe()  # noqa: SLF001 - there is no other way to count frames
+    while frame.f_back is not None:
+        used, frame = used + 1, frame.f_back
+    assert descend(sys.getrecursionlimit() - used - 400) in range(7)
 
 
 FRAGMENTS = st.lists(
