@@ -111,9 +111,9 @@ def _list_pieces(
     return [*(_build_write_piece(message.get("txnid"), write_event) for write_event in writes), commit]
 
 
-def _build_write_piece(txn_id: object, event: WriteEventInfo) -> _Piece:
+def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
     """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: JSONAcidWriteMessage)."""
-    message: JsonObject = {
+    return {
         "txnid": txn_id,
         "writeId": event.writeId,
         "database": event.database,
@@ -123,7 +123,10 @@ def _build_write_piece(txn_id: object, event: WriteEventInfo) -> _Piece:
         "partitionObjJson": event.partitionObj,
         "files": [entry for entry in _FILE_SEPARATOR.split(event.files or "") if entry],
     }
-    return _Piece(WRITE_KIND, None, event.database, event.table, message)
+
+
+def _build_write_piece(txn_id: object, event: WriteEventInfo) -> _Piece:
+    return _Piece(WRITE_KIND, None, event.database, event.table, build_write_message(txn_id, event))
 
 
 def _cut(notification: NotificationEvent, piece: _Piece, sizes: tuple[int, int]) -> list[_Piece]:

@@ -60,6 +60,14 @@ class TransactionFiles:
         """Whether write events of the transaction have been replayed."""
         return txn_id in self._pending
 
+    def list_entries(self, txn_id: int) -> set[tuple[str, str]]:
+        """Return the file entries of a transaction that write events in the topic named, each with its table."""
+        return {
+            (write.event.table or "", entry)
+            for write in self._pending.get(txn_id, ())
+            for entry in write.event.raw_files
+        }
+
     def start_early_copies(self, coming: Iterable[Event]) -> None:
         """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
         for event in find_early_copies(coming, self._is_allocated):

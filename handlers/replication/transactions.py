@@ -17,10 +17,12 @@ An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
 from handlers.replication.effects.statistics import mark_inaccurate
+from handlers.replication.source_writes import fail_tables, fetch_writes
 from handlers.replication.transaction_files import TransactionFiles
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 
@@ -103,6 +105,8 @@ class TransactionReplay:
         known = self._context.write_ids.get(event.txn_id)
         if not self._concerns_policy(event.txn_id, known):
             return False
+        if not event.enriched:
+            self._fetch_files(event, known)  # step 3
         for write in [] if known is None else self.files.find_unlogged_writes(known, event):
             self.start_copies(write)  # step 3
         self._raise_target_position(event)  # step 4, while files are being copied
@@ -112,8 +116,23 @@ class TransactionReplay:
         self._commit(event, known, writes)
         return True
 
+    def _fetch_files(self, event: TxnCommitted, known: SourceTxn | None) -> None:
+        """Start the copies of a commit whose write events are not, or not all, in the topic (step 3)."""
+        present = self.files.list_entries(event.txn_id)
+        for write in fetch_writes(event, known, self._context):
+            pairs = zip(write.files, write.raw_files, strict=True)
+            missing = [(file, entry) for file, entry in pairs if (write.table, entry) not in present]
+            if missing:
+                files, entries = zip(*missing, strict=True)
+                self.start_copies(replace(write, files=files, raw_files=entries))
+        for table in sorted({table for table, _ in present}):
+            if table in self._context.quarantine:
+                self.files.discard_table(table)
+
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
         """Commit without files, because the target does not accept them: their tables keep their state and are quarantined."""
+        if not event.enriched:
+            fail_tables(event, self._context.write_ids.get(event.txn_id), fault, self._context)
         for table in self.files.discard_transaction(event.txn_id):
             self._context.handle_failure(table, event.event_id, fault)
         self._raise_target_position(event)  # step 4

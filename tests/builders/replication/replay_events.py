@@ -129,9 +129,19 @@ def written(
     )
 
 
-def committed(event_id: int, txn_id: int = 1, *, part: int = 0, parts: int = 1) -> TxnCommitted:
-    """Return a COMMIT_TXN."""
-    return TxnCommitted(event_id=event_id, part=part, parts=parts, time_s=0, kind="COMMIT_TXN", txn_id=txn_id)
+def committed(
+    event_id: int, txn_id: int = 1, *, part: int = 0, parts: int = 1, enriched: bool = True
+) -> TxnCommitted:
+    """Return a COMMIT_TXN, by default in the relay's form: its write events came before it."""
+    return TxnCommitted(
+        event_id=event_id,
+        part=part,
+        parts=parts,
+        time_s=0,
+        kind="COMMIT_TXN",
+        txn_id=txn_id,
+        enriched=enriched,
+    )
 
 
 def aborted(event_id: int, txn_id: int = 1) -> TxnAborted:

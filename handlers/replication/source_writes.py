@@ -1,0 +1,90 @@
+"""The write events of commits that came without them: they are fetched from the source's metastore at replay.
+
+The relay puts the write events in front of each commit and marks it as enriched. Commits of other publishers, and those of
+a relay whose metastore has no call for write events, have no files. Committing them as they are would show transactions
+without their rows. The source's answer counts only if it is complete: the metastore purges write events by age, together
+with the notification log. They are written after the transaction's first write id, so the answer is complete as long as
+that event is still in the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.decoding.write_events import decode_write_event
+from state.errors import BadInput, FileLost, MetastoreUnavailable, ServerFault, TidelineError, Unsupported
+
+
+if TYPE_CHECKING:
+    from handlers.events import FilesWritten, TxnCommitted
+    from handlers.replication.context import Context
+    from handlers.structs.notifications import WriteEventInfo
+    from state.transactions.open_transactions import SourceTxn
+
+
+_ALLOCATION: Final = "ALLOC_WRITE_ID_EVENT"
+_HINT: Final = "Follow a topic that Tideline's relay writes, then bootstrap the table again."
+
+
+def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context) -> list[FilesWritten]:
+    """Return the write events of a commit that is not enriched, without tables that are not replicated.
+
+    If the source cannot tell what the transaction wrote, every table that it holds write ids of is handled as failed.
+    Raises that error if the tables are not known either, because the state file was lost.
+    """
+    try:
+        infos = _ask_source(event, known, context)
+    except (Unsupported, FileLost) as error:
+        fail_tables(event, known, error, context)
+        return []
+    found = []
+    for info in infos:
+        db, table = (info.database or "").lower(), (info.table or "").lower()
+        if not context.in_scope(db, table):
+            continue
+        try:
+            found.append(decode_write_event(event, info))
+        except BadInput as error:
+            context.handle_failure(table, event.event_id, error)
+    return [write for write in found if context.in_scope(write.db, write.table)]
+
+
+def fail_tables(event: TxnCommitted, known: SourceTxn | None, error: TidelineError, context: Context) -> None:
+    """Handle every replicated table of the transaction as failed; raise ``error`` if its tables are not known."""
+    if known is None:
+        raise error
+    for allocation in known.allocations:
+        db, _, table = allocation.table.partition(".")
+        if context.in_scope(db, table):
+            context.handle_failure(table, event.event_id, error)
+
+
+def _ask_source(event: TxnCommitted, known: SourceTxn | None, context: Context) -> list[WriteEventInfo]:
+    """Return what the source knows; raise Unsupported or FileLost if it cannot tell, and Transient if it does not answer.
+
+    An internal error of the source is not a failure of a table, and is therefore retried without end.
+    """
+    try:
+        infos = context.source.write_events(event.txn_id)
+        first = known.first_event_id if known is not None else event.event_id
+        oldest = context.source.next_events(first - 1, 1)
+    except ServerFault as fault:
+        raise MetastoreUnavailable(
+            "the source's metastore cannot return a transaction's write events",
+            txn_id=event.txn_id,
+            reason=str(fault),
+        ) from fault
+    except Unsupported as error:
+        raise Unsupported(
+            "a commit came without its files, and the source's metastore does not report them",
+            hint=_HINT,
+            txn_id=event.txn_id,
+        ) from error
+    kind = _ALLOCATION if known is not None else event.kind
+    if not any((each.eventId, each.eventType) == (first, kind) for each in oldest):
+        raise FileLost(
+            "a commit came without its files, and the source has purged the list of them",
+            hint=_HINT,
+            txn_id=event.txn_id,
+        )
+    return infos
