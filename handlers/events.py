@@ -11,7 +11,7 @@ read, because most events of a busy source concern tables that are not replicate
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+CATALOGS: Final = frozenset({None, "hive"})
+"""The catalogs whose events are followed: the metastore's default one, and None if a format or event does not name it.
+
+The same database and table may exist in another catalog; its events must not have an effect.
+"""
 
 
 class Embedded(Generic[T]):

@@ -33,7 +33,7 @@ from handlers.events import (
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
-from handlers.replication.renames import Rename, find_rename, may_concern, name_on_target
+from handlers.replication.renames import Rename, find_rename, is_foreign, may_concern, name_on_target
 from handlers.replication.transactions import TransactionReplay
 from state.errors import BadInput, Inconsistent, Refused, ServerFault, TidelineError, Unsupported
 
@@ -75,6 +75,8 @@ class Dispatcher:
         A permanent failure of one table is handled as the policy requires; by default the table is quarantined. Raises
         transient errors and errors that concern the policy as a whole.
         """
+        if is_foreign(event):
+            return OUT_OF_SCOPE
         kind = type(event)
         if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
             return self._apply_rename(event, move)
@@ -84,13 +86,13 @@ class Dispatcher:
             return self._apply_to_transaction(event)
         if kind in DATABASE_EFFECTS:
             return self._apply_to_database(event)
-        if isinstance(event, Undecodable):
-            return self._apply_undecodable(event)
-        return NOTHING_TO_DO
+        return self._apply_undecodable(event) if isinstance(event, Undecodable) else NOTHING_TO_DO
 
     def remember(self, event: Event) -> None:
         """Record an event that the target already has, so that the write-id mapping is as it was after applying it."""
         context = self._context
+        if is_foreign(event):
+            return
         if isinstance(event, TxnCommitted):
             context.write_ids.commit(event.txn_id)
         elif isinstance(event, TxnAborted):

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.events import (
+    CATALOGS,
     DatabaseCreated,
     DatabaseDropped,
     PartitionsAltered,
     TableAltered,
     TableCreated,
     TableDropped,
+    TxnAborted,
+    TxnCommitted,
 )
 from state.errors import BadInput
 
@@ -34,11 +37,19 @@ class Rename:
     after: tuple[str | None, str]
 
 
+def is_foreign(event: Event) -> bool:
+    """Whether the event belongs to another catalog; the end of a transaction, which may span catalogs, never does."""
+    return event.catalog not in CATALOGS and not isinstance(event, TxnCommitted | TxnAborted)
+
+
 def may_concern(event: Event, policy: Policy) -> bool:
     """Whether an event can concern the policy's database, decided without decoding its objects.
 
     The event of a table that is moved to another database has the new database; the old one is only in the table's object.
+    An event of another catalog concerns other tables, even if database and table have the same names.
     """
+    if is_foreign(event):
+        return False
     if event.db is None or policy.covers_db(event.db):
         return True
     return isinstance(event, TableAltered) and f'"{policy.source_db}"' in event.before.text

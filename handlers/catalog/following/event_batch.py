@@ -14,6 +14,7 @@ from handlers.catalog.following.partition_events import apply_partition_event
 from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
 from handlers.catalog.following.table_states import KnownTable
 from handlers.events import (
+    CATALOGS,
     DatabaseDropped,
     Event,
     PartitionsAdded,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from state.store import Transaction
 
 
-CATALOGS: Final = frozenset({None, "hive"})
-"""The metastore's own catalog; tables of other catalogs (Spark's, federated ones) are not followed."""
 _HANDLED: Final = (
     DatabaseDropped,
     PartitionsAdded,

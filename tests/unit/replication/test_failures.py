@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.events import Embedded, Event, Undecodable
+from handlers.events import DatabaseDropped, Embedded, Event, Undecodable
 from handlers.replication.projection import FAULTS_MIN, FAULTS_S
 from handlers.replication.quarantine import BREAKER_S, BREAKER_TABLES
 from handlers.structs import tjson
@@ -28,6 +28,7 @@ from tests.builders.replication.replay_events import (
     aborted,
     allocated,
     altered,
+    changed,
     committed,
     created,
     dropped,
@@ -363,3 +364,45 @@ def test_events_up_to_the_position_are_skipped(replica: FakedReplica) -> None:
     assert replica.projection.apply(events).event_id == 3
     assert len(replica.target.calls) == calls
     assert replica.stored_position() == 3
+
+
+def _apply_foreign(replica: FakedReplica, *, remembered: bool = False) -> None:
+    """Apply events of catalog ``spark`` that would change, rename, break and drop the tables of the default catalog."""
+    foreign: list[Event] = [
+        altered(3, "orders", new_name="lines"),
+        created(4, "more"),
+        allocated(5, 2, 9),
+        Undecodable(
+            event_id=6, time_s=0, kind="ALTER_TABLE", db="shop", table="orders", error=MalformedEvent("bad")
+        ),
+        dropped(7),
+        DatabaseDropped(event_id=8, time_s=0, kind="DROP_DATABASE", db="shop"),
+    ]
+    if remembered:
+        replica.target.databases["shop_r"].parameters = {"repl.last.id": "8"}
+        replica.projection.open()
+    replica.projection.apply([replace(event, catalog="spark") for event in foreign])
+
+
+@pytest.mark.parametrize("remembered", [False, True], ids=["applied", "already on the target"])
+def test_events_of_another_catalog_have_no_effect_on_a_table_of_the_same_name(
+    replica: FakedReplica, *, remembered: bool
+) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    calls = list(replica.target.calls)
+    _apply_foreign(replica, remembered=remembered)
+    assert replica.target.calls == calls
+    assert list(replica.target.tables) == ["orders"]
+    assert replica.context.write_ids.tables() == ("shop.orders",)
+    assert replica.context.quarantine.entries() == ()
+    replica.projection.apply([committed(9)])
+    assert [txn for txn, _ in replica.target.commits] == [1]
+
+
+def test_an_alteration_in_another_catalog_does_not_supersede_one_of_the_replica(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1)])
+    plain, other = changed(2, a_table(), a_table(parameters={"transactional": "true", "a": "1"})), altered(3)
+    replica.projection.apply([plain, replace(other, catalog="spark")])
+    assert (replica.target.tables["orders"].parameters or {}).get("a") == "1"
