@@ -30,7 +30,7 @@ STORAGE_CLASS: Final = "storage.class"
 CHUNK_LENGTH_MAX: Final = 3_999
 CHUNKS_MAX: Final = 1_000_000
 _SIZE_DIGITS_MAX: Final = 20
-"""Python refuses to convert thousands of digits, with an error that is not ours."""
+"""Python raises ValueError for thousands of digits."""
 
 
 def build_key_prefix(period: UpdatePeriod, column: str) -> str:
