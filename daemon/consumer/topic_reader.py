@@ -68,14 +68,14 @@ class TopicReader:
         broker: BrokerSettings,
         topic: Topic,
         settings: ConsumerSettings,
-        letters: DeadLetterSink,
+        sink: DeadLetterSink,
         filler: GapFiller | None = None,
     ) -> None:
         self._broker = broker
         self._settings = settings
         self._filler = filler
         self._seeker = Seeker(broker, topic, settings.format)
-        self._decoder = RecordDecoder(settings, letters)
+        self._decoder = RecordDecoder(settings, sink)
         self._fetcher: Fetcher | None = None
         self._ahead: deque[TopicRecord] = deque()
         self._filling: Iterator[TopicRecord] | None = None
@@ -269,9 +269,9 @@ class TopicReader:
 class RecordDecoder:
     """Decodes the records of one topic."""
 
-    def __init__(self, settings: ConsumerSettings, letters: DeadLetterSink) -> None:
+    def __init__(self, settings: ConsumerSettings, sink: DeadLetterSink) -> None:
         self._settings = settings
-        self._letters = letters
+        self._sink = sink
         self.offsets_are_ids = False
         self.dead_letters = 0
         self.unknown = 0
@@ -306,5 +306,5 @@ class RecordDecoder:
                 pass
 
     def _put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
-        self._letters.put(record, error, event_id)
+        self._sink.put(record, error, event_id)
         self.dead_letters += 1
