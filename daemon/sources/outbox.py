@@ -141,19 +141,19 @@ class Outbox:
 
     def _encode(self, events: Sequence[NotificationEvent]) -> list[OutgoingEvent]:
         commits = {event.eventId: found for event in events if (found := parse_commit(event)) is not None}
-        unread = [
+        writing = [
             (event_id, commit.txn_id) for event_id, commit in commits.items() if commit.wrote is not False
         ]
-        writes = self._write_events(unread)
+        writes = self._write_events(writing)
         failpoint("relay.enriched")
         return [self._outgoing(event, commits.get(event.eventId), writes) for event in events]
 
-    def _write_events(self, unread: Sequence[tuple[int, int]]) -> dict[int, list[WriteEventInfo]] | None:
+    def _write_events(self, writing: Sequence[tuple[int, int]]) -> dict[int, list[WriteEventInfo]] | None:
         """Return the write events by event id; None if the metastore (before Hive 4) has no call for them."""
         if not self._supports_write_events:
             return None
         try:
-            return self._writes.fetch(unread, self._connection())
+            return self._writes.fetch(writing, self._connection())
         except Unsupported:
             self._supports_write_events = False
             log.warning(
