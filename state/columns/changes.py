@@ -5,28 +5,32 @@
 * *Widening* between numeric types: the metastore alters the table, and readers accept old files as they are. A BIGINT becomes DOUBLE
   only if DOUBLE represents every retained integer exactly (2^53); otherwise it becomes STRING.
 * *Promotion to STRING*: files of the old type must be rewritten first, because Spark's reader fails on filters over them
-  (flat-tables-hive4.md §0-§2). A rewrite is expensive. It therefore needs more than a few values that do not fit, or a pin, and is a
-  task for the caller.
+  (flat-tables-hive4.md §0-§2). A rewrite is expensive and types never narrow. It therefore needs a pin, or at least ``misfits_min``
+  values that no numeric type holds and a share above ``misfit_share_max`` of all values of the retained window. A tiny hour weighs
+  what its values weigh. Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
+  (``promotion_delay``).
 
 A column is never widened beyond its pin. If the column is already wider than the pin, the change waits with a reason that says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from state.columns.slot_codec import format_hour
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, metastore_accepts, readers_accept
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from state.columns.observations import KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
     from state.columns.slots import Layout, Slot
+    from state.columns.types import Evidence
 
 
 class ChangeKind(StrEnum):
@@ -107,36 +111,70 @@ def decide_type_change(
     Returns None if the type fits.
     """
     assert slot.key is not None, slot
-    needed = rules.type_of(slot.key, window.evidence)
-    target = slot.type.join(needed)
-    is_pinned = slot.key in rules.pins
-    if (
-        target is ColumnType.DOUBLE
-        and slot.type is ColumnType.BIGINT
-        and not _is_exact(slot, window, retained)
-    ):
-        target = ColumnType.STRING
-    if is_pinned and target is not needed:
-        reason = f"pinned to {needed.hive}, which would lose values of {slot.type.hive}"
+    pinned = rules.pins.get(slot.key)
+    if pinned is not None:
+        return _apply_pin(slot, pinned, window, retained)
+    wider = _find_wider_type(slot, window, retained, rules)
+    if wider is not slot.type:
+        reason = f"{slot.type.hive} is too narrow: {_describe(window.evidence.numbers)}"
+        return Change(ChangeKind.WIDEN, reason, slot.key, slot.index, wider)
+    return _decide_promotion(slot, window, retained, rules)
+
+
+def _apply_pin(slot: Slot, pinned: ColumnType, window: KeyWindow, retained: RetainedValues) -> Change | None:
+    target = slot.type.join(pinned)
+    is_double = slot.type is ColumnType.BIGINT and target is ColumnType.DOUBLE
+    if target is not pinned or (is_double and not _is_exact(slot, window, retained)):
+        reason = f"pinned to {pinned.hive}, which would lose values of {slot.type.hive}"
         return Change(ChangeKind.WAIT, reason, slot.key, slot.index)
     if target is slot.type:
         return None
-    if readers_accept(slot.type, target) or (
-        not retained.partitions and metastore_accepts(slot.type, target)
-    ):
-        reason = f"{slot.type.hive} is too narrow: {_describe(window)}"
-        return Change(ChangeKind.WIDEN, reason, slot.key, slot.index, target)
-    return _promotion(slot, window, rules, is_pinned=is_pinned)
+    kind = ChangeKind.WIDEN if _is_immediate(slot, target, retained) else ChangeKind.PROMOTE
+    return Change(kind, f"pinned to {pinned.hive}", slot.key, slot.index, target)
 
 
-def _promotion(slot: Slot, window: KeyWindow, rules: FlatRules, *, is_pinned: bool) -> Change:
-    share = window.misfit_share_max
-    reason = f"{share:.4%} of an hour's values did not fit {slot.type.hive}"
-    if is_pinned:
-        reason = f"pinned to {ColumnType.STRING.hive}"
-    elif share <= rules.misfit_share_max:
+def _find_wider_type(slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules) -> ColumnType:
+    """Return the numeric type that holds the numbers, or at least the integers; the slot's own type if there is none."""
+    assert slot.key is not None, slot
+    numbers = window.evidence.numbers
+    for evidence in (numbers, replace(numbers, has_floats=False)):
+        target = slot.type.join(rules.type_of(slot.key, evidence))
+        is_double = slot.type is ColumnType.BIGINT and target is ColumnType.DOUBLE
+        if is_double and not _is_exact(slot, window, retained):
+            continue
+        if target.is_numeric and readers_accept(slot.type, target):
+            return target
+    return slot.type
+
+
+def _decide_promotion(
+    slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules
+) -> Change | None:
+    """Weigh the values of the whole window that no numeric type holds against all values, by their counts."""
+    misfits, hours = window.misfits_beyond(slot.type)
+    if not hours:
+        return None
+    share = misfits.total / window.total.values
+    place = f"from {format_hour(hours[0])} to {format_hour(hours[-1])}"
+    reason = (
+        f"{misfits.total:,} of {window.total.values:,} values ({share:.4%}) do not fit {slot.type.hive}: "
+        f"{misfits.describe()}, in at least {_count_hours(hours)} {place}"
+    )
+    if misfits.total < rules.misfits_min or share <= rules.misfit_share_max:
         return Change(ChangeKind.WAIT, f"{reason}: too few to justify a rewrite", slot.key, slot.index)
-    return Change(ChangeKind.PROMOTE, reason, slot.key, slot.index, ColumnType.STRING)
+    is_immediate = _is_immediate(slot, ColumnType.STRING, retained)
+    kind = ChangeKind.WIDEN if is_immediate else ChangeKind.PROMOTE
+    return Change(kind, reason, slot.key, slot.index, ColumnType.STRING)
+
+
+def _count_hours(hours: Sequence[int]) -> str:
+    return "1 hour" if len(hours) == 1 else f"{len(hours)} hours"
+
+
+def _is_immediate(slot: Slot, target: ColumnType, retained: RetainedValues) -> bool:
+    """Whether the type can change without rewriting files."""
+    without_files = not retained.partitions and metastore_accepts(slot.type, target)
+    return readers_accept(slot.type, target) or without_files
 
 
 def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:
@@ -147,8 +185,6 @@ def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:
     return least >= -DOUBLE_EXACT_MAX and most <= DOUBLE_EXACT_MAX
 
 
-def _describe(window: KeyWindow) -> str:
-    evidence = window.evidence
+def _describe(evidence: Evidence) -> str:
     parts = [] if evidence.least is None else [f"integers from {evidence.least} to {evidence.most}"]
-    parts += ["fractions"] * evidence.has_floats + ["true or false"] * evidence.has_booleans
-    return ", ".join(parts + ["text"] * evidence.has_text)
+    return ", ".join(parts + ["fractions"] * evidence.has_floats)

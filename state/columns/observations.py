@@ -17,6 +17,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from state.columns.misfits import NO_MISFITS, MisfitCounts
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import NOTHING, Evidence
@@ -26,11 +27,15 @@ from state.errors import BadInput, LimitExceeded, StateCorrupt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from state.columns.types import ColumnType
+
 
 DAY_S: Final = 24 * HOUR_S
 FORMAT: Final = 1
 """Version of the JSON form."""
 JSON_CHARS_MAX: Final = 256 << 20
+_KINDS: Final = "misfit_kinds"
+"""An addition to the form, which older versions ignore."""
 _HAS_FLOATS: Final = 1
 _HAS_BOOLEANS: Final = 2
 _HAS_TEXT: Final = 4
@@ -47,6 +52,8 @@ class KeyCounts:
     misfits: int = 0
     """Values that did not fit the column's type and are in ``_rescued``."""
     evidence: Evidence = NOTHING
+    kinds: MisfitCounts = NO_MISFITS
+    """The misfits by kind. Observations of older versions do not contain it; their misfits are of unknown kind."""
 
     @property
     def values(self) -> int:
@@ -58,11 +65,6 @@ class KeyCounts:
         """The share of rows with a value."""
         return self.values / self.rows if self.rows else 0.0
 
-    @property
-    def misfit_share(self) -> float:
-        """The share of values that did not fit the column's type."""
-        return self.misfits / self.values if self.values else 0.0
-
     def join(self, other: KeyCounts) -> KeyCounts:
         """Return the counts of both, which must be of different rows."""
         return KeyCounts(
@@ -70,12 +72,15 @@ class KeyCounts:
             self.nonnull + other.nonnull,
             self.misfits + other.misfits,
             self.evidence.join(other.evidence),
+            self.kinds.join(other.kinds),
         )
 
     def check(self) -> None:
         """Assert that no count is negative and that there are no more values than rows."""
         assert min(self.rows, self.nonnull, self.misfits) >= 0, self
         assert self.values <= self.rows, self
+        self.kinds.check()
+        assert self.kinds.total <= self.misfits, self
         self.evidence.check()
 
 
@@ -119,13 +124,23 @@ class KeyWindow:
     first_hour: int
     """The first hour with a value (seconds since 1970), or the day if it is among the merged hours."""
     last_hour: int
-    misfit_share_max: float = 0.0
-    """The highest share of misfits in a single hour."""
+    misfit_hours: tuple[tuple[int, MisfitCounts], ...] = ()
+    """The hours with misfits of a known kind, in order; merged hours are one."""
 
     @property
     def evidence(self) -> Evidence:
-        """The evidence of all hours, from which the column's type follows."""
+        """The evidence of all hours."""
         return self.total.evidence
+
+    def misfits_beyond(self, column_type: ColumnType) -> tuple[MisfitCounts, tuple[int, ...]]:
+        """Return the values that a column of this type cannot hold, and the hours that contain them, in order."""
+        found, hours = NO_MISFITS, []
+        for hour, kinds in self.misfit_hours:
+            beyond = kinds.beyond(column_type)
+            if beyond.total:
+                hours.append(hour)
+                found = found.join(beyond)
+        return found, tuple(hours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,18 +216,19 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
         replace(fuller, evidence=own.evidence.join(_TEXT)),
         min(own.first_hour, member.first_hour),
         max(own.last_hour, member.last_hour),
-        own.misfit_share_max,
+        own.misfit_hours,
     )
 
 
 def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
+    misfits = ((hour, seen.kinds),) if seen.kinds.total else ()
     if window is None:
-        return KeyWindow(seen, hour, hour, seen.misfit_share)
+        return KeyWindow(seen, hour, hour, misfits)
     return KeyWindow(
         window.total.join(seen),
         min(window.first_hour, hour),
         max(window.last_hour, hour),
-        max(window.misfit_share_max, seen.misfit_share),
+        window.misfit_hours + misfits,
     )
 
 
@@ -222,6 +238,9 @@ def hour_counts_to_json(counts: HourCounts) -> str:
     numbers = {key: number for number, key in enumerate(keys)}
     hours = {str(hour): _encode_hour(seen, numbers) for hour, seen in sorted(counts.hours.items())}
     form = {"v": FORMAT, "batch": counts.batch, "keys": [key.text for key in keys], "hours": hours}
+    kinds = {str(hour): _encode_kinds(seen, numbers) for hour, seen in sorted(counts.hours.items())}
+    if any(kinds.values()):
+        form[_KINDS] = {hour: each for hour, each in kinds.items() if each}
     return json.dumps(form, separators=(",", ":"))
 
 
@@ -235,6 +254,8 @@ def hour_counts_from_json(text: str) -> HourCounts:
             raise StateCorrupt("hour counts have another version", version=form["v"])
         keys = dict(enumerate(map(KeyPath.of_json_path, form["keys"])))
         hours = {int(hour): _decode_hour(each, keys) for hour, each in form["hours"].items()}
+        for hour, each in form.get(_KINDS, {}).items():
+            hours[int(hour)] = _decode_kinds(each, keys, hours[int(hour)])
         counts = HourCounts(hours, _decode_count(form["batch"]))
         counts.check()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as broken:
@@ -247,6 +268,14 @@ def hour_counts_from_json(text: str) -> HourCounts:
 def _encode_hour(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[Any]:
     keys = [_encode_key(numbers[key], seen) for key, seen in sorted(observations.keys.items())]
     return [observations.rows, observations.malformed, keys]
+
+
+def _encode_kinds(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[list[int]]:
+    return [
+        [numbers[key], *seen.kinds.to_list()]
+        for key, seen in sorted(observations.keys.items())
+        if seen.kinds.total
+    ]
 
 
 def _encode_key(number: int, seen: KeyCounts) -> list[int | None]:
@@ -263,6 +292,17 @@ def _decode_hour(form: Sequence[Any], keys: Mapping[int, KeyPath]) -> Observatio
     rows, malformed, seen = form
     by_key = {keys[_decode_count(each[0])]: _decode_key(each) for each in seen}
     return Observations(_decode_count(rows), _decode_count(malformed), by_key)
+
+
+def _decode_kinds(
+    form: Sequence[Sequence[Any]], keys: Mapping[int, KeyPath], hour: Observations
+) -> Observations:
+    by_key = dict(hour.keys)
+    for number, integers, wide_integers, fractions, others in form:
+        key = keys[_decode_count(number)]
+        counts = map(_decode_count, (integers, wide_integers, fractions, others))
+        by_key[key] = replace(by_key[key], kinds=MisfitCounts(*counts))
+    return replace(hour, keys=by_key)
 
 
 def _decode_key(form: Sequence[Any]) -> KeyCounts:

@@ -62,8 +62,12 @@ class FlatRules:
     """An object replaces the columns of its members only if this share of their users requests it."""
     probation_values: Annotated[int, Interval(ge=1)] = 1_000
     """Values that must be seen before a new key may become a numeric column; one full hour is sufficient too."""
-    misfit_share_max: Annotated[float, Interval(ge=0, le=1)] = 1e-4
-    """Share of an hour's values that did not fit, above which partitions are rewritten with a wider type."""
+    misfit_share_max: Annotated[float, Interval(ge=0, le=1)] = 1e-3
+    """Share of the retained values that no numeric type holds, above which a column is promoted to STRING."""
+    misfits_min: Annotated[int, Interval(ge=1)] = 20
+    """Number of such values below which a column is not promoted, whatever their share."""
+    promotion_delay_hours: Annotated[int, Interval(ge=0, le=8_760)] = 24
+    """How long a promotion is announced before it begins, so that the key can be pinned to its type instead."""
     refresh_hours: Annotated[int, Interval(ge=1, le=8_760)] = 24
     """How old the hours in column comments may become before the table is altered only to update them."""
     int_width: IntWidth = IntWidth.NARROW

@@ -71,6 +71,7 @@ INTEGER_BITS: Final = {
 }
 DOUBLE_EXACT_MAX: Final = 1 << 53
 """DOUBLE represents every integer up to this one exactly."""
+_INT64_END: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,21 @@ class Evidence:
         if self.has_text or (self.has_booleans and numbers is not ColumnType.NULL):
             return ColumnType.STRING
         return ColumnType.BOOLEAN if self.has_booleans else numbers
+
+    @property
+    def is_within_64_bits(self) -> bool:
+        """Whether BIGINT holds every integer."""
+        return (
+            self.least is None or self.most is None or (self.least >= -_INT64_END and self.most < _INT64_END)
+        )
+
+    @property
+    def numbers(self) -> Evidence:
+        """The evidence for a numeric type alone: without text, true and false, and integers beyond 64 bits."""
+        if self.least is None or self.most is None:
+            return Evidence(has_floats=self.has_floats)
+        least, most = (min(max(bound, -_INT64_END), _INT64_END - 1) for bound in (self.least, self.most))
+        return Evidence(least, most, self.has_floats)
 
     def _number_type(self) -> ColumnType:
         if self.least is None or self.most is None:

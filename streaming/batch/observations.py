@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from state.columns.misfits import MisfitCounts
 from state.columns.observations import NO_COUNTS, KeyCounts, Observations
 from state.columns.sniffing import sniff
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
     from state.columns.slots import Layout, Slot
+
+
+_TEXT: Final = Evidence(has_text=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,8 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
         evidence = _evidence(slot, nonnull, counts.bounds.get(slot.index))
         missing = misfitting.get(slot.key, NO_COUNTS)
         room = max(0, counts.rows - nonnull)
-        keys[slot.key] = KeyCounts(
-            counts.rows, nonnull, min(missing.misfits, room), evidence.join(missing.evidence)
-        )
+        kinds = missing.kinds.limit(room)
+        keys[slot.key] = KeyCounts(counts.rows, nonnull, kinds.total, evidence.join(missing.evidence), kinds)
     malformed = sniff(misfits.texts, rules, ()).malformed
     return Observations(counts.rows, min(malformed, counts.rows), keys)
 
@@ -77,14 +80,20 @@ def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[Key
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
     }
-    found: dict[KeyPath, tuple[int, Evidence]] = defaultdict(lambda: (0, NOTHING))
+    found: dict[KeyPath, KeyCounts] = defaultdict(KeyCounts)
     for text in misfits.texts:
         for key, seen in sniff([text], rules, slots).keys.items():
             if not _fits(slots[key], seen.evidence):
-                count, evidence = found[key]
-                found[key] = (count + 1, evidence.join(seen.evidence))
+                kinds = MisfitCounts.of_value(seen.evidence)
+                evidence = seen.evidence if seen.evidence.is_within_64_bits else _TEXT
+                found[key] = found[key].join(KeyCounts(0, 0, 1, evidence, kinds))
     scale = misfits.rows / max(1, len(misfits.texts))
-    return {key: KeyCounts(0, 0, round(count * scale), evidence) for key, (count, evidence) in found.items()}
+    return {key: _extrapolate(seen, scale) for key, seen in found.items()}
+
+
+def _extrapolate(seen: KeyCounts, scale: float) -> KeyCounts:
+    kinds = MisfitCounts(*(round(count * scale) for count in seen.kinds.to_list()))
+    return KeyCounts(0, 0, kinds.total, seen.evidence, kinds)
 
 
 def observe_sample(

@@ -22,7 +22,7 @@ from streaming.batch.observations import merge_counts, observe_batch, observe_sa
 from streaming.batch.records import BatchPlan, HourDelta, Move, StagedBatch, have_same_columns
 from streaming.batch.routing import Reason
 from streaming.batch.schema_evolution import (
-    begin_promotion,
+    announce_promotions,
     current_hour,
     evolve,
     find_keys_without_column,
@@ -154,7 +154,9 @@ class BatchRunner:
             lambda held: propose(state, requested, counts, held, hour), partitions, stream.sampler
         )
         altered = evolve(stream.table, state, proposal.evolution)
-        altered = begin_promotion(stream.table, altered, proposal.evolution)
+        altered = announce_promotions(
+            stream.table, altered, proposal.evolution, requested.rules, int(stream.clock())
+        )
         document = proposal.document(altered, counts, partitions)
         stream.key_demand.save_snapshot(
             altered.version, document, proposal.changes if altered is not state else ()

@@ -9,6 +9,7 @@ name. The counts in the partition parameters state where no value is expected; t
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -16,10 +17,11 @@ from handlers.failpoints import failpoint
 from state.columns.changes import ChangeKind, Evolution, RetainedValues
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide
+from state.columns.promotion_delay import announce, encode_announced, find_due, parse_announced
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
 from streaming.split.file_columns import promoting_slots
-from streaming.table.parameters import FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
+from streaming.table.parameters import ANNOUNCED, FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
 from streaming.table.value_counts import parse_counts
 
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from state.columns.demand import Demand
     from state.columns.observations import HourCounts, KeyWindow
     from state.columns.paths import KeyPath
+    from state.columns.rules import FlatRules
     from state.columns.slots import Slot
     from streaming.batch.key_demand import RequestedKeys
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
@@ -111,7 +114,7 @@ def propose(
     live = {slot.key for slot in state.layout.live if slot.key is not None}
     demand = compute_demand(requested.keys, requested.rules, fills, live)
     evolution = decide(state.layout, demand, window, held, current_hour, requested.rules, state.columns.names)
-    return Proposal(demand, evolution)
+    return Proposal(demand, _describe_delays(evolution, state, requested.rules))
 
 
 def current_hour(counts: HourCounts, reached_s: int | None) -> int:
@@ -169,6 +172,53 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
     altered = table.alter(state, parameters={PROMOTION: parameter})
     failpoint("flat.hardening")
     return altered
+
+
+def announce_promotions(
+    table: FlatTable, state: TableState, evolution: Evolution, rules: FlatRules, now_s: int
+) -> TableState:
+    """Begin the proposed promotions that were announced long enough, announce the others, and return the new state.
+
+    A promotion by a pin was requested by a user and is not delayed.
+    """
+    proposed = {
+        change.index: change for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None
+    }
+    recorded = parse_announced(state.parameters.get(ANNOUNCED))
+    announced = announce(recorded, proposed, now_s)
+    due = find_due(announced, rules.promotion_delay_hours, now_s)
+    begun = [change for slot, change in proposed.items() if slot in due or change.key in rules.pins]
+    state = begin_promotion(table, state, Evolution(evolution.layout, tuple(begun)))
+    left = {slot: since_s for slot, since_s in announced.items() if slot not in promoting_slots(state)}
+    if left == recorded:
+        return state
+    return table.alter(state, parameters={ANNOUNCED: encode_announced(left)})
+
+
+def _describe_delays(evolution: Evolution, state: TableState, rules: FlatRules) -> Evolution:
+    """Return the evolution with the time at which each promotion begins, in its reason."""
+    announced = parse_announced(state.parameters.get(ANNOUNCED))
+    changes = [
+        replace(change, reason=f"{change.reason}; {_describe_delay(change, announced, state, rules)}")
+        if change.kind is ChangeKind.PROMOTE
+        else change
+        for change in evolution.changes
+    ]
+    return replace(evolution, changes=tuple(changes))
+
+
+def _describe_delay(change: Change, announced: Mapping[int, int], state: TableState, rules: FlatRules) -> str:
+    assert change.index is not None, change
+    if change.index in promoting_slots(state):
+        return "in progress"
+    if change.key in rules.pins:
+        return "begins with the next batch"
+    kept = f"unless the key is pinned to {state.layout.slots[change.index].type.hive}"
+    since_s = announced.get(change.index)
+    if since_s is None:
+        return f"begins {rules.promotion_delay_hours} hours after the next batch, {kept}"
+    begins_s = since_s + rules.promotion_delay_hours * HOUR_S
+    return f"begins at {time.strftime('%Y-%m-%d %H:%M', time.gmtime(begins_s))} UTC, {kept}"
 
 
 def _reused_slots(evolution: Evolution) -> frozenset[int]:

@@ -1,8 +1,10 @@
 """Promotion to STRING: a column of numbers becomes text while users' queries continue.
 
 Spark's reader fails on a filter over files whose type belongs to another family than the table's type, and text under a numeric column
-reads as NULL. So neither the table nor the files can simply be changed first. The promotion takes five steps:
+reads as NULL. So neither the table nor the files can simply be changed first. The promotion takes these steps:
 
+0. The promotion is announced for ``rules.promotion_delay_hours`` (``streaming.batch.schema_evolution.announce_promotions``). Until
+   then nothing changes, and a pin stops it.
 1. A table parameter records which slots are promoted, and since which version (``streaming.batch.schema_evolution.begin_promotion``).
    From now on every new file holds their values as text, marked so that Spark does not filter by them
    (``streaming.split.pushdown_guard``). Such a file is read correctly under both types.

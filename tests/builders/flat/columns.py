@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from state.columns.misfits import MisfitCounts
 from state.columns.observations import HourCounts, KeyCounts, KeyWindow, Observations
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
@@ -51,8 +52,10 @@ def requested_by(
 def a_window(
     evidence: Evidence, values: int = 5_000, first_hour: int = T0, last_hour: int = T0, misfits: int = 0
 ) -> KeyWindow:
-    seen = KeyCounts(2 * values, values - misfits, misfits, evidence)
-    return KeyWindow(seen, first_hour, last_hour, seen.misfit_share)
+    kinds = MisfitCounts.of_value(evidence, misfits)
+    seen = KeyCounts(2 * values, values - misfits, misfits, evidence, kinds)
+    hours = ((last_hour, seen.kinds),) if misfits else ()
+    return KeyWindow(seen, first_hour, last_hour, hours)
 
 
 def a_slot(
@@ -160,11 +163,17 @@ def keys() -> st.SearchStrategy[KeyPath]:
 
 
 def key_counts() -> st.SearchStrategy[KeyCounts]:
-    def built(rows: int, nonnull: int, misfits: int, evidence: Evidence) -> KeyCounts:
-        return KeyCounts(rows + nonnull + misfits, nonnull, misfits, evidence)
+    def built(rows: int, nonnull: int, unknown: int, kinds: MisfitCounts, evidence: Evidence) -> KeyCounts:
+        misfits = unknown + kinds.total
+        return KeyCounts(rows + nonnull + misfits, nonnull, misfits, evidence, kinds)
 
     counts = st.integers(0, 10**6)
-    return st.builds(built, counts, counts, counts, evidences())
+    return st.builds(built, counts, counts, counts, misfit_counts(), evidences())
+
+
+def misfit_counts() -> st.SearchStrategy[MisfitCounts]:
+    few = st.sampled_from([0, 0, 1, 7, 10**6])
+    return st.builds(MisfitCounts, few, few, few, few)
 
 
 def observations() -> st.SearchStrategy[Observations]:

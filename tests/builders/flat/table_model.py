@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from state.columns.changes import RetainedValues
 from state.columns.evolution import decide, promote_to_string
+from state.columns.misfits import NO_MISFITS, MisfitCounts
 from state.columns.observations import HourCounts, KeyCounts, Observations
 from state.columns.slots import HOUR_S, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, readers_accept
@@ -65,7 +66,11 @@ class FlatWorld:
             column = self.layout.by_key.get(key)
             bad = 0 if column is None else sum(not fits(value, column.type) for value in values)
             good = len(values) - bad
-            seen[key] = KeyCounts(count, good * times, bad * times, evidence_of(values))
+            kinds = NO_MISFITS
+            for value in values:
+                if column is not None and not fits(value, column.type):
+                    kinds = kinds.join(MisfitCounts.of_value(evidence_of([value]), times))
+            seen[key] = KeyCounts(count, good * times, bad * times, evidence_of(values), kinds)
         self.files.setdefault(hour, []).append(columns)
         observed = {hour: Observations(count, 0, seen)}
         self.book = self.book.with_batch(self.book.batch + 1, observed)

@@ -256,21 +256,23 @@ def test_64_bit_integers_become_doubles_only_if_known_to_be_exact() -> None:
 def test_a_column_is_promoted_to_string_when_too_many_values_do_not_fit() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.INT))
     mixed = integers(0, 5).join(TEXT)
-    few = decide_twice(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=10)})
+    few = decide_twice(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=100)})
     assert kinds(few) == [ChangeKind.WAIT]
-    many = decide_twice(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})
+    many = decide_twice(layout, ("n",), {"n": a_window(mixed, values=100_000, misfits=101)})
     assert kinds(many) == [ChangeKind.PROMOTE]
     assert not many.alters
     assert many.layout is layout
     hardened = promote_to_string(layout, 1)
     assert hardened.slots[1].type is ColumnType.STRING
     assert hardened.version == layout.version + 1
-    assert kinds(decide_twice(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=11)})) == []
+    assert kinds(decide_twice(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=101)})) == []
 
 
 def test_without_partitions_a_column_becomes_string_immediately() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.INT))
-    assert kinds(decide_twice(layout, ("n",), {"n": a_window(TEXT)}, NOTHING_KEPT)) == [ChangeKind.WIDEN]
+    assert kinds(decide_twice(layout, ("n",), {"n": a_window(TEXT, misfits=50)}, NOTHING_KEPT)) == [
+        ChangeKind.WIDEN
+    ]
 
 
 @pytest.mark.parametrize(

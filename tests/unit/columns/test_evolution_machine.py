@@ -42,6 +42,7 @@ SWITCHES = st.fixed_dictionaries(
         "exact_floats": st.booleans(),
         "booleans": st.booleans(),
         "misfit_share_max": st.sampled_from([0.0, 0.5]),
+        "misfits_min": st.sampled_from([1, 50]),
         "columns_max": st.sampled_from([2, 6]),
         "refresh_hours": st.sampled_from([1, 24]),
         "whitelist": st.frozensets(st.sampled_from(KEYS).map(a_key), max_size=1),

@@ -29,6 +29,8 @@ from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, ob
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from state.columns.misfits import MisfitCounts
+
 
 @given(observations(), observations(), observations())
 def test_observations_add_up_in_any_order(one: Observations, two: Observations, three: Observations) -> None:
@@ -63,7 +65,11 @@ def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeyCounts]]) -> Ke
     total = KeyCounts()
     for each in seen.values():
         total = total.join(each)
-    return KeyWindow(total, min(seen), max(seen), max(each.misfit_share for each in seen.values()))
+    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen))
+
+
+def naive_misfit_hours(seen: dict[int, KeyCounts]) -> tuple[tuple[int, MisfitCounts], ...]:
+    return tuple((hour, seen[hour].kinds) for hour in sorted(seen) if any(seen[hour].kinds.to_list()))
 
 
 def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow:
@@ -74,9 +80,9 @@ def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow
     counts = [KeyCounts(m.total.rows, m.total.values, 0) for m in members]
     fullest = max([own[key].total, *counts] if key in own else counts, key=lambda s: (s.values, -s.rows))
     evidence = TEXT.join(own[key].evidence) if key in own else TEXT
-    share = own[key].misfit_share_max if key in own else 0.0
+    misfits = own[key].misfit_hours if key in own else ()
     hours = min(w.first_hour for w in windows), max(w.last_hour for w in windows)
-    return KeyWindow(replace(fullest, evidence=evidence), *hours, share)
+    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits)
 
 
 def ancestors(key: KeyPath) -> list[KeyPath]:

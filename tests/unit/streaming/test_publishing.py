@@ -3,20 +3,25 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state.columns.changes import Change, ChangeKind, Evolution
-from state.columns.types import ColumnType
+from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
+from state.columns.misfits import MisfitCounts
+from state.columns.observations import DAY_S, HourCounts, KeyCounts, Observations
+from state.columns.rules import FlatRules
+from state.columns.slot_codec import format_hour
+from state.columns.types import ColumnType, Evidence
+from streaming.batch.key_demand import RequestedKeys
 from streaming.batch.publishing import Publisher
 from streaming.batch.records import HourDelta, Move, StagedBatch
-from streaming.batch.schema_evolution import begin_promotion
+from streaming.batch.schema_evolution import announce_promotions, begin_promotion, propose
 from streaming.batch.watermark import Watermark
 from streaming.settings import Sealing
 from streaming.split.file_columns import promoting_slots, textual_slots
 from streaming.split.pushdown_guard import stored_chunks
-from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
+from streaming.table.parameters import ANNOUNCED, LAST_PROMOTION, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
 from streaming.table.partition_cache import CachedTable
 from streaming.table.value_counts import parse_counts
 from streaming.upkeep.promotion import advance, find_pending
@@ -24,6 +29,10 @@ from streaming.upkeep.sealing import find_due, find_outgrown
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import a_flat_table
+
+
+if TYPE_CHECKING:
+    from state.columns.paths import KeyPath
 
 
 HOUR_S = 3_600
@@ -169,3 +178,61 @@ def test_files_are_marked_until_queries_planned_before_the_change_of_type_have_e
 def test_a_footer_of_several_chunks_is_stored_with_a_header_for_each() -> None:
     assert stored_chunks(b"abcde", 2) == b"\x05\x00\x00ab\x05\x00\x00cd\x03\x00\x00e"
     assert stored_chunks(b"", 2) == b""
+
+
+def a_proposal(table: CachedTable) -> Evolution:
+    change = Change(ChangeKind.PROMOTE, "misfits", LAYOUT.slots[1].key, 1, ColumnType.STRING)
+    return Evolution(table.read().layout, (change,))
+
+
+def test_a_promotion_is_announced_for_its_delay_before_it_begins(table: CachedTable) -> None:
+    rules, proposal = FlatRules(promotion_delay_hours=2), a_proposal(table)
+    state = announce_promotions(table, table.read(), proposal, rules, 1_000)
+    assert promoting_slots(state) == set()
+    assert state.parameters[ANNOUNCED] == '{"1": 1000}'
+    assert announce_promotions(table, state, proposal, rules, 1_000 + 2 * HOUR_S - 1) == state
+    state = announce_promotions(table, state, proposal, rules, 1_000 + 2 * HOUR_S)
+    assert promoting_slots(state) == {1}
+    assert ANNOUNCED not in state.parameters
+    assert announce_promotions(table, state, proposal, rules, 9_000_000) == state
+
+
+def test_an_announcement_is_discarded_when_the_promotion_is_no_longer_proposed(table: CachedTable) -> None:
+    rules, proposal = FlatRules(promotion_delay_hours=2), a_proposal(table)
+    state = announce_promotions(table, table.read(), proposal, rules, 1_000)
+    state = announce_promotions(table, state, Evolution(state.layout, ()), rules, 2_000)
+    assert ANNOUNCED not in state.parameters
+    state = announce_promotions(table, state, proposal, rules, 1_000 + 3 * HOUR_S)
+    assert promoting_slots(state) == set()
+
+
+def test_a_promotion_by_a_pin_is_not_delayed(table: CachedTable) -> None:
+    key = LAYOUT.slots[1].key
+    assert key is not None
+    rules = FlatRules(pins={key: ColumnType.STRING})
+    assert promoting_slots(announce_promotions(table, table.read(), a_proposal(table), rules, 1_000)) == {1}
+
+
+def test_the_plan_shows_the_evidence_of_a_promotion_and_when_it_begins(table: CachedTable) -> None:
+    key = LAYOUT.slots[1].key
+    assert key is not None
+    seen = KeyCounts(200, 100, 100, Evidence(0, 9, has_text=True), MisfitCounts(others=100))
+    counts = HourCounts({HOUR: Observations(200, 0, {key: seen})})
+    held = RetainedValues.of([{1: 5}])
+
+    def reason(*, pins: dict[KeyPath, ColumnType] | None = None) -> str:
+        requested = RequestedKeys((), FlatRules(whitelist=frozenset({key}), pins=pins or {}))
+        found = propose(table.read(), requested, counts, held, HOUR).evolution
+        return "".join(change.reason for change in found.of(ChangeKind.PROMOTE))
+
+    hour = format_hour(HOUR)
+    evidence = "100 of 200 values (50.0000%) do not fit int: 100 not numeric, in at least 1 hour"
+    assert reason() == (
+        f"{evidence} from {hour} to {hour}; begins 24 hours after the next batch, unless the key is pinned to int"
+    )
+    state = announce_promotions(table, table.read(), a_proposal(table), FlatRules(), 0)
+    assert reason().endswith("; begins at 1970-01-02 00:00 UTC, unless the key is pinned to int")
+    assert not reason(pins={key: ColumnType.INT})
+    assert reason(pins={key: ColumnType.STRING}) == "pinned to string; begins with the next batch"
+    announce_promotions(table, state, a_proposal(table), FlatRules(), DAY_S)
+    assert reason().endswith("; in progress")

@@ -1,0 +1,94 @@
+"""Misfits by kind: how many values did not fit a column's type, and which types would hold them.
+
+A total is not evidence. An integer that outgrew its column fits after the column is widened in place, and says nothing about text. The
+kinds are therefore counted apart, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours
+before a widening need no correction: those values fit the wider type and are not counted any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Final
+
+from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.columns.types import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class MisfitCounts:
+    """Numbers of values that did not fit, by kind."""
+
+    integers: int = 0
+    """Integers that DOUBLE represents exactly (2^53)."""
+    wide_integers: int = 0
+    """Other integers of 64 bits."""
+    fractions: int = 0
+    others: int = 0
+    """Values that no numeric type holds: text, objects, arrays, true and false, integers beyond 64 bits."""
+
+    @classmethod
+    def of_value(cls, evidence: Evidence, count: int = 1) -> MisfitCounts:
+        """Return ``count`` values of the kind of one value with this evidence."""
+        if evidence.has_text or evidence.has_booleans or not evidence.is_within_64_bits:
+            return cls(others=count)
+        if evidence.has_floats:
+            return cls(fractions=count)
+        bounds = (evidence.least or 0, evidence.most or 0)
+        is_exact = all(abs(bound) <= DOUBLE_EXACT_MAX for bound in bounds)
+        return cls(integers=count) if is_exact else cls(wide_integers=count)
+
+    @property
+    def total(self) -> int:
+        """The number of values of all kinds."""
+        return self.integers + self.wide_integers + self.fractions + self.others
+
+    def join(self, other: MisfitCounts) -> MisfitCounts:
+        """Return the counts of both, which must be of different rows."""
+        return MisfitCounts(
+            self.integers + other.integers,
+            self.wide_integers + other.wide_integers,
+            self.fractions + other.fractions,
+            self.others + other.others,
+        )
+
+    def limit(self, count: int) -> MisfitCounts:
+        """Return at most ``count`` of these values; those that are the weakest evidence for STRING stay."""
+        kept = []
+        for each in self.to_list():
+            kept.append(min(each, count))
+            count -= kept[-1]
+        return MisfitCounts(*kept)
+
+    def beyond(self, column_type: ColumnType) -> MisfitCounts:
+        """Return the values that a column of this type, or of a wider integer type, cannot hold."""
+        if column_type is ColumnType.STRING:
+            return NO_MISFITS
+        if column_type is ColumnType.BOOLEAN:
+            return self
+        if column_type is ColumnType.DOUBLE:
+            return MisfitCounts(wide_integers=self.wide_integers, others=self.others)
+        return MisfitCounts(fractions=self.fractions, others=self.others)
+
+    def describe(self) -> str:
+        """Return the kinds with a value as text, such as ``3 fractions and 20 not numeric``."""
+        integers = self.integers + self.wide_integers
+        parts = [f"{integers:,} integers"] * (integers > 0) + [f"{self.fractions:,} fractions"] * (
+            self.fractions > 0
+        )
+        return " and ".join(parts + [f"{self.others:,} not numeric"] * (self.others > 0))
+
+    def to_list(self) -> Sequence[int]:
+        """Return the counts in the order of the fields."""
+        return list(astuple(self))
+
+    def check(self) -> None:
+        """Assert that no count is negative."""
+        assert min(self.to_list()) >= 0, self
+
+
+NO_MISFITS: Final = MisfitCounts()
