@@ -5,7 +5,8 @@ skipped, so that the target keeps the last correct state, until the table is boo
 of the projection's state and is written together with its position.
 
 A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
-environment: then the policy stops at the event and retries, instead of losing one table after the other.
+environment: then the policy stops at the event and retries, instead of losing one table after the other. Bad input does not
+count: it is in the event itself, whatever the environment does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from state.errors import StateCorrupt, TidelineError, TooManyFailures
+from state.errors import BadInput, StateCorrupt, TidelineError, TooManyFailures
 from state.store import Reader, Transaction, prefix_end
 
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 BREAKER_TABLES: Final = 5
-"""Tables that may be quarantined within ``BREAKER_S``."""
+"""Tables that may be quarantined within ``BREAKER_S`` for other reasons than bad input."""
 BREAKER_S: Final = 300.0
 
 _PREFIX: Final = b"quarantine/"
@@ -90,8 +91,9 @@ class Quarantine:
         if table in self._tables:
             return None
         now_s = self._clock()
-        self._require_few_failures(table, event_id, error, now_s)
-        self._recent.append(now_s)
+        if not isinstance(error, BadInput):
+            self._require_few_failures(table, event_id, error, now_s)
+            self._recent.append(now_s)
         entry = self._tables[table] = QuarantinedTable(table, event_id, error.code, str(error), int(now_s))
         self._dirty.add(table)
         return entry

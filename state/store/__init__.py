@@ -86,7 +86,7 @@ class Store(Reader, Protocol):
     def recover(self) -> None:
         """Make a store usable again that failed (a full disk, an I/O error); do nothing if it has not failed.
 
-        The owner calls this before it reads its state anew, because what it holds in memory may be ahead of the store. Raises
+        The owner calls this before it reads its state again, because what it holds in memory may be ahead of the store. Raises
         FilesUnavailable while the cause lasts.
         """
 

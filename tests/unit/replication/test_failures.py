@@ -146,6 +146,23 @@ def test_many_failing_tables_stop_the_policy_instead_of_emptying_it(replica: Fak
     assert list(replica.target.tables) == [names[-1]], "the cause has passed: the last table is followed"
 
 
+def test_bad_input_does_not_count_for_the_circuit_breaker(replica: FakedReplica) -> None:
+    names = [f"t{number}" for number in range(2 * BREAKER_TABLES)]
+    bad: list[Event] = [
+        Undecodable(
+            event_id=number,
+            time_s=0,
+            kind="ALTER_TABLE",
+            db="shop",
+            table=name,
+            error=MalformedEvent("broken"),
+        )
+        for number, name in enumerate(names, 1)
+    ]
+    replica.projection.apply(bad)
+    assert sorted(replica.stored_quarantine()) == sorted(names)
+
+
 def test_the_circuit_breaker_closes_after_a_while(replica: FakedReplica) -> None:
     names = [f"t{number}" for number in range(BREAKER_TABLES + 1)]
     replica.target.fails("create_table", InvalidRequest("no"), times=len(names))
