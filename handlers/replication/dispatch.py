@@ -7,6 +7,7 @@ compacts by itself), deletions of statistics (Hive does not replay them either) 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from handlers.events import (
@@ -33,9 +34,16 @@ from handlers.events import (
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
-from handlers.replication.renames import Rename, find_rename, is_foreign, may_concern, name_on_target
+from handlers.replication.renames import (
+    Rename,
+    find_rename,
+    follow_table,
+    is_foreign,
+    may_concern,
+    name_on_target,
+)
 from handlers.replication.transactions import TransactionReplay
-from state.errors import BadInput, Inconsistent, Refused, ServerFault, TidelineError, Unsupported
+from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError, Unsupported
 
 
 Effect = Callable[[Any, Context], None]
@@ -152,16 +160,35 @@ class Dispatcher:
 
     def _apply_to_table(self, event: Event) -> str | None:
         context = self._context
+        if isinstance(event, FilesWritten):
+            current = follow_table(event, context.write_ids)
+            if current is None:
+                return NOTHING_TO_DO
+            event = current
         table = name_on_target(event)
         if table is None or not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
-        if table in context.quarantine:
+        if table in context.quarantine and not self._starts_anew(event, table):
             return self._apply_to_quarantined(event, table)
         try:
             self._apply_effect(event)
         except (BadInput, Refused, Inconsistent) as error:
             return self._failed(table, event, error)
         return None
+
+    def _starts_anew(self, event: Event, table: str) -> bool:
+        """Release a quarantined table that the event creates anew and the target does not have; return whether it does.
+
+        The quarantined one no longer exists at the source then. If the target still has it, it keeps its rows.
+        """
+        entry = self._context.quarantine.get(table)
+        if not isinstance(event, TableCreated) or entry is None or event.event_id <= entry.event_id:
+            return False
+        with suppress(NotFound):
+            self._context.target.get_table(self._context.policy.target_db, table)
+            return False
+        tables.forget(event.db, table, self._context)
+        return True
 
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:
         """Handle a failure of ``table`` as the policy requires, and discard its files of unfinished transactions."""

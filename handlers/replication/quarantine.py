@@ -129,6 +129,10 @@ class Quarantine:
             self._tables[new] = replace(entry, table=new)
             self._dirty.add(new)
 
+    def get(self, table: str) -> QuarantinedTable | None:
+        """Return the entry of a table; None if it is not quarantined."""
+        return self._tables.get(table)
+
     def __contains__(self, table: object) -> bool:
         """Whether the table is quarantined."""
         return table in self._tables

@@ -7,7 +7,7 @@ after each of them (``needs_checkpoint``), so that a restart repeats at most thi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from handlers.events import (
@@ -25,8 +25,9 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from handlers.events import Event
+    from handlers.events import Event, FilesWritten
     from handlers.replication.policy import Policy
+    from state.transactions.write_id_mapping import WriteIdMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,19 @@ def name_on_target(event: Event) -> str | None:
         return (event.before.value.tableName or "").lower()
     except BadInput:
         return event.table
+
+
+def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten | None:
+    """Return a write event under the table's current name; None if the table was dropped since.
+
+    The source names write events as at the time of the write, and the table may have been renamed before the commit. The event
+    is returned unchanged if its write id is not known.
+    """
+    current = write_ids.find_written_table(write.txn_id, f"{write.db}.{write.table}", write.write_id)
+    if current is None:
+        return write
+    db, _, table = current.partition(".")
+    return replace(write, db=db, table=table) if table else None
 
 
 def needs_checkpoint(event: Event) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.decoding.write_events import decode_write_event
+from handlers.replication.renames import follow_table
 from state.errors import BadInput, FileLost, MetastoreUnavailable, ServerFault, TidelineError, Unsupported
 
 
@@ -40,12 +41,16 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
     found = []
     for info in infos:
         db, table = (info.database or "").lower(), (info.table or "").lower()
-        if not context.in_scope(db, table):
+        if not context.policy.covers_db(db):
             continue
         try:
-            found.append(decode_write_event(event, info))
+            write = follow_table(decode_write_event(event, info), context.write_ids)
         except BadInput as error:
-            context.handle_failure(table, event.event_id, error)
+            if context.in_scope(db, table):
+                context.handle_failure(table, event.event_id, error)
+            continue
+        if write is not None:
+            found.append(write)
     return [write for write in found if context.in_scope(write.db, write.table)]
 
 

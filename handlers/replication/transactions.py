@@ -42,6 +42,8 @@ class TransactionReplay:
         self.files = TransactionFiles(context)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+        self._ahead: dict[tuple[int, str], int] = {}
+        """Write ids that the target answered although the source has only allocated lower ones yet, by transaction and table."""
 
     def allocate(self, event: WriteIdsAllocated) -> None:
         """Give the target's transactions the same write ids (steps 1 and 2).
@@ -72,11 +74,16 @@ class TransactionReplay:
     def _allocate_one(self, table: str, txn_id: int, write_id: int) -> None:
         """Allocate one write id and check the answer (step 2).
 
-        The source logs a second allocation for the same table if a query was recompiled. Only then is ``reallocate`` correct;
-        otherwise it would wipe the table's rows.
+        The source logs a second, higher allocation for the same table if a query was recompiled. Only then is ``reallocate``
+        correct; otherwise it would wipe the table's rows. If the target holds a higher id already, the event is repeated after
+        the one that replaced its id, which must follow before the commit.
         """
         target, policy = self._context.target, self._context.policy
         answer = target.allocate_replayed(policy.txn_map_key, policy.target_db, table, txn_id, write_id)
+        if answer is not None and answer > write_id:
+            self._ahead[txn_id, table] = answer
+            return
+        self._ahead.pop((txn_id, table), None)
         if answer is not None and answer != write_id:
             answer = target.allocate_replayed(
                 policy.txn_map_key, policy.target_db, table, txn_id, write_id, reallocate=True
@@ -105,6 +112,7 @@ class TransactionReplay:
         known = self._context.write_ids.get(event.txn_id)
         if not self._concerns_policy(event.txn_id, known):
             return False
+        self._fail_tables_ahead(event)
         if not event.enriched:
             self._fetch_files(event, known)  # step 3
         for write in [] if known is None else self.files.find_unlogged_writes(known, event):
@@ -115,6 +123,20 @@ class TransactionReplay:
             self._context.observer.transaction_without_files(event.txn_id)
         self._commit(event, known, writes)
         return True
+
+    def _fail_tables_ahead(self, event: TxnCommitted) -> None:
+        """Handle tables as failed for which the target holds a write id that the source did not allocate."""
+        for txn_id, table in [key for key in self._ahead if key[0] == event.txn_id]:
+            error = TargetDiverged(
+                "the target holds a higher write id than the source",
+                table=f"{self._context.policy.target_db}.{table}",
+                txn_id=txn_id,
+                write_id=self._ahead.pop((txn_id, table)),
+                hint="Another client wrote to the replica: bootstrap the table again.",
+            )
+            if table not in self._context.quarantine:
+                self._context.handle_failure(table, event.event_id, error)
+            self.files.discard_table(table)
 
     def _fetch_files(self, event: TxnCommitted, known: SourceTxn | None) -> None:
         """Start the copies of a commit whose write events are not, or not all, in the topic (step 3)."""
@@ -149,6 +171,7 @@ class TransactionReplay:
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)  # step 5
         failpoint("replay.after-abort")
         self._context.write_ids.abort(event.txn_id)
+        self._ahead = {key: write_id for key, write_id in self._ahead.items() if key[0] != event.txn_id}
         return True
 
     def _concerns_policy(self, txn_id: int, known: SourceTxn | None) -> bool:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
 from state.transactions import records
-from state.transactions.open_transactions import ABORTED_MAX, Allocation, OpenTxn, TableWriteIds, Touched
+from state.transactions.open_transactions import (
+    ABORTED_MAX,
+    GONE,
+    Allocation,
+    OpenTxn,
+    TableWriteIds,
+    Touched,
+)
 from state.transactions.records import UnsavedChanges
 
 
@@ -83,17 +90,18 @@ class MappingEntries:
         for write_id in aborted:
             self.unsaved.add_marker(records.encode_aborted_key(valid.table, write_id))
 
-    def forget_table(self, table: str) -> None:
-        """Remove a table; its open transactions stay, without their allocations in this table."""
+    def forget_table(self, table: str, current: str = GONE) -> None:
+        """Remove a table that was dropped or is named ``current`` now; its open transactions stay, without their allocations in it."""
         ids = self.tables.pop(table, None)
         if ids is None:
             return
         self.unsaved.tables.add(table)
         for write_id in ids.aborted:
             self.unsaved.remove_marker(records.encode_aborted_key(table, write_id))
-        for txn_id in ids.open.values():
+        for write_id, txn_id in ids.open.items():
             txn = self.txns[txn_id]
             del txn.by_table[table]
+            txn.move(table, write_id, current)
             self.mark_changed(txn_id)
             for touched in select_touched(txn, table):
                 self.untouch(txn, touched)

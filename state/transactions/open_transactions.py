@@ -21,6 +21,10 @@ a replayed abort within seconds.
 """
 
 
+GONE: Final = ""
+"""The current name of a table that was dropped."""
+
+
 class Allocation(NamedTuple):
     """Write id ``write_id`` of ``table`` (``db.tbl``), allocated in event ``event_id``."""
 
@@ -65,6 +69,16 @@ class OpenTxn:
     by_table: dict[str, Allocation] = field(default_factory=dict)
     target_txn: int | None = None
     touched: dict[Touched, None] = field(default_factory=dict)
+    moved: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The current name of each table that was renamed since a write id of it was allocated, by earlier name and write id; ``GONE``
+    if it was dropped. The source names its write events as at the time of the write."""
+
+    def move(self, table: str, write_id: int, current: str) -> None:
+        """Record that the table of an allocation has another name now, or none (``GONE``)."""
+        for key, name in self.moved.items():
+            if name == table and key[1] == write_id:
+                self.moved[key] = current
+        self.moved[table, write_id] = current
 
     def to_value(self) -> SourceTxn:
         """Return the frozen value for callers."""

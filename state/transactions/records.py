@@ -4,7 +4,7 @@
 key                                          value
 ============================================ ==================================================================
 ``txn/`` + txn id                            format byte, JSON ``[first event, last event, [[table, write id, event], …],
-                                             target txn, 0]``
+                                             target txn, [[table, write id, current name], …] or 0]``
 ``txn-touched/`` + txn id, write id, table,   empty: only the key's presence counts
 partition
 ``write-ids/`` + table                       format byte, JSON ``[high-water mark]``
@@ -15,8 +15,8 @@ Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a z
 partitions and aborted ids come and go one by one, so each has its own key: a flush writes what changed, however large the
 transaction or the table's history is. Open ids are not stored twice: they are the allocations of the transactions.
 
-The last field of a transaction was once a count of write events. Nothing reads it; it stays, so that every version of
-Tideline reads the records of every other.
+The last field of a transaction has the tables that were renamed or dropped after the allocation. It was once a count of write
+events, and older versions ignore it, so that every version of Tideline reads the records of every other.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def encode_aborted_key(table: str, write_id: int) -> bytes:
 def encode_txn(txn: OpenTxn) -> bytes:
     """Return the record of a transaction, without its touched partitions."""
     allocations = [list(allocation) for allocation in txn.by_table.values()]
-    return _FORMAT + orjson.dumps([txn.first_event_id, txn.last_event_id, allocations, txn.target_txn, 0])
+    moved = [[*key, name] for key, name in txn.moved.items()] or 0
+    return _FORMAT + orjson.dumps([txn.first_event_id, txn.last_event_id, allocations, txn.target_txn, moved])
 
 
 def encode_table(high_water_mark: int) -> bytes:
@@ -92,10 +93,11 @@ def decode_txn(key: bytes, value: bytes) -> OpenTxn:
 
     Raises ValueError or TypeError for an invalid record; ``mapping_entries`` turns these into StateCorrupt.
     """
-    first_event_id, last_event_id, allocations, target_txn, _ = _decode_list(value)
+    first_event_id, last_event_id, allocations, target_txn, last = _decode_list(value)
     by_table = {table: Allocation(table, write_id, event_id) for table, write_id, event_id in allocations}
     (txn_id,) = _decode_ids(key[len(TXN) :], 1)
-    return OpenTxn(txn_id, first_event_id, last_event_id, by_table, target_txn)
+    moved = {(table, write_id): name for table, write_id, name in last} if isinstance(last, list) else {}
+    return OpenTxn(txn_id, first_event_id, last_event_id, by_table, target_txn, moved=moved)
 
 
 def decode_touched(key: bytes) -> tuple[int, Touched]:

@@ -148,6 +148,19 @@ class WriteIdMapping:
             self._entries.abort(table, write_id)
         return self._forget(txn)
 
+    def find_written_table(self, txn_id: int, table: str, write_id: int) -> str | None:
+        """Return the current name of the table for which a transaction allocated ``write_id`` under the name ``table``.
+
+        ``GONE`` if the table was dropped since; None if the transaction is not known to hold that id.
+        """
+        txn = self._entries.txns.get(txn_id)
+        if txn is None:
+            return None
+        held = txn.by_table.get(table)
+        if held is not None and held.write_id == write_id:
+            return table
+        return txn.moved.get((table, write_id))
+
     def rename_table(self, old: str, new: str) -> None:
         """Carry a table's write ids and open allocations over to its new name.
 
@@ -164,7 +177,7 @@ class WriteIdMapping:
         valid = ids.to_valid_write_ids(new)
         txns = [self._entries.txns[txn_id] for txn_id in ids.open.values()]
         moves = [(txn, txn.by_table[old]._replace(table=new), select_touched(txn, old)) for txn in txns]
-        self._entries.forget_table(old)
+        self._entries.forget_table(old, new)
         self._entries.forget_table(new)
         self._entries.adopt_table(valid)
         for txn, allocation, touched in moves:

@@ -158,6 +158,13 @@ def drop_renamed_away(move: Rename, context: Context) -> None:
     _drop(move.before[0], move.before[1], context)
 
 
+def forget(db: str | None, name: str, context: Context) -> None:
+    """Forget a table that exists neither at the source nor on the target."""
+    context.table_cache.forget(name)
+    context.write_ids.drop_table(f"{db}.{name}")
+    context.quarantine.release(name)
+
+
 def drop(event: TableDropped, context: Context) -> None:
     """Drop the table, without data that Hive does not own (§5); do nothing if it does not exist."""
     assert event.table is not None
@@ -172,8 +179,7 @@ def _drop(db: str | None, name: str, context: Context) -> None:
         pass
     finally:
         context.table_cache.forget(name)
-    context.write_ids.drop_table(f"{db}.{name}")
-    context.quarantine.release(name)
+    forget(db, name, context)
 
 
 def _name(table: Table) -> str:

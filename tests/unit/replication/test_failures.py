@@ -195,8 +195,8 @@ def test_a_transaction_unknown_to_the_target_quarantines_the_table(replica: Fake
 
 
 def test_a_write_id_that_cannot_be_allocated_quarantines_the_table(replica: FakedReplica) -> None:
-    replica.target.answers["allocate_replayed"] = [7, 7]
-    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    replica.target.answers["allocate_replayed"] = [7]
+    replica.projection.apply([created(1), allocated(2, 1, 1), committed(3)])
     assert replica.stored_quarantine() == {"orders": "target-diverged"}
 
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from state.store.memory import MemoryStore
-from state.transactions.open_transactions import Allocation, Touched
+from state.transactions.open_transactions import GONE, Allocation, Touched
 from state.transactions.valid_write_ids import ValidWriteIds
 from state.transactions.write_id_mapping import WriteIdMapping
 
@@ -43,6 +43,21 @@ class Source:
     target_txns: dict[int, int] = field(default_factory=dict)
     touched: list[tuple[int, Touched]] = field(default_factory=list)
     remembered: list[int] = field(default_factory=list)
+    names: list[tuple[int, str, int, int]] = field(default_factory=list)
+    """Every name that an allocation ever had: transaction, name, write id, and the event of the allocation; latest last."""
+    replaced: list[int] = field(default_factory=list)
+    """The events of allocations that a second one of the same transaction and table replaced."""
+
+    def current_names(self) -> dict[tuple[int, str, int], str | None]:
+        """What each name means now; None where a replaced allocation makes the answer irrelevant."""
+        held = {allocation.event_id: allocation.table for _, allocation in self.held}
+        answers: dict[tuple[int, str, int], str | None] = {}
+        for txn_id, name, write_id, event_id in self.names:
+            answers[txn_id, name, write_id] = held.get(event_id, GONE)
+        for txn_id, name, write_id, event_id in self.names:
+            if event_id in self.replaced:
+                answers[txn_id, name, write_id] = None
+        return answers
 
     def next_event(self) -> int:
         self.event_id += 1
@@ -73,6 +88,7 @@ class Source:
     def rename(self, old: str, new: str) -> None:
         self.forget_table(new)
         self.marks[new] = self.marks.pop(old)
+        self.names += [(t, new, a.write_id, a.event_id) for t, a in self.held if a.table == old]
         self.held = [(t, a._replace(table=new) if a.table == old else a) for t, a in self.held]
         self.aborted = [(new if t == old else t, w) for t, w in self.aborted]
         self.touched = [(t, x._replace(table=new) if x.table == old else x) for t, x in self.touched]
@@ -105,6 +121,8 @@ class MappingMachine(RuleBasedStateMachine):
         allocation = Allocation(table, write_id, self.source.next_event())
         assert self.mapping.allocate(txn_id, *allocation) == allocation
         held = [(t, a) for t, a in self.source.held if (t, a.table) != (txn_id, table)]
+        self.source.replaced += [a.event_id for t, a in self.source.held if (t, a.table) == (txn_id, table)]
+        self.source.names.append((txn_id, table, write_id, allocation.event_id))
         self.source.held = [*held, (txn_id, allocation)]
         self.source.marks[table] = write_id
         if txn_id not in self.source.remembered:
@@ -220,6 +238,12 @@ class MappingMachine(RuleBasedStateMachine):
             assert value.allocations == self.source.allocations(txn_id)
             assert value.target_txn == self.source.target_txns.get(txn_id)
             assert set(value.touched) == {x for t, x in self.source.touched if t == txn_id}
+
+    @invariant()
+    def written_tables_are_found_under_every_earlier_name(self) -> None:
+        for (txn_id, name, write_id), current in self.source.current_names().items():
+            if txn_id in self.source.remembered and current is not None:
+                assert self.mapping.find_written_table(txn_id, name, write_id) == current
 
     @invariant()
     def write_id_lists_equal_the_facts(self) -> None:
