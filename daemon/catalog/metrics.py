@@ -87,6 +87,18 @@ class CatalogObserver:
         )
         self._metrics.projections.count_quarantined(self._projection, error.code)
 
+    def load_failed(self, table: str, error: TidelineError, pause_s: float) -> None:
+        """Log a load that failed, and count it as a failure of the loop."""
+        log.warning(
+            "table cannot be loaded now",
+            projection=self._projection,
+            table=table,
+            code=error.code,
+            reason=str(error),
+            pause_s=round(pause_s),
+        )
+        self._metrics.projections.loops.loop_failed(self._projection, error.code)
+
     def values_refused(self, reason: str, count: int) -> None:
         """Count partition values that were refused."""
         self._metrics.refused.labels(self._projection, reason).inc(count)

@@ -7,7 +7,7 @@ at a time may have it open.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.branch import BranchContext
 from daemon.catalog.metrics import CatalogObserver
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from daemon.catalog.branch import CatalogTools, OpenBranch
     from daemon.config.model import Config
     from handlers.metastore.client import Metastore
+
+
+FAILED_MAX: Final = 100
+"""How many tables whose load failed are listed."""
 
 
 def projection_name(source: str) -> str:
@@ -53,8 +57,10 @@ class OpenCatalog:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def loading(self) -> list[str]:
-        """Return the tables that are being loaded, with their progress; for any thread."""
-        return [row for branch in self.branches.values() for row in branch.loading()]
+        """Return the tables that are being loaded, with their progress, and those whose load failed; for any thread."""
+        rows = [row for branch in self.branches.values() for row in branch.loading()]
+        failed = sorted(self.projection.states.postponed().items())[:FAILED_MAX]
+        return [*rows, *(f"{name}, failed {one.tries} times: {one.reason}" for name, one in failed)]
 
     def measure(self) -> None:
         """Set the gauges of all branches."""

@@ -22,6 +22,7 @@ from state.positions import POSITION_KEY, Position, Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from handlers.catalog.following.loader import Clock
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.timelines.publisher import Publisher
     from handlers.events import Event
@@ -49,7 +50,9 @@ class CatalogProjection:
         followers: Sequence[Follower],
         observer: Observer | None = None,
         publisher: Publisher | None = None,
+        clock: Clock = time.time,
     ) -> None:
+        """``clock`` returns the Unix time at which failed loads are tried again."""
         self._publisher = publisher
         self._source_name = source_name
         self._source = source
@@ -57,7 +60,7 @@ class CatalogProjection:
         self._followers = followers
         self._observer = observer or NullObserver()
         self.states = TableStates()
-        self._loader = Loader(source, store, self.states, followers, self._observer)
+        self._loader = Loader(source, store, self.states, followers, self._observer, clock)
         self.position = Position(0)
 
     @property
@@ -132,7 +135,7 @@ class CatalogProjection:
             self._publisher.publish_due(self._store, self.states, self.position.applied_event_id)
 
     def load_all(self) -> None:
-        """Load all waiting tables without a time limit."""
+        """Load all waiting tables that are due, without a time limit."""
         self._load_for(float("inf"))
 
     def reload(self, name: str) -> None:

@@ -13,11 +13,17 @@ Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a tr
 partitions of one piece are fetched. Other followers receive their listing with the last piece. Everything is listed after
 ``as_of``, and every later event reaches the staged content or, after the last piece, all followers. So the order of pieces and
 events makes no difference.
+
+A table whose listing the metastore fails to serve (an internal error, or no answer in time) is postponed, and the others are loaded.
+Tries of such tables take at most a tenth of the time. If several tables in a row fail, or the metastore does not answer at all, all
+loads pause for a while. Events are applied meanwhile.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -28,10 +34,25 @@ from handlers.catalog.following.table_info import (
     describe_partition,
     describe_table,
     parse_partition_name,
+    qualify,
 )
-from handlers.catalog.following.table_states import KnownTable, LoadProgress
+from handlers.catalog.following.table_states import (
+    FROM_PARTITIONS,
+    PAUSE_MAX_S,
+    PAUSE_SHARE,
+    KnownTable,
+    LoadProgress,
+)
 from handlers.failpoints import failpoint
-from state.errors import BadInput, Inconsistent, NotFound, Refused
+from state.errors import (
+    AmbiguousCall,
+    BadInput,
+    Inconsistent,
+    MetastoreUnavailable,
+    NotFound,
+    Refused,
+    ServerFault,
+)
 
 
 if TYPE_CHECKING:
@@ -40,14 +61,20 @@ if TYPE_CHECKING:
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.table_states import TableStates
     from handlers.metastore.client import Metastore
+    from state.errors import TidelineError
     from state.store import Store, Transaction
 
 
 TABLES_BATCH: Final = 200
 PIECE: Final = 500
 """Partitions fetched by one call and staged by one transaction: about 0.2 s."""
-FROM_PARTITIONS: Final = frozenset({"unsure", "asked"})
-"""Reasons for which a table's own properties are not trusted."""
+FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
+"""The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
+FAILURES_MAX: Final = 3
+"""Failures in a row after which the cause is probably not in the tables."""
+PAUSE_S: Final = 5.0
+"""How long all loads pause, at least, if the cause is not in a table."""
+Clock = Callable[[], float]
 
 
 class Loader:
@@ -60,7 +87,13 @@ class Loader:
         states: TableStates,
         followers: Sequence[Follower],
         observer: Observer,
+        clock: Clock = time.time,
     ) -> None:
+        """``clock`` returns the Unix time."""
+        self._clock = clock
+        self._retries_from_s = self._loads_from_s = 0.0
+        self._failures = 0
+        """Failed loads since the last one that did not fail."""
         self._source = source
         self._store = store
         self._states = states
@@ -73,6 +106,12 @@ class Loader:
         """Read every table of the source: request loads of newly accepted tables, forget those no longer accepted."""
         accepted = set()
         for table in self._fetch_tables():
+            if isinstance(table, str):
+                # It cannot be read now: the load decides whether it is followed.
+                accepted.add(table)
+                known = self._states.get(table)
+                self._states.request_load(txn, table, "snapshot" if known is None else "changed")
+                continue
             if not any(follower.accepts(table) for follower in self._followers):
                 continue
             accepted.add(table.name)
@@ -89,12 +128,45 @@ class Loader:
             self._states.request_load(txn, name, "changed")
 
     def load_next(self) -> bool:
-        """Load one waiting table, or a piece of it; return False where none is waiting. Raises Transient."""
-        waiting = self._states.next_load()
+        """Load one waiting table, or a piece of it; return False where none is due.
+
+        A load that the metastore fails to serve is postponed. Raises Transient if the store fails.
+        """
+        began_s = self._clock()
+        if _is_paused(self._loads_from_s, began_s):
+            return False
+        waiting = self._states.next_load(began_s, failed=not _is_paused(self._retries_from_s, began_s))
         if waiting is None:
             return False
-        self.load(*waiting)
+        try:
+            self.load(*waiting)
+        except FAILED as error:
+            self._handle_failure(waiting[0], error, began_s)
+        else:
+            self._failures = 0
         return True
+
+    def _handle_failure(self, name: str, error: TidelineError, began_s: float) -> None:
+        """Postpone the table, or pause all loads where the metastore does not answer a trivial call either."""
+        took_s = max(0.0, self._clock() - began_s)
+        pause_s = min(max(PAUSE_S, took_s), PAUSE_MAX_S)
+        try:
+            self._source.current_event_id()
+        except FAILED as outage:
+            self._loads_from_s = self._clock() + pause_s
+            self._observer.load_failed(name, outage, pause_s)
+        else:
+            self._postpone(name, error, took_s)
+            self._failures += 1
+            if self._failures >= FAILURES_MAX:
+                self._loads_from_s = self._clock() + pause_s
+
+    def _postpone(self, name: str, error: TidelineError, took_s: float) -> None:
+        now_s = self._clock()
+        with self._store.transaction() as txn:
+            postponed = self._states.postpone_load(txn, name, error, took_s, now_s)
+        self._observer.load_failed(name, error, postponed.next_s - now_s)
+        self._retries_from_s = now_s + min(PAUSE_SHARE * took_s, PAUSE_MAX_S)
 
     def load(self, name: str, reason: str) -> bool:
         """Load a table or a piece of it; return True where it is complete.
@@ -135,14 +207,18 @@ class Loader:
             if piece is not None and not piece.is_last
             else [one for one in accepting if not one.loads_in_pieces]
         )
-        listing = self._list_for(table, others, streams=piece is None)
-        # Step 3: one transaction.
+        streams = piece is None and len(others) == 1
+        listing = self._list_for(table, others, streams=streams)
+        until = None if streams else self._source.current_event_id()
+        # Step 3: one transaction. The source is read in it only before anything is changed in memory.
         with open_changes(self._store, accepting) as (txn, changes):
             if piece is not None and not self._stage_piece(txn, table, piece, changes, reason):
                 return False
             rest = [change for change in changes if change.staging is None]
             _fill(table, rest, listing, trusted=reason not in FROM_PARTITIONS)
-            self._record_loaded(txn, table, as_of)
+            self._record_loaded(
+                txn, table, as_of, self._source.current_event_id() if until is None else until
+            )
             failpoint("catalog.loaded")
         return True
 
@@ -195,10 +271,9 @@ class Loader:
         failpoint("catalog.staged")
         return piece.is_last
 
-    def _record_loaded(self, txn: Transaction, table: TableInfo, as_of: int) -> None:
+    def _record_loaded(self, txn: Transaction, table: TableInfo, as_of: int, until: int) -> None:
         before = self._states.get(table.name)
         published = before.published if before is not None else None
-        until = self._source.current_event_id()
         self._states.put(txn, table.name, KnownTable(table.columns, as_of, until, published=published))
         self._states.finish_load(txn, table.name)
 
@@ -215,7 +290,7 @@ class Loader:
         found = list_partitions(
             self._source, table, by_name=all(one.names_suffice(table) for one in followers)
         )
-        if streams and len(followers) == 1:
+        if streams:
             return found
         return [PartitionInfo(one.spec, one.parameters, None) for one in found]
 
@@ -226,12 +301,18 @@ class Loader:
             for change in changes:
                 change.forget_table(name)
 
-    def _fetch_tables(self) -> Iterator[TableInfo]:
+    def _fetch_tables(self) -> Iterator[TableInfo | str]:
+        """Yield all tables; of a batch that the metastore fails to return, only the names."""
         for db in self._source.database_names():
             names = self._source.table_names(db)
             for start in range(0, len(names), TABLES_BATCH):
-                for table in self._source.get_tables(db, names[start : start + TABLES_BATCH]):
-                    yield describe_table(table)
+                batch = names[start : start + TABLES_BATCH]
+                try:
+                    found = self._source.get_tables(db, batch)
+                except FAILED:
+                    yield from (qualify(db, name) for name in batch)
+                else:
+                    yield from map(describe_table, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +323,11 @@ class _Piece:
     progress: LoadProgress
     is_first: bool
     is_last: bool
+
+
+def _is_paused(until_s: float, now_s: float) -> bool:
+    """Whether a pause lasts; not where the clock was set back by more than the longest one."""
+    return now_s < until_s <= now_s + PAUSE_MAX_S
 
 
 def _fill(

@@ -148,11 +148,14 @@ class Observer(Protocol):
     def table_quarantined(self, table: str, error: TidelineError) -> None:
         """A table was quarantined."""
 
+    def load_failed(self, table: str, error: TidelineError, pause_s: float) -> None:
+        """The metastore failed to serve the load of a table, which is tried again after ``pause_s``."""
+
     def values_refused(self, reason: str, count: int) -> None:
         """Partition values were refused: ``no-time`` or ``stray``."""
 
     def published(self, outcome: str) -> None:
-        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``missing`` or ``not-there-yet``."""
+        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``missing``, ``not-there-yet`` or ``fault``."""
 
 
 class NullObserver:
@@ -168,6 +171,9 @@ class NullObserver:
         """Ignore it."""
 
     def table_quarantined(self, table: str, error: TidelineError) -> None:
+        """Ignore it."""
+
+    def load_failed(self, table: str, error: TidelineError, pause_s: float) -> None:
         """Ignore it."""
 
     def values_refused(self, reason: str, count: int) -> None:

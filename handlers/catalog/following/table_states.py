@@ -7,6 +7,9 @@ more: no later event reports what the listing missed. Hence ``until``.
 
 A table that is loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events reach the staged content
 between pieces. The next piece is stored, so loading continues there after a restart.
+
+A load that the metastore failed to serve is postponed. Its number of tries and the time of the next one are stored, so that a table
+whose load fails every time does not hold up the others, before and after a restart.
 """
 
 from __future__ import annotations
@@ -30,6 +33,13 @@ if TYPE_CHECKING:
 _TABLES: Final = b"ct/t/"
 _LOADS: Final = b"ct/l/"
 _PROGRESS: Final = b"ct/b/"
+_POSTPONED: Final = b"ct/p/"
+FROM_PARTITIONS: Final = frozenset({"unsure", "asked"})
+"""Reasons for which a table's own properties are not trusted."""
+PAUSE_MIN_S: Final = 5
+PAUSE_MAX_S: Final = 3600
+PAUSE_SHARE: Final = 10
+"""A postponed load waits at least this many times as long as its last try took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,27 @@ class LoadProgress:
     """How many partitions were listed; ``done`` counts those staged."""
 
 
+@dataclass(frozen=True, slots=True)
+class PostponedLoad:
+    """A load that failed for a reason that may pass. The field names are stored."""
+
+    tries: int
+    next_s: int
+    """Unix time of the next try."""
+    code: str
+    reason: str
+
+    def after(self, took_s: float, now_s: float) -> PostponedLoad:
+        """Return this failure with the time of the next try: pauses double, and grow with the duration of the failed try."""
+        doubled_s = PAUSE_MIN_S * 2 ** min(self.tries - 1, 20)
+        pause_s = min(PAUSE_MAX_S, max(doubled_s, int(PAUSE_SHARE * took_s)))
+        return replace(self, next_s=int(now_s) + pause_s)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it is time for the next try; also if the clock was set back by more than the longest pause."""
+        return not now_s < self.next_s <= now_s + PAUSE_MAX_S
+
+
 class TableStates:
     """The tables of one source, in memory and in the store; for one thread, except where "other threads" is stated."""
 
@@ -71,6 +102,7 @@ class TableStates:
         self._tables: dict[str, KnownTable] = {}
         self._loads: dict[str, str] = {}
         self._progress: dict[str, LoadProgress] = {}
+        self._postponed: dict[str, PostponedLoad] = {}
         self._quarantined: Mapping[str, str] = {}
         """Table to reason; replaced as a whole, because other threads read it."""
 
@@ -79,6 +111,9 @@ class TableStates:
         try:
             self._tables = {name: _parse_table(value) for name, value in _entries(reader, _TABLES)}
             self._progress = {name: _parse_progress(value) for name, value in _entries(reader, _PROGRESS)}
+            self._postponed = {
+                name: PostponedLoad(**orjson.loads(value)) for name, value in _entries(reader, _POSTPONED)
+            }
         except (TypeError, KeyError, orjson.JSONDecodeError) as error:
             raise StateCorrupt("the state of a table cannot be read", reason=str(error)) from error
         self._loads = {name: value.decode() for name, value in _entries(reader, _LOADS)}
@@ -118,10 +153,30 @@ class TableStates:
             )
 
     def request_load(self, txn: Transaction, name: str, reason: str) -> None:
-        """Have a table loaded from the source, from its beginning; events are ignored until then."""
+        """Have a table loaded from the source, from its beginning; events are ignored until then.
+
+        Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load that an operator asked
+        for is not postponed any more.
+        """
         self._discard_progress(txn, name)
+        if reason == "asked":
+            self._discard_postponed(txn, name)
+        if self._loads.get(name) in FROM_PARTITIONS and reason not in FROM_PARTITIONS:
+            return
         self._loads[name] = reason
         txn.put(_LOADS + name.encode(), reason.encode())
+
+    def postpone_load(
+        self, txn: Transaction, name: str, error: TidelineError, took_s: float, now_s: float
+    ) -> PostponedLoad:
+        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time); return when it is tried again."""
+        before = self._postponed.get(name)
+        tries = 1 if before is None else before.tries + 1
+        failed = PostponedLoad(tries, 0, error.code, str(error)).after(took_s, now_s)
+        self._postponed[name] = failed
+        self._loads[name] = self._loads.pop(name)  # behind those that have not failed
+        txn.put(_POSTPONED + name.encode(), orjson.dumps(asdict(failed)))
+        return failed
 
     def save_progress(self, txn: Transaction, name: str, progress: LoadProgress) -> None:
         """Store how far a waiting table is loaded."""
@@ -135,6 +190,7 @@ class TableStates:
     def finish_load(self, txn: Transaction, name: str) -> None:
         """Record that a table does not need loading any more."""
         self._discard_progress(txn, name)
+        self._discard_postponed(txn, name)
         if self._loads.pop(name, None) is not None:
             txn.delete(_LOADS + name.encode())
 
@@ -142,9 +198,20 @@ class TableStates:
         """Whether a table waits to be loaded."""
         return name in self._loads
 
-    def next_load(self) -> tuple[str, str] | None:
-        """Return (table, reason) of one that waits, or None."""
-        return next(iter(self._loads.items()), None)
+    def next_load(self, now_s: float, *, failed: bool = True) -> tuple[str, str] | None:
+        """Return (table, reason) of one that waits and is due at ``now_s``, or None; with ``failed`` also one that failed before."""
+        return next(
+            (
+                (name, reason)
+                for name, reason in self._loads.items()
+                if name not in self._postponed or (failed and self._postponed[name].is_due(now_s))
+            ),
+            None,
+        )
+
+    def postponed(self) -> Mapping[str, PostponedLoad]:
+        """Return the waiting tables whose load failed: a copy, for other threads too."""
+        return dict(self._postponed)
 
     def under_load(self) -> Mapping[str, LoadProgress]:
         """Return the progress of every table loaded in pieces: a copy, for other threads too."""
@@ -180,6 +247,10 @@ class TableStates:
     def _discard_progress(self, txn: Transaction, name: str) -> None:
         if self._progress.pop(name, None) is not None:
             txn.delete(_PROGRESS + name.encode())
+
+    def _discard_postponed(self, txn: Transaction, name: str) -> None:
+        if self._postponed.pop(name, None) is not None:
+            txn.delete(_POSTPONED + name.encode())
 
     def _note_quarantine(self, name: str, known: KnownTable | None) -> None:
         """Keep the quarantined tables in a map of their own: there are few, and every answer needs them."""

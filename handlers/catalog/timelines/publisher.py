@@ -8,6 +8,9 @@ Protocol:
 3. The properties are written (``property_writer``).
 4. The table is no longer unpublished.
 
+A table that the metastore fails to serve, or whose properties cannot be built, is tried again with growing pauses while the others
+are published. If the metastore cannot be reached, publishing pauses. Events are applied meanwhile.
+
 A migration changes the storage form of one timeline (LENS-489): one ``alter_table`` with the runs in memory, which does not touch
 any other timeline.
 """
@@ -21,7 +24,15 @@ from typing import TYPE_CHECKING, Final
 from handlers.catalog.following.table_info import qualify
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.failpoints import failpoint
-from state.errors import InvalidRequest, NotFound, Refused
+from state.errors import (
+    AmbiguousCall,
+    BadInput,
+    InvalidRequest,
+    MetastoreUnavailable,
+    NotFound,
+    Refused,
+    ServerFault,
+)
 from state.timelines.storage_forms import find_form
 from state.timelines.timeline import build_form_properties, build_table_properties
 
@@ -37,7 +48,13 @@ if TYPE_CHECKING:
     from state.timelines.periods import UpdatePeriod
 
 
-_RETRIED: Final = frozenset({"conflict", "not-there-yet"})
+_RETRIED: Final = frozenset({"conflict", "not-there-yet", "fault"})
+PUBLISHING_S: Final = 2.0
+"""How long tables are published before the next batch of events; a started write is completed."""
+PAUSE_MIN_S: Final = 5.0
+PAUSE_MAX_S: Final = 3600.0
+PAUSE_SHARE: Final = 10
+"""After a failure, publishing of the table pauses at least this many times as long as the failed try took."""
 
 
 class Publisher:
@@ -51,13 +68,21 @@ class Publisher:
         delay_s: float,
         observer: Observer,
         database: Callable[[str], str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``database`` returns a database's name on a target; None where the source's own tables are written."""
+        """``database`` returns a database's name on a target; None where the source's own tables are written.
+
+        ``clock`` is that of ``TimelineFollower.unpublished``.
+        """
         self.metastore = metastore
         self._follower = follower
         self._delay_s = delay_s
         self._observer = observer
         self._database = database
+        self._clock = clock
+        self._retries: dict[str, _Retry] = {}
+        self._paused_until_s = 0.0
+        """Set where the metastore cannot be reached."""
 
     @property
     def writes_source(self) -> bool:
@@ -65,24 +90,44 @@ class Publisher:
         return self._database is None
 
     def publish_due(self, store: Store, states: TableStates, event_id: int) -> None:
-        """Publish the tables whose first unpublished change is ``delay_s`` old; raise Transient."""
-        now_s = time.monotonic()
+        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time."""
+        began_s = self._clock()
+        if began_s < self._paused_until_s:
+            return
         due = [
-            name for name, since_s in self._follower.unpublished.items() if now_s - since_s >= self._delay_s
+            name
+            for name, since_s in self._follower.unpublished.items()
+            if self._is_due(name, since_s, began_s)
         ]
         for name in due:
             known = states.get(name)
             if states.is_waiting(name) or (known is not None and known.code is not None):
                 continue
-            outcome = "same" if known is None else self._publish(store, states, name, event_id)
-            self._observer.published(outcome)
-            if outcome in _RETRIED:
-                self._follower.unpublished[name] = now_s
-            else:
-                self._follower.mark_published(store, name)  # step 4
+            self._publish_one(store, states, name, event_id)
+            if self._clock() - began_s >= PUBLISHING_S or self._clock() < self._paused_until_s:
+                return
+
+    def _is_due(self, name: str, since_s: float, now_s: float) -> bool:
+        retry = self._retries.get(name)
+        return now_s - since_s >= self._delay_s and (retry is None or now_s >= retry.next_s)
+
+    def _publish_one(self, store: Store, states: TableStates, name: str, event_id: int) -> None:
+        began_s = self._clock()
+        outcome = "same" if states.get(name) is None else self._publish(store, states, name, event_id)
+        self._observer.published(outcome)
+        unpublished, now_s = self._follower.unpublished, self._clock()
+        if outcome == "fault":
+            tries = 1 + (self._retries[name].tries if name in self._retries else 0)
+            self._retries[name] = _Retry.after(tries, now_s - began_s, now_s)
+            unpublished[name] = unpublished.pop(name)  # behind the others
+        elif outcome in _RETRIED:
+            unpublished[name] = now_s
+        else:
+            self._retries.pop(name, None)
+            self._follower.mark_published(store, name)  # step 4
 
     def _publish(self, store: Store, states: TableStates, name: str, event_id: int) -> str:
-        timelines = self._follower.timelines
+        timelines, began_s = self._follower.timelines, self._clock()
         if name not in timelines.tables():
             return "same"
 
@@ -100,6 +145,11 @@ class Publisher:
                 lambda properties: build_table_properties(timelines.timelines(name), properties, event_id),
                 before_write=store_event_id,
             )
+        except (ServerFault, AmbiguousCall, MetastoreUnavailable, BadInput) as error:
+            if isinstance(error, MetastoreUnavailable):
+                now_s = self._clock()
+                self._paused_until_s = now_s + min(60.0, max(PAUSE_MIN_S, now_s - began_s))
+            return "fault"
         except NotFound:
             return "missing" if self.writes_source else "not-there-yet"
         except InvalidRequest:
@@ -120,6 +170,19 @@ class Publisher:
         """Close the connection where it is not the catalog's."""
         if self._database is not None:
             self.metastore.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """A table that could not be published: the number of tries, and the time of the next one."""
+
+    tries: int
+    next_s: float
+
+    @staticmethod
+    def after(tries: int, took_s: float, now_s: float) -> _Retry:
+        doubled_s = PAUSE_MIN_S * 2 ** min(tries - 1, 20)
+        return _Retry(tries, now_s + min(PAUSE_MAX_S, max(doubled_s, PAUSE_SHARE * took_s)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,8 +257,9 @@ def test_an_undecodable_event_without_a_database_stops_the_projection(source: Me
 def test_an_unavailable_source_loses_nothing(source: MemorySource) -> None:
     followed = Followed(source)
     source.broken = MetastoreUnavailable("away")
-    with pytest.raises(MetastoreUnavailable):
-        followed.follow()
+    followed.follow()
+    assert days_of(followed) == {}
+    assert followed.projection.states.waiting() == {f"{DB}.a": "snapshot"}
     source.broken = None
     followed.reopen()
     followed.follow()

@@ -12,11 +12,19 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import compare_timelines
-from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
+from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher, TimelineName, migrate
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.hive_version import V3_1, V4_0
-from state.errors import ConfigError, InvalidRequest, MetastoreUnavailable, NotFound, Refused
+from state.errors import (
+    AmbiguousCall,
+    ConfigError,
+    InvalidRequest,
+    MetastoreUnavailable,
+    NotFound,
+    Refused,
+    ServerFault,
+)
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT
@@ -71,6 +79,7 @@ class Published:
         self.store = MemoryStore()
         self.observer = Outcomes()
         self.delay_s = delay_s
+        self.now_s = 1e9
         self.reopen()
 
     def reopen(self) -> None:
@@ -78,7 +87,11 @@ class Published:
         rules = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
         self.follower = TimelineFollower(rules, self.observer, publishes=True)
         publisher = Publisher(
-            metastore=source, follower=self.follower, delay_s=self.delay_s, observer=self.observer
+            metastore=source,
+            follower=self.follower,
+            delay_s=self.delay_s,
+            observer=self.observer,
+            clock=lambda: self.now_s if self.delay_s == 0 else 0.0,
         )
         self.projection = CatalogProjection(
             source_name="s",
@@ -185,14 +198,36 @@ def test_unpublished_tables_survive_a_restart_and_a_dropped_one_is_forgotten(
     catalog.delay_s = 0
     source.refusals = [MetastoreUnavailable("away")]
     catalog.reopen()
-    with pytest.raises(MetastoreUnavailable):
-        catalog.projection.settle()
+    catalog.projection.settle()
+    catalog.projection.settle()
+    assert catalog.observer.outcomes == ["fault"], "publishing pauses"
     catalog.reopen()
     catalog.projection.settle()
-    assert catalog.observer.outcomes == ["written"]
+    assert catalog.observer.outcomes == ["fault", "written"]
     source.add("a", "2015-01-02", "x")
     source.drop_table("a")
     catalog.follow()
+    assert catalog.follower.unpublished == {}
+
+
+def test_a_table_that_cannot_be_published_is_tried_again_and_does_not_stop_the_others(
+    source: WritableSource,
+) -> None:
+    source.create("b", ("dt", "x"))
+    source.add("b", "2015-01-01", "x")
+    catalog = Published(source)
+    source.refusals = [ServerFault("internal error")]
+    catalog.follow()
+    assert catalog.observer.outcomes == ["fault", "written"]
+    for outcomes in (
+        ["fault", "written"],
+        ["fault", "written", "fault"],
+        ["fault", "written", "fault", "written"],
+    ):
+        catalog.projection.settle()
+        assert catalog.observer.outcomes == outcomes
+        source.refusals = [AmbiguousCall("no answer")] if len(outcomes) == 2 else []
+        catalog.now_s += PAUSE_MIN_S * len(outcomes)
     assert catalog.follower.unpublished == {}
 
 

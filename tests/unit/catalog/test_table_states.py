@@ -49,7 +49,7 @@ def test_a_requested_load_starts_from_the_beginning() -> None:
         states.request_load(txn, NAME, "asked")
     for each in (states, reopen(store)):
         assert each.progress(NAME) is None
-        assert each.next_load() == (NAME, "asked")
+        assert each.next_load(0) == (NAME, "asked")
 
 
 def test_a_forgotten_table_is_neither_known_nor_waiting() -> None:

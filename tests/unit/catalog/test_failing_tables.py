@@ -1,0 +1,250 @@
+"""A table that the metastore fails to serve: it is tried again with growing pauses, and never stops or delays the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.following.table_states import (
+    FROM_PARTITIONS,
+    PAUSE_MAX_S,
+    PAUSE_MIN_S,
+    PAUSE_SHARE,
+    TableStates,
+)
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines.rules import Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.metastore.error_mapping import to_tideline_error
+from handlers.structs.exceptions import MetaException
+from state.errors import AmbiguousCall, MetastoreUnavailable, ServerFault, TidelineError
+from state.store.memory import MemoryStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.structs.objects import Partition, Table
+
+
+RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
+TIMEOUT_S = 60.0
+FAULTS = [
+    to_tideline_error(
+        MetaException(message="Timeout when executing method: get_partitions_by_names"), "get", "a"
+    ),
+    ServerFault("internal error"),
+    MetastoreUnavailable("the connection broke before the answer was complete"),
+    AmbiguousCall("not answered"),
+]
+
+
+class FailingSource(MemorySource):
+    """A source that fails to serve some tables, after a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: dict[str, TidelineError] = {}
+        self.took_s = 0.0
+        self.now_s = 1e9
+        self.tries: list[str] = []
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def get_tables(self, db: str, names: Sequence[str]) -> list[Table]:
+        for name in names:
+            self._fail(name)
+        return super().get_tables(db, names)
+
+    def partition_names(self, db: str, name: str) -> list[str]:
+        self.tries.append(name)
+        self._fail(name)
+        return super().partition_names(db, name)
+
+    def all_partitions(self, db: str, name: str) -> Iterator[Partition]:
+        self.tries.append(name)
+        yield from super().all_partitions(db, name)
+        self._fail(name)
+
+    def _fail(self, name: str) -> None:
+        if name in self.faults:
+            self.now_s += self.took_s
+            raise self.faults[name]
+
+
+class Followed:
+    """A projection of a failing source, with the clock of the source."""
+
+    def __init__(self, source: FailingSource, *, indexes: bool = False) -> None:
+        self.source = source
+        self.store = MemoryStore()
+        self.indexes = indexes
+        self.reopen()
+
+    def reopen(self) -> None:
+        source: Any = self.source
+        self.timelines = TimelineFollower(RULES)
+        self.index = PartitionFollower(PartitionRules((f"{DB}.*",) if self.indexes else ()))
+        self.projection = CatalogProjection(
+            source_name="s",
+            source=source,
+            store=self.store,
+            followers=[self.timelines, self.index],
+            clock=self.source.clock,
+        )
+        self.projection.open()
+
+    def step(self) -> None:
+        """Apply the next events, or settle."""
+        events = self.source.events[self.projection.position.event_id :]
+        if events:
+            self.projection.apply(events)
+        else:
+            self.projection.settle()
+
+    def following(self) -> set[str]:
+        states = self.projection.states
+        return {name for name in states.known() if not states.is_waiting(name)} - {*states.quarantined()}
+
+
+@pytest.fixture
+def source() -> FailingSource:
+    made = FailingSource()
+    for name in ("a", "b", "c"):
+        made.create(name)
+        made.add(name, "2015-01-01", "x")
+    return made
+
+
+@pytest.mark.parametrize("indexes", [False, True])
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.code)
+def test_a_table_that_the_metastore_fails_to_serve_delays_no_other_and_is_loaded_when_the_cause_has_gone(
+    source: FailingSource, fault: TidelineError, indexes: bool
+) -> None:
+    source.faults["a"] = fault
+    followed = Followed(source, indexes=indexes)
+    for day in range(2, 22):
+        source.add("b", f"2015-01-{day:02}", "x")
+        followed.step()
+        assert followed.projection.position.event_id == len(source.events)
+    assert followed.following() == {f"{DB}.b", f"{DB}.c"}
+    assert followed.projection.quarantined() == ()
+    assert len(followed.timelines.timelines.timelines(f"{DB}.b")[0].runs) == 1
+    (postponed,) = followed.projection.states.postponed().values()
+    assert postponed.code == fault.code
+    followed.reopen()
+    assert followed.projection.states.postponed() == {f"{DB}.a": postponed}, "a restart does not forget it"
+    source.faults.clear()
+    source.now_s = postponed.next_s
+    followed.step()
+    assert followed.following() == {f"{DB}.a", f"{DB}.b", f"{DB}.c"}
+    followed.reopen()
+    assert followed.projection.states.postponed() == {}
+
+
+def test_a_table_that_times_out_takes_at_most_a_tenth_of_the_time(source: FailingSource) -> None:
+    source.faults["a"] = MetastoreUnavailable("no answer")
+    source.took_s = TIMEOUT_S
+    followed = Followed(source)
+    source.tries.clear()
+    start_s = source.now_s
+    while source.now_s < start_s + 86_400:
+        followed.step()
+        source.now_s += 1
+    tries = source.tries.count("a")
+    assert 86_400 / (PAUSE_MAX_S + TIMEOUT_S) - 1 <= tries <= 86_400 / TIMEOUT_S / PAUSE_SHARE
+    assert followed.following() == {f"{DB}.b", f"{DB}.c"}
+
+
+def test_an_outage_of_the_metastore_pauses_all_loads_and_no_table_is_postponed_for_it(
+    source: FailingSource,
+) -> None:
+    followed = Followed(source)
+    source.broken = MetastoreUnavailable("away")
+    source.add("a", "2015-01-02", "x")
+    for _ in range(20):
+        followed.step()
+    assert followed.projection.position.event_id == len(source.events), "events are applied meanwhile"
+    assert followed.projection.states.postponed() == {}
+    source.broken = None
+    source.now_s += PAUSE_MAX_S
+    followed.step()
+    assert followed.following() == {f"{DB}.a", f"{DB}.b", f"{DB}.c"}
+
+
+def test_many_failing_tables_do_not_take_all_the_time(source: FailingSource) -> None:
+    for number in range(30):
+        source.create(f"t{number}")
+        source.faults[f"t{number}"] = MetastoreUnavailable("no answer")
+    source.took_s = TIMEOUT_S
+    followed = Followed(source)
+    source.tries.clear()
+    start_s, steps = source.now_s, 0
+    while source.now_s < start_s + 7200:
+        followed.step()
+        source.now_s += 1
+        steps += 1
+    assert followed.following() == {f"{DB}.a", f"{DB}.b", f"{DB}.c"}
+    assert steps > 7200 / 3, "events are applied in the rest of the time"
+
+
+def test_a_batch_of_tables_that_cannot_be_surveyed_is_loaded_one_by_one(source: FailingSource) -> None:
+    source.create("plain", ())
+    source.faults["b"] = ServerFault("internal error")
+    followed = Followed(source)
+    followed.step()
+    assert followed.following() == {f"{DB}.a", f"{DB}.c"}
+    assert set(followed.projection.states.waiting()) == {f"{DB}.b"}
+
+
+def test_a_rebuild_by_hand_does_not_wait_for_the_next_try(source: FailingSource) -> None:
+    source.faults["a"] = ServerFault("internal error")
+    followed = Followed(source)
+    followed.step()
+    with pytest.raises(ServerFault):
+        followed.projection.reload(f"{DB}.a")
+    source.faults.clear()
+    followed.projection.reload(f"{DB}.a")
+    assert f"{DB}.a" in followed.following()
+
+
+@given(
+    tries=st.lists(st.tuples(st.floats(0, 600), st.integers(0, 10_000)), max_size=30),
+    back_s=st.integers(1, 10**9),
+)
+def test_pauses_grow_with_the_tries_and_their_duration_and_end(
+    tries: list[tuple[float, int]], back_s: int
+) -> None:
+    store, states, now_s = MemoryStore(), TableStates(), 1e9
+    with store.transaction() as txn:
+        states.request_load(txn, "db.a", "snapshot")
+        for number, (took_s, later_s) in enumerate(tries):
+            failed = states.postpone_load(txn, "db.a", ServerFault("?"), took_s, now_s)
+            pause_s = failed.next_s - now_s
+            assert pause_s == min(PAUSE_MAX_S, max(PAUSE_MIN_S * 2**number, int(PAUSE_SHARE * took_s)))
+            assert states.next_load(now_s) is None
+            assert states.next_load(now_s + pause_s) == ("db.a", "snapshot")
+            assert states.next_load(now_s + pause_s, failed=False) is None
+            if back_s > PAUSE_MAX_S:
+                assert states.next_load(now_s - back_s) is not None, "a clock that was set back"
+            now_s += later_s
+    reopened = TableStates()
+    reopened.open(store)
+    assert reopened.postponed() == states.postponed()
+    assert reopened.waiting() == states.waiting()
+
+
+@given(st.lists(st.sampled_from(["snapshot", "changed", "unsure", "asked"]), min_size=1))
+def test_doubt_is_not_replaced_by_a_reason_that_trusts_properties(reasons: list[str]) -> None:
+    store, states = MemoryStore(), TableStates()
+    with store.transaction() as txn:
+        for reason in reasons:
+            states.request_load(txn, "db.a", reason)
+    doubts = [reason for reason in reasons if reason in FROM_PARTITIONS]
+    assert states.waiting()["db.a"] == (doubts or reasons)[-1]
