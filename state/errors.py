@@ -31,6 +31,7 @@ each of them demands a different decision from the caller::
     │   ├── BadFilter               the filter language or the table's columns do not allow the partition filter
     │   ├── PeriodMismatch          partitions of two update periods meet where only one is allowed
     │   ├── LimitExceeded
+    │   │   └── FilterTooExpensive  the keys in the filter's ranges cannot be checked in the time that an answer may take
     │   └── UnsafePath
     └── Inconsistent                what Tideline knows and what it sees disagree: stop (or quarantine) and report
         ├── GapDetected
@@ -251,6 +252,13 @@ class LimitExceeded(BadInput):
     default_hint = (
         "Reduce the input. Most limits are fixed; docs/CONFIG.md lists those that a setting changes."
     )
+
+
+class FilterTooExpensive(LimitExceeded):
+    """A partition filter has too many conditions for the number of keys in its ranges."""
+
+    code = "filter-too-expensive"
+    default_hint = "Limit the first partition column to fewer values, or ask with several smaller filters."
 
 
 class UnsafePath(BadInput):

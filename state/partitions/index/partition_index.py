@@ -15,6 +15,7 @@ that can filter by itself (``FilteringReader``) receives the condition.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -27,6 +28,7 @@ from state.partitions.filters.conditions import Check, Condition, Leaf, all_of, 
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import records
+from state.partitions.index.check_budget import CheckBudget
 from state.partitions.index.explanation import (
     Explanation,
     describe_condition,
@@ -43,6 +45,7 @@ from state.store import RemoteReader, prefix_end
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from state.partitions.index.check_budget import Clock
     from state.partitions.index.records import IndexedTable
     from state.partitions.keys.column_types import PartitionColumn
     from state.store import Reader, Transaction
@@ -91,9 +94,10 @@ class FilteringReader(RemoteReader, Protocol):
 class PartitionIndex:
     """The partition index of one projection over its store."""
 
-    def __init__(self, reader: Reader) -> None:
-        """Read the indexed tables from the store; raise StateCorrupt."""
+    def __init__(self, reader: Reader, *, clock: Clock = time.thread_time) -> None:
+        """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures what answers may use."""
         self._reader = reader
+        self._clock = clock
         self._remote = reader if isinstance(reader, RemoteReader) else None
         self._filtering = reader if isinstance(reader, FilteringReader) else None
         self._tables = dict(records.read_tables(reader))
@@ -128,18 +132,33 @@ class PartitionIndex:
         return planned
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
-        """Yield the key of every partition that matches, in the order of the access path."""
+        """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""
         found = self._scan(prepared)
         if self._remote is None or prepared.access.column is None:
             return found
         return drop_orphans(self._remote, prepared.table, found, self.counts)
 
     def _scan(self, prepared: PreparedFilter) -> Iterator[bytes]:
-        check, scanned = prepared.check, 0
+        if prepared.check is not None and prepared.residual is not None:
+            yield from self._scan_checked(
+                prepared, prepared.check, CheckBudget(prepared.residual, self._clock)
+            )
+            return
+        scanned = 0
         for start, end in self._ranges(prepared):
             for key in self._keys_between(prepared, start, end):
                 scanned += 1
-                if check is None or check(key):
+                yield key
+        self.counts["rows-scanned"] += scanned
+
+    def _scan_checked(self, prepared: PreparedFilter, check: Check, budget: CheckBudget) -> Iterator[bytes]:
+        scanned, next_look = 0, budget.look(0)
+        for start, end in self._ranges(prepared):
+            for key in self._keys_between(prepared, start, end):
+                scanned += 1
+                if scanned >= next_look:
+                    next_look = budget.look(scanned)
+                if check(key):
                     yield key
         self.counts["rows-scanned"] += scanned
 

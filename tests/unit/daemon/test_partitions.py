@@ -29,6 +29,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.structs.objects import SkewedInfo
 from state.errors import BadFilter, BadInput, InvalidRequest, NotFound
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant
+from state.partitions.index import check_budget
 from state.store.memory import MemoryStore
 from tests.builders.daemon.assembly import app_of, registry_of
 from tests.builders.daemon.http_client import served
@@ -205,6 +206,12 @@ def test_the_client_gets_what_the_process_answers(answers: PartitionAnswers, rem
 def test_a_question_that_cannot_be_answered_has_a_code(url: str, path: str, code: int, said: str) -> None:
     answered, body = fetch(url, f"/api/v1/partitions{path}")
     assert (answered, said in body.decode()) == (code, True), body
+
+
+def test_a_filter_that_takes_too_long_to_check_has_a_code(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_budget, "CHECK_S", -1)
+    answered, body = fetch(url, f"/api/v1/partitions/{TABLE}/count?filter=x!='y'%20or%20dt!='z'")
+    assert (answered, b"filter-too-expensive" in body) == (400, True), body
 
 
 def test_the_texts_tell_what_the_answers_hold(answers: PartitionAnswers) -> None:
