@@ -1,6 +1,7 @@
-"""Settings of the systems that the daemon connects to: source clusters, target clusters and the Kafka broker.
+"""Settings of the systems that the daemon connects to, and of policies: source and target clusters, the broker, what is replicated where.
 
-Several capabilities use them, so they belong to none: a source may be relayed, replicated and cataloged, each without the others.
+Several capabilities use them, so they belong to none. A source may be relayed, replicated and cataloged, each without the others. The
+catalog publishes timelines to a target under the names that policies give databases there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,18 @@ from typing import Literal
 
 from pydantic import Field
 
-from daemon.config.fields import Bootstrap, Locations, Options, Secret, ThriftUris, Topic
+from daemon.config.fields import (
+    Bootstrap,
+    Location,
+    Locations,
+    Name,
+    ObjectName,
+    Options,
+    Secret,
+    TablePatterns,
+    ThriftUris,
+    Topic,
+)
 from daemon.config.section import Section
 
 
@@ -99,3 +111,51 @@ class KafkaConfig(Section):
     dead_letter_topic: Topic = Field(
         default="tideline.dead-letters", description="Topic of dead letters: records that could not be used."
     )
+
+
+class TablesConfig(Section):
+    """Which tables of a database a policy covers."""
+
+    include: TablePatterns = Field(
+        default=["*"],
+        min_length=1,
+        max_length=1000,
+        description="Patterns of table names ('*', '?', '[...]').",
+    )
+    exclude: TablePatterns = Field(
+        default=[],
+        max_length=1000,
+        description="Patterns of tables that are not replicated; they take precedence over 'include'.",
+    )
+
+
+class PolicyConfig(Section):
+    """What is replicated where, under which name."""
+
+    source: Name = Field(description="Name of the source.")
+    target: Name = Field(description="Name of the target.")
+    database: ObjectName = Field(description="Database of the source.")
+    target_database: ObjectName | None = Field(
+        default=None, description="Name of the database on the target; the same name if not given."
+    )
+    tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables are replicated.")
+    external_base: Location | None = Field(
+        default=None,
+        description="URI below which external tables are placed on the target (base, then the path at the source). Not given: "
+        "the target's own default.",
+    )
+    bootstrap: Literal["manual", "auto"] = Field(
+        default="manual",
+        description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' once, 'auto' by the daemon "
+        "when it first opens the policy (for containers, where running a command is inconvenient).",
+    )
+    on_failure: Literal["quarantine", "fail", "skip"] = Field(
+        default="quarantine",
+        description="What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail' stops "
+        "the policy, 'skip' ignores the event and continues (the replica then differs).",
+    )
+
+    @property
+    def replica_database(self) -> str:
+        """Return the name of the database on the target."""
+        return self.target_database or self.database

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, SecretStr, create_model
 
-from daemon.config.clusters import KafkaConfig, SourceConfig, TargetConfig
+from daemon.config.clusters import KafkaConfig, PolicyConfig, SourceConfig, TargetConfig
 from daemon.config.fields import Name
-from daemon.config.policies import PolicyConfig
 from daemon.config.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 from daemon.config.section import Section
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.capability import Runtime
+    from daemon.config.clusters import PolicyConfig
     from daemon.config.model import Config
-    from daemon.config.policies import PolicyConfig
     from daemon.consumer.settings import ReaderStatus
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
