@@ -95,13 +95,19 @@ def _upkeep_text(done: Mapping[str, Any]) -> str:
 def backfill_text(done: Sequence[BackfillResult]) -> str:
     """Return a line per hour, and how many hours were split again."""
     lines = [
-        f"{hour_text(each.hour)}  {number_text(each.rows):>12} rows  "
-        + ("split again" if each.is_done else f"unchanged: the raw table has {number_text(each.raw_rows)}")
+        f"{hour_text(each.hour)}  {number_text(each.raw_rows if each.is_done else each.rows):>12} rows  "
+        + _backfill_outcome(each)
         for each in done
     ]
     count = sum(each.is_done for each in done)
     lines.append(f"{count} of {len(done)} sealed hours were split again from the raw table")
     return "\n".join(lines)
+
+
+def _backfill_outcome(hour: BackfillResult) -> str:
+    if not hour.is_done:
+        return f"unchanged: the raw table has {number_text(hour.raw_rows)}"
+    return "split again" if hour.raw_rows == hour.rows else f"split again, {number_text(hour.rows)} before"
 
 
 def plan_answer(table: str, found: Proposal) -> dict[str, Any]:

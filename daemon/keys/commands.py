@@ -245,10 +245,12 @@ def _decide(  # noqa: PLR0913 - shared by four commands
     """Store or remove a decision; the driver reads it before its next batch."""
     from daemon.config.fields import parse_key
     from daemon.keylog.opening import open_key_log
+    from state.columns.paths import parse_column_key
 
     config = _config(config_path)
     flat = _table(config, table)
-    key = subject if kind == "skip" else parse_key(subject)
+    parse = parse_key if remove else parse_column_key
+    key = subject if kind == "skip" else parse(subject)
     with closing(open_key_log(config)) as log:
         from daemon.keylog.answers import save_decision
 

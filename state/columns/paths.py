@@ -45,12 +45,12 @@ class KeyPath:
         """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``); raise BadInput if no member is named."""
         if not text.startswith("$"):
             raise BadInput("a JSON path must begin with $", path=text[:200])
-        return cls(_parse_members(text, 1))
+        return cls(_parse_members(text, 1)[0])
 
     @classmethod
     def of_dotted(cls, text: str) -> KeyPath:
         """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``); raise BadInput if no member is named."""
-        return cls(_parse_members("." + text, 0))
+        return cls(_parse_members("." + text, 0)[0])
 
     @property
     def text(self) -> str:
@@ -75,7 +75,27 @@ class KeyPath:
         return self.text
 
 
-def _parse_members(text: str, at: int) -> tuple[str, ...]:
+def parse_column_key(text: str) -> KeyPath:
+    """Read ``$.a.b`` or ``a.b`` as the key of a column.
+
+    Raises BadInput for a path with an array subscript or a wildcard: no column can hold only these parts of a value, and the column of
+    the whole value must be named as such.
+    """
+    path = text if text.startswith("$") else f"$.{text}"
+    members, end = _parse_members(path, 1)
+    if end < len(path):
+        key = KeyPath(members) if members else None
+        raise BadInput(
+            "a column cannot hold a part that is selected by an array subscript or a wildcard",
+            path=text[:200],
+            part=path[end:][:40],
+            hint="" if key is None else f"Use {key}: the column then holds its whole value as JSON text.",
+        )
+    return KeyPath(members)
+
+
+def _parse_members(text: str, at: int) -> tuple[tuple[str, ...], int]:
+    """Return the members up to the first array subscript or wildcard, and the position at which it ends."""
     members = []
     while at < len(text):
         if _SUBSCRIPT.match(text, at):
@@ -86,7 +106,7 @@ def _parse_members(text: str, at: int) -> tuple[str, ...]:
         plain = step["plain"]
         members.append(plain if plain is not None else _ESCAPED.sub(r"\1", step["quoted"] or step["double"]))
         at = step.end()
-    return tuple(members)
+    return tuple(members), at
 
 
 def _format_step(name: str) -> str:

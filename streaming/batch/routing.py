@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TO: Final = "to"
 WHEN: Final = "_tideline_when"
+_NUMBER: Final = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+"""Spark's cast alone also accepts Java literals such as ``1795170600d`` and ``0x1p30``."""
 _KEPT: Final = ("value", "size", "arrival", "part")
 
 
@@ -72,7 +74,8 @@ def event_seconds(text: Column, when: EventTime) -> Column:
         return sql.unix_timestamp(sql.try_to_timestamp(text))
     number = text.try_cast("double")
     seconds = number / 1000 if when.unit is EpochUnit.MILLISECONDS else number
-    in_range = (seconds >= 0) & (seconds < 1e11)
+    is_number = text.rlike(_NUMBER)
+    in_range = is_number & (seconds >= 0) & (seconds < 1e11)
     return sql.when(in_range, sql.floor(seconds)).cast("long")
 
 

@@ -5,7 +5,8 @@ split with all current columns, and replace the hour like any rewriting. No rows
 of the hour than the flat table, the hour is left unchanged and reported (the raw table may start later, may have been cleaned, or holds
 what the stream rejected as too late).
 
-Malformed rows have no event time and cannot be found in the raw table by hour; the flat table's own malformed rows are kept.
+Records longer than ``limits.record_bytes`` are dead letters of the stream, so they are not events of the hour: they neither prevent its
+replacement nor enter it. Malformed rows have no event time and cannot be found in the raw table by hour; the flat table's own malformed rows are kept.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ def _backfill_hour(
     old = rewriter.read(sampler.list_files(str(partition.location)), state.layout)
     kept = _select_malformed(old, state.layout)
     near = raw.filter(_arrival_condition(settings, state, hour)) if _is_partitioned(raw, state) else raw
+    accepted = near.filter(f"octet_length(value) <= {settings.limits.record_bytes}")
     rows = split(
-        near,
+        accepted,
         _revive_keys(state.layout),
         keep=["value"],
         texts={WHEN: settings.event_time.key},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from state.columns.paths import KeyPath
+from state.columns.paths import KeyPath, parse_column_key
 from state.errors import BadInput
 from tests.builders.flat.columns import a_key, keys, spark_json_path
 
@@ -37,6 +37,24 @@ def test_all_spellings_of_a_path_give_one_key(text: str, dotted: str) -> None:
 def test_a_text_that_names_no_member_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         KeyPath.of_json_path(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("$.w.*", "$.w"), ("$.w.x[0]", "$.w.x"), ("w[*].x", "$.w"), ("$.w[1:2]", "$.w"), ("$[0]", None)],
+)
+def test_a_path_with_a_subscript_or_wildcard_is_no_column_and_the_hint_names_one(
+    text: str, key: str | None
+) -> None:
+    with pytest.raises(BadInput, match="array subscript or a wildcard") as refused:
+        parse_column_key(text)
+    assert refused.value.hint.startswith(f"Use {key}: " if key else "")
+
+
+@given(keys())
+def test_every_key_can_be_the_key_of_a_column(key: KeyPath) -> None:
+    assert parse_column_key(key.text) == key
+    assert parse_column_key("a.b") == a_key("a.b")
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,16 @@ def test_upkeep_and_backfills_are_told_in_words() -> None:
         "2 hours sealed, 1 hours dropped, no hour dropped: it is too much"
     )
     assert backfill_text(
-        [BackfillResult(HOUR, 50, 50, is_done=True), BackfillResult(HOUR + 3_600, 50, 40, is_done=False)]
+        [
+            BackfillResult(HOUR, 50, 50, is_done=True),
+            BackfillResult(HOUR + 3_600, 50, 40, is_done=False),
+            BackfillResult(HOUR + 7_200, 50, 60, is_done=True),
+        ]
     ).splitlines() == [
         "2016-04-18 21h            50 rows  split again",
         "2016-04-18 22h            50 rows  unchanged: the raw table has 40",
-        "1 of 2 sealed hours were split again from the raw table",
+        "2016-04-18 23h            60 rows  split again, 50 before",
+        "2 of 3 sealed hours were split again from the raw table",
     ]
 
 

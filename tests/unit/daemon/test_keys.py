@@ -155,6 +155,10 @@ def test_the_commands_work_on_the_configured_database(
     assert json.loads(run("list", FLAT, "--json"))["table"] == FLAT
     assert "is stored" in run("pin", "web", "action.name", "string")
     assert "is stored" in run("whitelist", "web", "$.session")
+    refused = run("whitelist", "web", "$.w.*", code=1)
+    assert "array subscript or a wildcard" in refused
+    assert "Use $.w: " in refused
+    assert "Use $.w.x: " in run("pin", "web", "$.w.x[0]", "int", code=1)
     assert "is stored" in run("skip", "web", "$.action.exp*")
     rules = run("rules", "web")
     assert "configuration" in rules
