@@ -165,6 +165,11 @@ class Copier:
             return Copied(size_bytes, origin.from_change_manager, skipped, seconds, mismatches)
         raise _choose_error(task.source, failures)
 
+    @property
+    def allowed(self) -> AllowedRoots:
+        """The directories that source files may be read from."""
+        return self._allowed
+
     def sweep(self, directory_uri: str) -> int:
         """Remove unfinished files of killed processes from ``directory_uri`` and return their number."""
         return sweep(self._file_systems, parse_location(directory_uri))

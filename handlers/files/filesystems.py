@@ -35,6 +35,8 @@ TEMPORARY_PREFIX: Final = "._tideline_"
 # Distinguishes unfinished files of this process from those that a killed process left.
 PROCESS_TOKEN: Final = secrets.token_hex(4)
 SWEPT_DIRECTORIES_MAX: Final = 4096
+OPEN_MAX: Final = 64
+"""File systems that stay open; events can name any number of authorities."""
 
 
 def make_temporary_name() -> str:
@@ -127,14 +129,14 @@ Factory = Callable[[str, Mapping[str, object]], FileSystem]
 
 
 class FileSystems:
-    """Finds the file system of a location; each (scheme, authority) is opened once, on first use."""
+    """Finds the file system of a location; each (scheme, authority) is opened on first use, and the last ``OPEN_MAX`` stay open."""
 
     def __init__(
         self, factories: Mapping[str, Factory], options: Mapping[str, Mapping[str, object]] | None = None
     ) -> None:
         self._factories = dict(factories)
         self._options = dict(options or {})
-        self._open: dict[tuple[str, str], FileSystem] = {}
+        self._open: OrderedDict[tuple[str, str], FileSystem] = OrderedDict()
         self._lock = threading.Lock()
         if unknown := sorted(set(self._options) - set(self._factories)):
             raise ConfigError(
@@ -147,6 +149,9 @@ class FileSystems:
         with self._lock:
             if key not in self._open:
                 self._open[key] = self._start(location)
+                if len(self._open) > OPEN_MAX:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(key)
             return self._open[key]
 
     def _start(self, location: Location) -> FileSystem:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import FileSystems, is_hidden
-from handlers.files.paths import Location, parse_location
+from handlers.files.paths import AllowedRoots, Location, parse_location
 from state.errors import LimitExceeded, NotFound
 
 
@@ -26,16 +26,22 @@ _COMPACTED: Final = re.compile(r"_v\d{1,19}", re.ASCII)
 
 
 def list_write_directories(
-    file_systems: FileSystems, root_uri: str, write_id: int, *, files_max: int = FILES_MAX
+    file_systems: FileSystems,
+    root_uri: str,
+    write_id: int,
+    *,
+    files_max: int = FILES_MAX,
+    allowed: AllowedRoots | None = None,
 ) -> tuple[SourceFile, ...]:
     """Return the files that the transaction with ``write_id`` wrote below ``root_uri``, a table's or partition's location.
 
     They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and ``base_<w>``. Directories
     written by a compaction (``…_v0000012``) are used only if the original ones are gone. A root that is absent or has no such
-    directories contains no files. Raises UnsafePath, LimitExceeded above ``files_max``, or FilesUnavailable.
+    directories contains no files. Raises UnsafePath (also if the root is not in ``allowed``, before any file system is opened),
+    LimitExceeded above ``files_max``, or FilesUnavailable.
     """
     assert write_id > 0, write_id
-    root = parse_location(root_uri)
+    root = _parse_root(root_uri, allowed)
     try:
         entries = file_systems.of(root).list(root)
     except NotFound:
@@ -51,19 +57,28 @@ def list_write_directories(
 
 
 def list_plain_files(
-    file_systems: FileSystems, root_uri: str, *, files_max: int = FILES_MAX
+    file_systems: FileSystems,
+    root_uri: str,
+    *,
+    files_max: int = FILES_MAX,
+    allowed: AllowedRoots | None = None,
 ) -> tuple[SourceFile, ...]:
     """Return the files directly in ``root_uri``, as Hive lists a plain table: without hidden files and directories.
 
     Raises NotFound if the directory does not exist; other errors as in ``list_write_directories``.
     """
-    root = parse_location(root_uri)
+    root = _parse_root(root_uri, allowed)
     found: list[SourceFile] = []
     for entry in file_systems.of(root).list(root):
         if not entry.is_directory and not is_hidden(entry.name):
             _check_room(found, files_max, root)
             found.append(SourceFile(str(root.child(entry.name))))
     return tuple(found)
+
+
+def _parse_root(uri: str, allowed: AllowedRoots | None) -> Location:
+    root = parse_location(uri)
+    return root if allowed is None else allowed.require_directory(root)
 
 
 def _is_of_write(name: str, write_id: int) -> bool:

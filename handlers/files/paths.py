@@ -170,9 +170,18 @@ class AllowedRoots:
 
     def require(self, location: Location) -> Location:
         """Return ``location`` if it lies strictly below one of the roots; raise UnsafePath otherwise."""
-        if any(root.contains(location) and root != location for root in self.roots):
+        if location in self.roots:
+            raise self._outside(location)
+        return self.require_directory(location)
+
+    def require_directory(self, location: Location) -> Location:
+        """Return ``location`` if it is one of the roots or lies below one; raise UnsafePath otherwise."""
+        if any(root.contains(location) for root in self.roots):
             return location
-        raise UnsafePath(
+        raise self._outside(location)
+
+    def _outside(self, location: Location) -> UnsafePath:
+        return UnsafePath(
             "the file lies outside the directories that may be read",
             path=printable(str(location)),
             roots=[str(root) for root in self.roots],

@@ -20,6 +20,8 @@ from state.errors import FilesUnavailable, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from handlers.files.paths import AllowedRoots
+
 
 WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
@@ -143,6 +145,11 @@ class CopyPool:
         ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def allowed(self) -> AllowedRoots:
+        """The directories that source files may be read from."""
+        return self._copier.allowed
 
     def submit(self, task: CopyTask) -> CopyHandle:
         """Queue ``task``; waits while the queue is full. Raises FilesUnavailable once the pool is closed."""

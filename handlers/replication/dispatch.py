@@ -168,7 +168,7 @@ class Dispatcher:
         table = name_on_target(event)
         if table is None or not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
-        if table in context.quarantine and not self._starts_anew(event, table):
+        if table in context.quarantine and not self._starts_again(event, table):
             return self._apply_to_quarantined(event, table)
         try:
             self._apply_effect(event)
@@ -176,8 +176,8 @@ class Dispatcher:
             return self._failed(table, event, error)
         return None
 
-    def _starts_anew(self, event: Event, table: str) -> bool:
-        """Release a quarantined table that the event creates anew and the target does not have; return whether it does.
+    def _starts_again(self, event: Event, table: str) -> bool:
+        """Release a quarantined table that the event creates again and the target does not have; return whether it does.
 
         The quarantined one no longer exists at the source then. If the target still has it, it keeps its rows.
         """

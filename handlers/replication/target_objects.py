@@ -9,7 +9,8 @@ statistics compare equal on both sides.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+
+from handlers.files.paths import parse_location
 
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ def map_external_location(source_location: str | None, policy: Policy) -> str | 
     """Map a location of an external table below the policy's base: base + path at the source; None if there is no base.
 
     As in Hive's ReplExternalTables (§5), the source's scheme and host are dropped: ``hdfs://src/abc`` below ``hdfs://dst/r``
-    becomes ``hdfs://dst/r/abc``.
+    becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location that could lead outside the base.
     """
     if policy.external_base is None or source_location is None:
         return None
-    return policy.external_base.rstrip("/") + "/" + urlsplit(source_location).path.strip("/")
+    return policy.external_base.rstrip("/") + "/" + parse_location(source_location).path.strip("/")
 
 
 def format_partition_name(keys: list[str], values: list[str]) -> str:

@@ -127,7 +127,7 @@ class TransactionFiles:
                 continue
             try:
                 files = self._list_at_source(touched)
-            except FileLost as error:
+            except (FileLost, BadInput) as error:
                 self._context.handle_failure(table, event.event_id, error)
                 self.discard_table(table)
                 continue
@@ -149,7 +149,9 @@ class TransactionFiles:
         return (
             ()
             if location is None
-            else list_write_directories(self._context.files, location, touched.write_id)
+            else list_write_directories(
+                self._context.files, location, touched.write_id, allowed=self._context.copies.allowed
+            )
         )
 
     def _require_no_rows(self, table: str, touched: Touched) -> None:

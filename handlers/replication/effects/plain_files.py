@@ -88,7 +88,7 @@ def copy_current_files(context: Context, source_location: str | None, location: 
     if source_location is None:
         return
     try:
-        files = list_plain_files(context.files, source_location)
+        files = list_plain_files(context.files, source_location, allowed=context.copies.allowed)
     except NotFound:
         return
     copy_plain_files(context, files, location, owner=owner)

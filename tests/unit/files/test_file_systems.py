@@ -10,7 +10,7 @@ import pytest
 from handlers.events import SourceFile
 from handlers.files.arrow import BUFFERED_BYTES_MAX, ArrowFiles
 from handlers.files.copies import Copier, CopyTask
-from handlers.files.filesystems import TEMPORARY_PREFIX, FileSystem, FileSystems
+from handlers.files.filesystems import OPEN_MAX, TEMPORARY_PREFIX, FileSystem, FileSystems
 from handlers.files.listing import list_plain_files
 from handlers.files.local import LocalFiles
 from handlers.files.paths import AllowedRoots, parse_location
@@ -233,3 +233,20 @@ def test_hdfs_without_its_library_reports_what_is_missing() -> None:
 def test_a_file_system_is_opened_once_per_authority() -> None:
     systems = open_file_systems()
     assert systems.of(parse_location("/a")) is systems.of(parse_location("/b"))
+
+
+def test_only_the_file_systems_used_last_stay_open() -> None:
+    opened: list[str] = []
+
+    def start(authority: str, _options: object) -> Any:
+        opened.append(authority)
+        return object()
+
+    systems = FileSystems({"hdfs": start})
+    for number in range(OPEN_MAX + 1):
+        systems.of(parse_location(f"hdfs://n{number}/a"))
+        systems.of(parse_location("hdfs://used/a"))
+    assert len(opened) == OPEN_MAX + 2
+    systems.of(parse_location("hdfs://n0/a"))
+    assert opened[-1] == "n0"
+    assert opened.count("used") == 1

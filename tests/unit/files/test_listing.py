@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from handlers.events import SourceFile
+from handlers.files.filesystems import FileSystems
 from handlers.files.listing import list_plain_files, list_write_directories
+from handlers.files.paths import AllowedRoots
 from handlers.files.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
 
@@ -103,3 +105,24 @@ def test_directories_nested_without_end_are_refused(tmp_path: Path) -> None:
 def test_an_unsafe_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsafePath):
         list_plain_files(open_file_systems(), lay(tmp_path, "a\nb"))
+
+
+def test_a_directory_that_may_not_be_read_is_refused_before_any_file_system_is_opened() -> None:
+    opened: list[str] = []
+
+    def start(authority: str, _options: object) -> Any:
+        opened.append(authority)
+
+    systems, allowed = FileSystems({"hdfs": start}), AllowedRoots.of(["hdfs://lake/warehouse"])
+    with pytest.raises(UnsafePath):
+        list_plain_files(systems, "hdfs://elsewhere/warehouse/t", allowed=allowed)
+    with pytest.raises(UnsafePath):
+        list_write_directories(systems, "hdfs://lake/warehouse2", 5, allowed=allowed)
+    assert opened == []
+
+
+def test_a_root_itself_may_be_listed_and_what_is_below(tmp_path: Path) -> None:
+    root = lay(tmp_path, "t/f", "g")
+    allowed = AllowedRoots.of([root])
+    assert list_plain_files(open_file_systems(), root, allowed=allowed) == (SourceFile(f"{root}/g"),)
+    assert list_plain_files(open_file_systems(), f"{root}/t", allowed=allowed) == (SourceFile(f"{root}/t/f"),)

@@ -14,6 +14,7 @@ from handlers.replication.target_objects import (
     to_target_table,
 )
 from handlers.structs.objects import Database
+from state.errors import UnsafePath
 from tests.builders.replication.replay_events import a_table
 
 
@@ -86,3 +87,11 @@ def test_partition_names_are_escaped_as_hive_does() -> None:
 @given(st.text(max_size=30))
 def test_an_escaped_path_component_contains_no_separator(text: str) -> None:
     assert not set(escape_path_name(text)) & set("/=:\\\n")
+
+
+@pytest.mark.parametrize(
+    "location", ["hdfs://s/../user/x", "hdfs://s/a/%2e%2e/x", "relative/x", "hdfs://s/a\x00b"]
+)
+def test_an_external_location_that_could_lead_outside_the_base_is_refused(location: str) -> None:
+    with pytest.raises(UnsafePath):
+        map_external_location(location, POLICY)
