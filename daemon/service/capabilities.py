@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.capability import Command
 from daemon.catalog.capability import Catalog
+from daemon.endpoint.capability import Endpoint
 from daemon.flat.capability import Flat
 from daemon.keys.capability import Keys
 from daemon.partitions.capability import Partitions
@@ -32,6 +33,7 @@ CAPABILITIES: Final[Sequence[Capability]] = (
     _PARTITIONS,
     _FLAT,
     Keys(_FLAT),
+    Endpoint(),
 )
 
 SHARED_COMMANDS: Final = (

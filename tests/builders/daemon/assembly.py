@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
+from daemon.endpoint.metrics import EndpointMetrics
 from daemon.process.metrics import LoopMetrics
 from daemon.service.assembly import all_sections, build_parts
 from daemon.service.configuration import config_model
@@ -76,6 +77,7 @@ def full_registry(status: Callable[[], DaemonStatus] = daemon_status) -> Collect
     """Return a registry with the metrics of all capabilities."""
     runtime = runtime_of(status=status)
     build_parts(runtime)
+    EndpointMetrics(runtime.registry)  # has a process and a registry of its own
     return runtime.registry
 
 

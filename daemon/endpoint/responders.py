@@ -1,0 +1,27 @@
+"""What answers a call instead of forwarding it unchanged: the seam for answers from elsewhere.
+
+A session asks its responders in order and forwards a call that none of them answers. A responder belongs to one connection,
+so it may remember what it learned about the server at the other end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.wire import Message
+
+
+class Metastore(Protocol):
+    """The metastore as a responder uses it."""
+
+    def exchange(self, request: Message) -> Message:
+        """Send a request and return its complete answer."""
+
+
+class Responder(Protocol):
+    """Answers some calls."""
+
+    def respond(self, request: Message, metastore: Metastore) -> Message | None:
+        """Return the answer, or None if the call must be forwarded."""

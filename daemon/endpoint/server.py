@@ -1,0 +1,132 @@
+"""The listening socket: one thread for each connection, and a limit on their number.
+
+Threads, because a session only waits for two sockets, and because a defect in one session then ends that session only. A connection
+above the limit is closed at once, which clients report and repeat; it would otherwise wait without an answer.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from daemon.endpoint.session import Session, shut_down
+from daemon.endpoint.streams import Peer
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.settings import EndpointSettings
+
+
+log = structlog.get_logger(__name__)
+
+BACKLOG: Final = 128
+ACCEPT_PAUSE_S: Final = 0.2
+"""Pause after a failed accept: usually the process is out of file descriptors, and accepting again would fail at once."""
+
+
+class EndpointServer:
+    """Accepts clients until closed. Raises ConfigError if the address cannot be used."""
+
+    def __init__(self, settings: EndpointSettings, metrics: EndpointMetrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._listener = _listen(settings.host, settings.port)
+        self.port: int = self._listener.getsockname()[1]
+        self._stopping = threading.Event()
+        self._sessions: dict[Session, threading.Thread] = {}
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._accept, name="endpoint", daemon=True)
+
+    def start(self) -> None:
+        """Start accepting clients."""
+        self._thread.start()
+
+    def close(self) -> int:
+        """Stop accepting, give calls in progress ``drain_s``, and close everything; return how many calls were cut off."""
+        self._stopping.set()
+        shut_down(self._listener, socket.SHUT_RDWR)  # wakes the thread in accept
+        self._thread.join()
+        self._listener.close()
+        deadline = time.monotonic() + self._settings.drain_s
+        running = self._running()
+        for session in running:
+            session.finish()
+        for thread in running.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+        late = self._running()
+        for session, thread in late.items():
+            session.abort()
+            thread.join(1.0)
+        return len(late)
+
+    def _running(self) -> dict[Session, threading.Thread]:
+        with self._lock:
+            return dict(self._sessions)
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                handle, _ = self._listener.accept()
+            except OSError as error:
+                if not self._stopping.is_set():
+                    log.warning("a connection could not be accepted", problem=str(error))
+                    self._stopping.wait(ACCEPT_PAUSE_S)
+                continue
+            self._begin(handle)
+
+    def _begin(self, handle: socket.socket) -> None:
+        with self._lock:
+            is_full = len(self._sessions) >= self._settings.connections_max
+        if is_full:
+            self._metrics.refused.inc()
+            log.warning("too many connections", limit=self._settings.connections_max)
+            handle.close()
+            return
+        try:
+            session = Session(Peer(handle), self._settings, self._metrics)
+        except OSError:  # the client has disconnected already
+            handle.close()
+            return
+        thread = threading.Thread(target=self._run, args=(session,), name="endpoint-client", daemon=True)
+        with self._lock:
+            self._sessions[session] = thread
+        self._metrics.connections.inc()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system permits no further thread
+            log.warning("a connection could not be served", problem=str(error))
+            self._end(session)
+            session.close()
+
+    def _run(self, session: Session) -> None:
+        try:
+            session.run()
+        except Exception:
+            self._metrics.errors.labels("unexpected").inc()
+            log.exception("a session failed unexpectedly")
+        finally:
+            self._end(session)
+
+    def _end(self, session: Session) -> None:
+        with self._lock:
+            del self._sessions[session]
+        self._metrics.connections.dec()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            "the endpoint cannot listen on this address",
+            listen=f"{host}:{port}",
+            reason=str(error),
+            hint="Choose another address with --listen.",
+        ) from error

@@ -1,0 +1,39 @@
+"""Settings of the endpoint: where it listens, where it forwards to, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.metastore.connection import Address
+
+
+DEFAULT_LISTEN: Final = "127.0.0.1:9083"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """All settings; the defaults suit a metastore with Hive's own defaults."""
+
+    metastores: Sequence[Address]
+    """Servers of one metastore; each connection uses the first one that accepts it."""
+    host: str = "127.0.0.1"
+    port: int = 9083
+    connections_max: int = 512
+    request_bytes_max: int = 100 << 20
+    """Size of one request; Hive's own limit (``metastore.server.max.message.size``) has the same default."""
+    answer_bytes_max: int = 256 << 20
+    """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in memory."""
+    connect_s: float = 10.0
+    request_s: float = 120.0
+    """Time in which a request that has begun must be complete, and a client must accept a piece of an answer."""
+    answer_s: float = 600.0
+    """Time in which the metastore must send the next piece of an answer; Hive's clients wait as long by default."""
+    idle_s: float = 86_400.0
+    """Time after which a connection without calls is closed."""
+    drain_s: float = 10.0
+    """Time that calls in progress get at the end."""

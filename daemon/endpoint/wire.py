@@ -1,0 +1,245 @@
+"""Thrift's binary protocol as bytes: message headers, and the fields of a struct without knowing its declaration.
+
+Values stay the bytes that were received. A table can thus be moved from one answer into another with every field, also with
+fields that Tideline does not know.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.transport.TTransport import TMemoryBuffer, TTransportException
+
+from handlers.structs.struct import Struct, resolve
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+VERSION_1: Final = 0x80010000
+VERSION_MASK: Final = 0xFFFF0000
+NAME_BYTES_MAX: Final = 512
+BYTES_MAX: Final = 2**31 - 1
+STOP: Final = b"\x00"
+_FIXED: Final = {
+    TType.BOOL: 1,
+    TType.BYTE: 1,
+    TType.I16: 2,
+    TType.I32: 4,
+    TType.I64: 8,
+    TType.DOUBLE: 8,
+}
+"""Sizes of the types that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a message. Strict headers begin with a version; old ones begin with the length of the name."""
+
+    name: str
+    kind: int
+    sequence: int
+    strict: bool = True
+
+    def to_bytes(self) -> bytes:
+        """Return the header as it is sent."""
+        name = self.name.encode()
+        if self.strict:
+            return (
+                struct.pack(">Ii", VERSION_1 | self.kind, len(name)) + name + struct.pack(">i", self.sequence)
+            )
+        return struct.pack(">i", len(name)) + name + struct.pack(">bi", self.kind, self.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A complete message: its header, and the bytes of its struct (arguments or answer)."""
+
+    header: Header
+    body: bytes
+    raw: bytes = b""
+    """The message as it was received, without the length of its frame; empty for a message made here."""
+
+    def to_bytes(self) -> bytes:
+        """Return the message as it is sent."""
+        return self.raw or self.header.to_bytes() + self.body
+
+    @property
+    def name(self) -> str:
+        """The name of the call."""
+        return self.header.name
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether the call has no answer. Some generated clients send ``shutdown`` of fb303 as an ordinary call."""
+        return self.header.kind == TMessageType.ONEWAY or self.header.name == "shutdown"
+
+    @property
+    def is_unknown_method(self) -> bool:
+        """Whether this answer says that the server does not have the call."""
+        if self.header.kind != TMessageType.EXCEPTION:
+            return False
+        kind = read_fields(self.body).get(2)
+        return kind == Value(TType.I32, struct.pack(">i", TApplicationException.UNKNOWN_METHOD))
+
+    def successor(self, name: str, body: bytes) -> Message:
+        """Return the request under another name and with other arguments."""
+        return Message(replace(self.header, name=name), body)
+
+    def answer(self, body: bytes, kind: int = TMessageType.REPLY) -> Message:
+        """Return an answer to this request."""
+        return Message(replace(self.header, kind=kind), body)
+
+    def failure(self, text: str) -> Message:
+        """Return Thrift's own exception as the answer to this request."""
+        fields = [(1, text_value(text)), (2, i32_value(TApplicationException.INTERNAL_ERROR))]
+        return self.answer(write_struct(fields), TMessageType.EXCEPTION)
+
+
+class Value(NamedTuple):
+    """The type of a field and the bytes of its value."""
+
+    kind: int
+    data: bytes
+
+    def to_text(self) -> str:
+        """Return the value of a string field; raise BadInput for anything else."""
+        if self.kind != TType.STRING:
+            raise BadInput("a text was expected in the arguments of the call", type=self.kind)
+        try:
+            return self.data[4:].decode()
+        except UnicodeDecodeError as error:
+            raise BadInput("a text in the arguments of the call is not UTF-8") from error
+
+
+def text_value(text: str) -> Value:
+    """Return a string value."""
+    data = text.encode()
+    return Value(TType.STRING, struct.pack(">i", len(data)) + data)
+
+
+def i32_value(number: int) -> Value:
+    """Return an i32 value."""
+    return Value(TType.I32, struct.pack(">i", number))
+
+
+def struct_value(fields: Iterable[tuple[int, Value]]) -> Value:
+    """Return a struct value."""
+    return Value(TType.STRUCT, write_struct(fields))
+
+
+def empty_list(kind: int) -> Value:
+    """Return an empty list of elements of a type."""
+    return Value(TType.LIST, struct.pack(">bi", kind, 0))
+
+
+def is_empty_list(value: Value) -> bool:
+    """Whether a value is a list without elements."""
+    return value.kind == TType.LIST and value.data[1:] == b"\x00" * 4
+
+
+def write_struct(fields: Iterable[tuple[int, Value]]) -> bytes:
+    """Return a struct with these fields (number and value)."""
+    return b"".join(struct.pack(">bh", value.kind, number) + value.data for number, value in fields) + STOP
+
+
+def read_fields(data: bytes) -> dict[int, Value]:
+    """Return the fields of a struct by number; raise BadInput for bytes that are not exactly one struct."""
+    transport = TMemoryBuffer(data)
+    protocol = _protocol(transport)
+    found = {}
+    try:
+        while (kind := protocol.readByte()) != TType.STOP:
+            number = protocol.readI16()
+            start = transport.cstringio_buf.tell()
+            skip_value(protocol, kind)
+            found[number] = Value(kind, data[start : transport.cstringio_buf.tell()])
+    except MALFORMED as error:
+        raise BadInput("the message is not valid Thrift", reason=str(error)) from error
+    if transport.cstringio_buf.tell() != len(data):
+        raise BadInput("the message has bytes after its end", bytes=len(data))
+    return found
+
+
+def read_header(read: Callable[[int], bytes]) -> Header:
+    """Read a header, strict or old; raise BadInput if it is neither."""
+    (first,) = struct.unpack(">I", read(4))
+    if first & VERSION_MASK == VERSION_1:
+        name = _read_name(read, *struct.unpack(">i", read(4)))
+        (sequence,) = struct.unpack(">i", read(4))
+        return Header(name, first & 0xFF, sequence)
+    name = _read_name(read, first)
+    kind, sequence = struct.unpack(">bi", read(5))
+    return Header(name, kind, sequence, strict=False)
+
+
+def _read_name(read: Callable[[int], bytes], size: int) -> str:
+    if not 0 < size <= NAME_BYTES_MAX:
+        raise BadInput(
+            "the message does not begin with a header of Thrift's binary protocol", name_bytes=size
+        )
+    try:
+        return read(size).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput("the name of the call is not UTF-8") from error
+
+
+MALFORMED: Final = (
+    TProtocolException,
+    TTransportException,
+    EOFError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""What Thrift's library raises for bytes that are not Thrift."""
+
+
+class _AnyStruct(Struct):
+    """A struct of which no field is declared, so that reading it skips everything."""
+
+
+resolve()
+
+
+def skip_struct(transport: Any) -> None:
+    """Read a struct to its end, in C if Thrift's extension is installed; raises ``MALFORMED``. Nesting is limited."""
+    _AnyStruct().read(_protocol(transport))
+
+
+def skip_value(protocol: Any, kind: int) -> None:
+    """Read a value to its end; raises ``MALFORMED``, also for types that do not exist."""
+    if kind in _FIXED:
+        protocol.trans.readAll(_FIXED[kind])
+    elif kind == TType.STRING:
+        protocol.readBinary()
+    elif kind == TType.STRUCT:
+        _AnyStruct().read(protocol)
+    elif kind == TType.MAP:
+        *kinds, size = protocol.readMapBegin()
+        _skip_elements(protocol, kinds, size)
+    elif kind in {TType.LIST, TType.SET}:
+        element, size = protocol.readListBegin()
+        _skip_elements(protocol, [element], size)
+    else:
+        raise TProtocolException(TProtocolException.INVALID_DATA, f"unknown type {kind}")
+
+
+def _skip_elements(protocol: Any, kinds: list[int], size: int) -> None:
+    for _ in range(size):
+        for kind in kinds:
+            skip_value(protocol, kind)
+
+
+def _protocol(transport: Any) -> Any:
+    return TBinaryProtocolAccelerated(
+        transport, string_length_limit=BYTES_MAX, container_length_limit=BYTES_MAX
+    )

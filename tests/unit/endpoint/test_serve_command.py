@@ -1,0 +1,52 @@
+"""``tideline serve``: its options, its probes, and its end."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+
+from daemon.endpoint.commands import _parse_address
+from daemon.service.command_line import call as tideline
+from state.errors import ConfigError
+from tests.builders.daemon.tideline_process import COMMAND, ended, running
+from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, reply
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("10.0.0.1:9083", ("10.0.0.1", 9083)), ("[::1]:0", ("::1", 0)), ("host:1", ("host", 1))],
+)
+def test_an_address_has_a_host_and_a_port(text: str, expected: tuple[str, int]) -> None:
+    assert _parse_address("--listen", text) == expected
+
+
+@pytest.mark.parametrize("text", ["9083", ":9083", "host:", "host:port", "host:70000"])
+def test_other_addresses_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--listen must have the form HOST:PORT"):
+        _parse_address("--listen", text)
+
+
+def test_a_wrong_metastore_address_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tideline(["serve", "--metastore", "http://metastore:9083"]) == 1
+    assert "thrift://host:port" in capsys.readouterr().err
+
+
+def test_the_command_serves_until_sigterm_and_shows_metrics() -> None:
+    with RawMetastore() as metastore:
+        metastore.will("a", reply("a"))
+        options = ["--metastore", f"thrift://127.0.0.1:{metastore.port}", "--listen", "127.0.0.1:0"]
+        with running([*COMMAND, "serve", *options, "--http", "127.0.0.1:0"]) as process:
+            assert process.stdout is not None
+            started = json.loads(process.stdout.readline())
+            with clients(int(started["listen"].rpartition(":")[2])) as connect:
+                client = connect()
+                client.send(call("a"))
+                assert client.receive(len(reply("a"))) == reply("a")
+                with urllib.request.urlopen(f"http://{started['http']}/metrics") as answer:
+                    assert b"tideline_endpoint_connections 1.0" in answer.read()
+                with urllib.request.urlopen(f"http://{started['http']}/livez") as answer:
+                    assert json.load(answer)["ok"]
+                assert '"calls_cut_off":0' in ended(process)
+                assert client.receive_to_end() == b""
