@@ -7,15 +7,11 @@ state) stop the loop. Every other module raises; only this one decides.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
+from handlers.backoff import Backoff
 from state.errors import Refused, TidelineError, Transient
-
-
-_JITTER: Final = random.SystemRandom()
 
 
 class Verdict(Enum):
@@ -40,19 +36,8 @@ def judge(error: Exception) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
-    """How long to pause after the n-th failure in a row: full jitter between ``min_s`` and a doubling bound."""
+class RestartPolicy(Backoff):
+    """The delay before a failed loop runs again, and how often a bounded retry is made."""
 
-    min_s: float = 0.5
-    max_s: float = 60.0
     attempts_max: int = 8
     """Failures in a row after which a bounded retry gives up."""
-
-    def bound_s(self, failures: int) -> float:
-        """Return the longest pause after ``failures`` failures in a row (1 or more)."""
-        doublings = min(failures - 1, 32)
-        return float(min(self.max_s, self.min_s * 2**doublings))
-
-    def pause_s(self, failures: int) -> float:
-        """Draw a pause; the jitter keeps loops that failed together from coming back together."""
-        return _JITTER.uniform(self.min_s, self.bound_s(failures))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.process.heartbeat import Heartbeat
-    from daemon.process.retry_policy import Backoff
+    from daemon.process.retry_policy import RestartPolicy
 
 
 log = structlog.get_logger(__name__)
@@ -99,7 +99,9 @@ class Job:
 class _Loop:
     """One job in its thread."""
 
-    def __init__(self, job: Job, backoff: Backoff, stopping: threading.Event, measures: LoopMeasures) -> None:
+    def __init__(
+        self, job: Job, backoff: RestartPolicy, stopping: threading.Event, measures: LoopMeasures
+    ) -> None:
         self._job = job
         self._backoff = backoff
         self._stopping = stopping
@@ -178,7 +180,7 @@ class Supervisor:
     """All loops of the process. Call ``start`` and ``stop`` once; everything else may be called from any thread."""
 
     def __init__(
-        self, jobs: Sequence[Job], *, backoff: Backoff, heartbeat_max_s: float, measures: LoopMeasures
+        self, jobs: Sequence[Job], *, backoff: RestartPolicy, heartbeat_max_s: float, measures: LoopMeasures
     ) -> None:
         names = [job.name for job in jobs]
         assert len(set(names)) == len(names), f"loop names are not unique: {names}"

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 class Pace:
     """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work.
 
-    Polling is not a retry (``daemon.process.retry_policy.Backoff``): an empty answer is a success, so pauses have no jitter, stay far
+    Polling is not a retry (``daemon.process.retry_policy.RestartPolicy``): an empty answer is a success, so pauses have no jitter, stay far
     below a second and never end. A failure of the metastore ends the loop instead, and the supervisor decides on the restart.
     """
 

@@ -33,7 +33,7 @@ from daemon.http.server import HttpServer
 from daemon.process.lock import state_lock
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import LoopMetrics
-from daemon.process.retry_policy import Backoff
+from daemon.process.retry_policy import RestartPolicy
 from daemon.process.signals import stop_signals
 from daemon.process.state_file import STATUS_FILE, write_atomically
 from daemon.process.supervisor import Supervisor
@@ -94,7 +94,7 @@ class _Daemon:
         rules = config.supervisor
         self._supervisor = Supervisor(
             parts.jobs,
-            backoff=Backoff(rules.backoff_min_s, rules.backoff_max_s, rules.attempts_max),
+            backoff=RestartPolicy(rules.backoff_min_s, rules.backoff_max_s, rules.attempts_max),
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=loops,
         )

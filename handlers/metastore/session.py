@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 from thrift.Thrift import TException
 
+from handlers.backoff import Backoff
 from handlers.metastore.calls import DECLARED, AnyCall
 from handlers.metastore.connection import Address, BrokenConnectionError, Connection
 from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
@@ -37,7 +38,7 @@ CATALOG: Final = "hive"
 
 REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
 _ATTEMPTS_MAX: Final = 3
-_PAUSE: Final = wait_random_exponential(multiplier=0.05, max=2)
+_BACKOFF: Final = Backoff(0.01, 2.0)
 
 CAPABILITIES: Final = (
     "EXTWRITE",
@@ -179,13 +180,15 @@ class Session:
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:
-    attempts = Retrying(
-        stop=lambda state: state.attempt_number >= _ATTEMPTS_MAX or time.monotonic() >= deadline,
-        wait=_PAUSE,
-        retry=retry_if_exception_type(MetastoreUnavailable),
-        reraise=True,
-    )
-    return attempts(attempt)
+    """Make the attempt again while no metastore can be reached, ``_ATTEMPTS_MAX`` times at most and until ``deadline``."""
+    for failures in count(1):
+        try:
+            return attempt()
+        except MetastoreUnavailable:
+            if failures >= _ATTEMPTS_MAX or time.monotonic() >= deadline:
+                raise
+        time.sleep(_BACKOFF.pause_s(failures))
+    raise AssertionError("the loop above ends by return or raise")
 
 
 def _unanswered(

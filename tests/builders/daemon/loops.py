@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from daemon.process.retry_policy import Backoff
+from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.replica.progress import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
@@ -93,7 +93,7 @@ class Scripted:
 def supervise(*jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3) -> tuple[Supervisor, Counts]:
     """Return a supervisor with very short pauses, and its measures."""
     counts = Counts()
-    backoff = Backoff(min_s=0.001, max_s=0.002, attempts_max=attempts_max)
+    backoff = RestartPolicy(min_s=0.001, max_s=0.002, attempts_max=attempts_max)
     return Supervisor(jobs, backoff=backoff, heartbeat_max_s=heartbeat_max_s, measures=counts), counts
 
 

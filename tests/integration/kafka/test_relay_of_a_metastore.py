@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.process.retry_policy import Backoff
+from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay.loop import RelayLoop
 from daemon.relay.settings import RelaySettings
@@ -89,7 +89,7 @@ def test_a_metastore_that_is_killed_and_started_again_loses_and_reorders_nothing
     stream = stream_of()
     relay = relay_of(stream, metastore.uri)
     supervisor = Supervisor(
-        [Job("relay", relay.run)], backoff=Backoff(0.1, 1.0), heartbeat_max_s=60, measures=_NoMeasures()
+        [Job("relay", relay.run)], backoff=RestartPolicy(0.1, 1.0), heartbeat_max_s=60, measures=_NoMeasures()
     )
     supervisor.start()
     for _ in range(2):

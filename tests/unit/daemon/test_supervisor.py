@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.process.retry_policy import Backoff, Verdict, judge
+from daemon.process.retry_policy import RestartPolicy, Verdict, judge
 from daemon.process.supervisor import Job, LoopState
 from state.errors import (
     AmbiguousCall,
@@ -66,7 +66,7 @@ def test_the_class_of_an_error_decides_whether_it_is_retried(error: Exception, e
 def test_a_pause_lies_between_the_minimum_and_a_doubling_bound(
     failures: int, min_s: float, max_s: float
 ) -> None:
-    backoff = Backoff(min_s, max_s)
+    backoff = RestartPolicy(min_s, max_s)
     assert min_s <= backoff.bound_s(failures) <= max_s
     assert min_s <= backoff.pause_s(failures) <= backoff.bound_s(failures)
 
