@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict, compute_demand
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 Answer = dict[str, Any]
+PROMOTING: Final = "promoting"
+"""Verdict for a key whose column is about to become STRING; the reason says why and when."""
 COLUMN_VERDICTS: Final = frozenset({Verdict.SELECTED.value, Verdict.WHITELISTED.value})
 
 
@@ -166,7 +169,8 @@ def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
     reasons: dict[str, Mapping[str, Any]] = {each["key"]: each for each in document.get("keys", ())}
     for each in document.get("waiting", ()):
         rank = reasons.get(each["key"], {}).get("rank")
-        reasons[each["key"]] = {"verdict": "waiting", "reason": each["reason"], "rank": rank}
+        verdict = PROMOTING if each.get("kind") == ChangeKind.PROMOTE else "waiting"
+        reasons[each["key"]] = {"verdict": verdict, "reason": each["reason"], "rank": rank}
     return reasons
 
 

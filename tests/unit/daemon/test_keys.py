@@ -104,6 +104,14 @@ def test_without_a_driver_the_rules_give_the_reasons(log: KeyLog) -> None:
     assert "last queried on" in rows["$.old.key"]["reason"]
 
 
+def test_a_column_that_is_about_to_be_promoted_does_not_show_as_waiting(log: KeyLog) -> None:
+    name = {"key": "$.action.name", "name": "action/name", "type": "int", "state": "live", "fill": 0.5}
+    task = {"key": "$.action.name", "kind": "harden", "reason": "100 of 200 values do not fit int"}
+    save_snapshot(log, TableSnapshot(FLAT, 3, NOW_S, {"columns": [name], "waiting": [task]}))
+    row = by_key(read_keys(log, flat().keyed()))["$.action.name"]
+    assert (row["verdict"], row["column"], row["reason"]) == ("promoting", "action/name", task["reason"])
+
+
 def test_reasons_of_the_driver_take_precedence(log: KeyLog) -> None:
     save_driver_snapshot(log)
     rows = by_key(read_keys(log, flat().keyed()))
