@@ -5,7 +5,8 @@ interval ends the range. Limits on later columns are left to the check of each k
 is read twice and nothing has to be merged afterwards.
 
 A key may begin with any column: the table's own keys begin with the first column, a posting begins with its column and continues
-with all columns. ``choose_path`` takes the path that fixes the largest part of the key.
+with all columns. ``choose_path`` takes the path that fixes the largest part of the key. That says little about the number of keys, so
+the index compares the ``find_candidates`` by reading their first keys.
 """
 
 from __future__ import annotations
@@ -48,13 +49,29 @@ class AccessPath:
 
 def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
     """Return the path that fixes the largest part of the key, for a table with this number of columns."""
+    return find_ranges(plan, columns, _sort_paths(plan, columns)[0])
+
+
+def find_candidates(plan: FilterPlan, columns: int) -> list[AccessPath]:
+    """Return the paths that may be the shortest, the one that fixes the largest part of the key first.
+
+    Only one where its ranges contain nothing but matches: no other path can read less.
+    """
+    first, *others = _sort_paths(plan, columns)
+    best = find_ranges(plan, columns, first)
+    if best.exact:
+        return [best]
+    return [best, *(find_ranges(plan, columns, path) for path in others)]
+
+
+def _sort_paths(plan: FilterPlan, columns: int) -> list[int | None]:
     boxes = plan.plans()
+    if not boxes:
+        return [None]
     paths: list[int | None] = [None]
     paths += [column for column in range(1, columns) if all(box.limit(column) is not None for box in boxes)]
-    if not boxes:
-        return AccessPath(None, (), exact=True)
-    best = max(paths, key=lambda path: min(_score(box, _order(path, columns)) for box in boxes))
-    return find_ranges(plan, columns, best)
+    scores = {path: min(_score(box, _order(path, columns)) for box in boxes) for path in paths}
+    return sorted(paths, key=lambda path: -scores[path])
 
 
 def find_ranges(plan: FilterPlan, columns: int, path: int | None = None) -> AccessPath:

@@ -36,7 +36,7 @@ from state.partitions.index.explanation import (
     estimate_selectivity,
 )
 from state.partitions.index.index_change import IndexChange
-from state.partitions.index.key_ranges import AccessPath, choose_path
+from state.partitions.index.key_ranges import AccessPath, choose_path, find_candidates
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, prefix_end
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from state.partitions.index.check_budget import Clock
     from state.partitions.index.records import IndexedTable
+    from state.partitions.index.scan_plans import FilterPlan
     from state.partitions.keys.column_types import PartitionColumn
     from state.store import Reader, Transaction
 
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 NO_LIMIT: Final = -1
 """As a ``limit``: all partitions."""
+PROBED_KEYS: Final = (256, 4_096)
+"""Keys that are read of each possible path to find the shortest, in two rounds; planning a filter is cached."""
+_PROBE_SLACK: Final = 4
+"""Keys that do not matter: among nearly equal paths, the one that fixes most of the key."""
 KEYS_BATCH: Final = 512
 """Keys whose existence is checked together."""
 _PREPARED_MAX: Final = 256
@@ -236,7 +241,7 @@ class PartitionIndex:
     def plan(self, table: IndexedTable, condition: Condition | None) -> PreparedFilter:
         """Plan a condition (None: all partitions)."""
         plan, columns = plan_filter(condition), len(table.key_schema.columns)
-        access = choose_path(plan, columns)
+        access = self._choose_path(table, plan)
         self.counts.update({"plans": 1, "ranges": len(access.ranges), "caps-hit": int(access.capped)})
         if access.exact or condition is None:
             return PreparedFilter(table, condition, access, None, None)
@@ -244,6 +249,28 @@ class PartitionIndex:
         if access.unread:
             residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.unread)
         return PreparedFilter(table, condition, access, residual, compile_check(residual, columns))
+
+    def _choose_path(self, table: IndexedTable, plan: FilterPlan) -> AccessPath:
+        """Return the path with the fewest keys; over a network, where counting is expensive, the one that fixes most of the key."""
+        if self._remote is not None:
+            return choose_path(plan, len(table.key_schema.columns))
+        paths = find_candidates(plan, len(table.key_schema.columns))
+        for limit in PROBED_KEYS if len(paths) > 1 else ():
+            sizes = [self._count_up_to(limit, table, path) for path in paths]
+            if min(sizes) < limit:
+                enough = min(sizes) + _PROBE_SLACK
+                return next(path for path, size in zip(paths, sizes, strict=True) if size <= enough)
+        return paths[0]
+
+    def _count_up_to(self, limit: int, table: IndexedTable, access: AccessPath) -> int:
+        """Return the number of ranges and of keys in them, at most ``limit``."""
+        prefix, count = table.prefix(access.column), 0
+        for start, end in access.ranges:
+            keys = self._reader.scan_keys(prefix + start, prefix_end(prefix) if end is None else prefix + end)
+            count += 1 + sum(1 for _ in islice(keys, limit - count))
+            if count >= limit:
+                return limit
+        return count
 
     def table(self, name: str) -> IndexedTable:
         """Return the stored form of a table; raise NotFound where it is not indexed."""

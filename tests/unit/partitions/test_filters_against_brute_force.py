@@ -6,12 +6,13 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import Dialect
-from state.partitions.index.key_ranges import find_ranges
+from state.partitions.index.key_ranges import find_candidates, find_ranges
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
 from tests.builders.partitions.indexed_tables import (
@@ -29,6 +30,7 @@ from tests.builders.partitions.indexed_tables import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from state.partitions.index.key_ranges import AccessPath
     from state.partitions.index.partition_index import PartitionIndex, PreparedFilter
     from tests.builders.partitions.indexed_tables import Condition, NaiveColumn
 
@@ -87,6 +89,48 @@ def expect_sound_paths(index: PartitionIndex, prepared: PreparedFilter, matching
         found = list(index.keys(replace(prepared, access=access, check=None)))
         assert sum(check(key) for key in found) == matching
         assert len(found) == matching or not access.exact
+
+
+EVEN = [
+    (f"2024-01-{day:02d}", str(hour), region) for day in range(1, 31) for hour in range(24) for region in "qr"
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("ds >= '2024-01-30' and hr between 0 and 23", 48),
+        ("ds >= '2024-01-30' and region like 'r%'", 48),
+        ("hr >= 23 and region like 'r%'", 60),
+        ("(hr) in (0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23) and region = 'r'", 720),
+        ("hr = 5 and region = 'none'", 0),
+        ("hr = 77 and region = 'r'", 0),
+        ("ds < '2024-01-02' and region = 'r'", 48),
+    ],
+)
+def test_the_path_with_the_fewest_keys_is_read(text: str, most: int) -> None:
+    index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], EVEN)
+    explanation = index.explain(TABLE, text)
+    assert explanation.scanned_rows <= most
+
+
+@given(st.permutations(NAIVE_COLUMNS), st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_other_path_reads_clearly_fewer_keys_than_the_chosen_one(
+    columns: list[NaiveColumn], data: st.DataObject
+) -> None:
+    chosen = columns[:3]
+    rows, condition = data.draw(rows_of(chosen), "partitions"), data.draw(conditions(chosen), "filter")
+    index = an_index([(column.name, column.declared) for column in chosen], rows)
+    prepared = index.prepare(TABLE, condition.text, DIALECT)
+
+    def cost(access: AccessPath) -> int:
+        ranges = replace(prepared, access=access, check=None, residual=None)
+        return len(access.ranges) + sum(1 for _ in index.keys(ranges))
+
+    assert prepared.condition is not None
+    candidates = find_candidates(plan_filter(prepared.condition), 3)
+    assert cost(prepared.access) <= min(cost(access) for access in candidates) + 4
 
 
 def test_the_brute_force_columns_contain_unconvertible_texts_and_nulls() -> None:
