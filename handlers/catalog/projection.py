@@ -120,7 +120,6 @@ class CatalogProjection:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     batch.apply(event)
                     position = Position(event.event_id, event.part, event.parts)
-            batch.finish()
             txn.put(POSITION_KEY, position.to_bytes())
             failpoint("catalog.before-commit")
         failpoint("catalog.after-commit")

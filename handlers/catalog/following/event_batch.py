@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.partition_events import apply_partition_event
 from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
-from handlers.catalog.following.table_states import KnownTable
+from handlers.catalog.following.table_states import FROM_PARTITIONS, KnownTable
 from handlers.events import (
     CATALOGS,
     DatabaseDropped,
@@ -80,17 +80,20 @@ class EventBatch:
             reason = self._dispatch(event, event.db)
         except BadInput as error:
             reason = self._handle_unusable(event, error)
+        for change in self._changes:
+            if change.doubtful:
+                self._request_doubtful(change.doubtful)
         if reason is None:
             self._observer.event_applied(event.kind)
         else:
             self._observer.event_skipped(reason)
 
-    def finish(self) -> None:
-        """Request a load of every doubtful table; must be the last call in the transaction."""
-        for change in self._changes:
-            for name in change.doubtful:
-                if self._states.get(name) is not None or self._states.is_waiting(name):
-                    self._states.request_load(self._txn, name, "unsure")
+    def _request_doubtful(self, doubtful: set[str]) -> None:
+        """Request a load of every doubtful table now: a later event of the batch may rename it, and the load moves along."""
+        for name in doubtful:
+            if self._states.get(name) is not None or self._states.is_waiting(name):
+                self._states.request_load(self._txn, name, "unsure")
+        doubtful.clear()
 
     def _dispatch(self, event: Event, db: str) -> str | None:
         match event:
@@ -184,11 +187,11 @@ class EventBatch:
         """Move a table to its new name, or request a load where the state of the old name is not sufficient."""
         listed = self._is_in_listing(table.name, event_id)
         known = None if self._is_in_listing(old, event_id) else self._states.get(old)
-        is_waiting = self._states.is_waiting(old)
+        waits_for = self._states.waiting().get(old)
         accepting = self._accepting(table)
         if (
             known is not None
-            and not is_waiting
+            and waits_for is None
             and accepting
             and not listed
             and _can_rename(known, event_id, table)
@@ -203,12 +206,14 @@ class EventBatch:
             self._states.forget(self._txn, old)
             self._states.put(self._txn, table.name, replace(known, published=None))
             return None
-        if known is not None or is_waiting:
+        if known is not None or waits_for is not None:
             self._forget(old)
         if listed:
             return "in-snapshot"
         if accepting:
-            self._states.request_load(self._txn, table.name, "changed")
+            self._states.request_load(
+                self._txn, table.name, waits_for if waits_for in FROM_PARTITIONS else "changed"
+            )
             return None
         return self._drop(event_id, table.name)
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
@@ -45,8 +44,11 @@ class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
     @property
-    def doubtful(self) -> AbstractSet[str]:
-        """Tables that this change could not decide about; they must be loaded again from their partitions."""
+    def doubtful(self) -> set[str]:
+        """Tables that this change could not decide about; they must be loaded again from their partitions.
+
+        The caller empties it after every event, before a later one can rename these tables.
+        """
 
     @property
     def staging(self) -> Staging | None:

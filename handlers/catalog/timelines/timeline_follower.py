@@ -103,7 +103,6 @@ class TimelineFollowerChange:
         self._txn = txn
         self._follower = follower
         self._observer = observer
-        self._timelines = follower.timelines
         self._rules = follower.rules
         self._change = follower.timelines.change(txn)
         self.doubtful: set[str] = set()
@@ -129,14 +128,13 @@ class TimelineFollowerChange:
         settings = self._rules.settings(table)
         if settings is None:
             return
-        current = self._timelines.settings(table.name) if table.name in self._timelines.tables() else None
-        if settings != current:
+        if settings != self._settings(table.name):
             self.doubtful.add(table.name)
 
     def rename_table(self, old: str, table: TableInfo) -> None:
         """Move the timelines to the new name; the rules for the new name apply as to an altered table."""
         undecided = self._txn.get(_UNDECIDED + old.encode()) is not None
-        before = self._timelines.settings(old) if old in self._timelines.tables() else None
+        before = self._settings(old)
         self._change.rename(old, table.name)
         self._txn.delete(_UNDECIDED + old.encode())
         if undecided:
@@ -224,6 +222,10 @@ class TimelineFollowerChange:
             self._touched.add(name)
             if self._follower.publishes:
                 self._txn.put(_UNPUBLISHED + name.encode(), b"")
+
+    def _settings(self, name: str) -> TableSettings | None:
+        """Return a table's settings, including this change; None where it has no timelines."""
+        return self._change.settings(name) if self._change.follows(name) else None
 
     def _follow(self, name: str, settings: TableSettings) -> None:
         """Follow with these settings, keeping the storage forms chosen for single timelines."""

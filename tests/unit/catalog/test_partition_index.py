@@ -20,7 +20,7 @@ from state.partitions.index.metastore_calls import PartitionCalls
 from state.store.memory import MemoryStore
 from tests.builders.catalog.followed_catalog import content
 from tests.builders.catalog.indexed_source import KINDS, Indexed, expected, rebuilt
-from tests.builders.catalog.random_changes import DAYS, Change, changes, happen_meanwhile
+from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, happen_meanwhile
 
 
 @pytest.fixture(autouse=True)
@@ -303,3 +303,33 @@ def test_a_payload_without_its_dictionary_is_corrupt(source: MemorySource) -> No
     indexed.reopen()
     with pytest.raises(StateCorrupt):
         indexed.held()
+
+
+def test_a_column_added_with_cascade_reaches_the_partitions_of_a_table_renamed_in_the_same_batch(
+    source: MemorySource,
+) -> None:
+    indexed = Indexed(source)
+    indexed.follow()
+    source.cascade("a")
+    source.rename("a", "b")
+    indexed.apply()
+    assert f"{DB}.b" in {*indexed.projection.states.waiting(), *indexed.projection.states.known()}
+    indexed.follow()
+    assert indexed.held() == expected(source)
+
+
+@given(st.lists(st.tuples(changes((Kind.ADD, Kind.CASCADE, Kind.DROP)), st.integers(0, 2)), max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_one_batch_of_any_changes_and_renames_ends_like_a_rebuild(batch: list[tuple[Change, int]]) -> None:
+    source = MemorySource()
+    for name in ("a", "b"):
+        source.create(name)
+        source.add(name, DAYS[0], "0")
+    indexed = Indexed(source)
+    indexed.follow()
+    for one, new in batch:
+        one.happen(source)
+        Change(Kind.RENAME_TABLE, one.table, one.day, new).happen(source)
+    indexed.apply()
+    indexed.follow()
+    assert indexed.held() == expected(source)

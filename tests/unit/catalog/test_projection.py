@@ -368,3 +368,61 @@ def test_the_position_within_an_event_is_stored_exactly(source: MemorySource) ->
     stored = followed.store.get(POSITION_KEY)
     assert stored is not None
     assert Position.from_bytes(stored) == Position(part.event_id, 0, 3)
+
+
+def test_a_drop_that_lens_properties_cannot_decide_is_found_after_a_rename_in_the_same_batch() -> None:
+    source = MemorySource()
+    lens = Timeline(UpdatePeriod.DAILY, "dt")
+    lens.runs.add(UpdatePeriod.DAILY.parse("2015-01-01"))
+    lens.runs.add(UpdatePeriod.DAILY.parse("2015-01-02"))
+    source.create("a", ("dt", "x"), {**lens.to_properties(), PRESENT: "true", TIME_COLUMNS: "dt"})
+    for day in ("2015-01-01", "2015-01-02"):
+        source.add("a", day, "x")
+    followed = Followed(source, Rules())
+    followed.follow()
+    source.drop("a", "2015-01-01", "x")
+    source.rename("a", "b")
+    followed.follow()
+    assert days_of(followed) == expected(source) == {f"{DB}.b": {"2015-01-02"}}
+
+
+def test_a_load_from_partitions_is_still_one_after_a_rename_in_a_later_batch() -> None:
+    source = MemorySource()
+    lens = Timeline(UpdatePeriod.DAILY, "dt")
+    lens.runs.add(UpdatePeriod.DAILY.parse("2015-01-01"))
+    source.create("a", ("dt", "x"), {**lens.to_properties(), PRESENT: "true", TIME_COLUMNS: "dt"})
+    followed = Followed(source, Rules())
+    followed.follow()
+    followed.projection.request_load(f"{DB}.a")
+    source.rename("a", "b")
+    followed.follow()
+    assert days_of(followed) == expected(source) == {}
+
+
+def test_detected_columns_survive_a_swap_of_two_tables_in_one_batch() -> None:
+    source = MemorySource()
+    source.create("a", ("when", "country"))
+    source.add("a", "2015-01-01", "de")
+    followed = Followed(source, Rules((Rule((f"{DB}.*",)),), lens=False))
+    followed.follow()
+    source.create("b", ("when", "country"))
+    source.add("b", "2015-01-02", "fr")
+    source.rename("a", "c")
+    source.rename("b", "a")
+    followed.follow()
+    assert days_of(followed) == expected(source) == {f"{DB}.c": {"2015-01-01"}, f"{DB}.a": {"2015-01-02"}}
+
+
+def test_settings_are_compared_with_those_of_the_same_batch() -> None:
+    source = MemorySource()
+    source.create("a", ("dt", "x"), {TIME_COLUMNS: "dt"})
+    source.create("b", ("dt", "x"), {TIME_COLUMNS: "x"})
+    for name in ("a", "b"):
+        source.add(name, "2015-01-01", "2015-01-02")
+    followed = Followed(source, Rules())
+    followed.follow()
+    source.rename("a", "c")
+    source.rename("b", "a")
+    source.alter("a", "a", {TIME_COLUMNS: "dt"})
+    followed.follow()
+    assert days_of(followed) == expected(source)
