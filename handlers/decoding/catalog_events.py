@@ -147,7 +147,8 @@ def build_table_dropped(common: _Common, message: Fields) -> TableDropped:
 
 
 def build_partitions_added(common: _Common, message: Fields) -> PartitionsAdded:
-    """ADD_PARTITION."""
+    """ADD_PARTITION; without its list nobody knows which partitions were added."""
+    message.require("partitionListJson")
     return PartitionsAdded(
         **fill_names(common, message, "db", "table"),
         owner=read_optional_table(message, "tableObjJson"),
@@ -180,7 +181,8 @@ def build_partition_altered(common: _Common, message: Fields) -> PartitionsAlter
 
 
 def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDropped:
-    """DROP_PARTITION."""
+    """DROP_PARTITION; without its list nobody knows which partitions were dropped."""
+    message.require("partitions")
     owner = read_optional_table(message, "tableObjJson")
     specs = message.specs("partitions")
     return PartitionsDropped(**fill_names(common, message, "db", "table"), owner=owner, specs=specs)

@@ -109,6 +109,11 @@ class Fields:
                 raise _wrong(name, value, "a list of strings")
         return tuple(values)
 
+    def require(self, name: str) -> None:
+        """Raise MalformedEvent if the field is absent or null."""
+        if self.raw.get(name) is None:
+            raise _wrong(name, None, "present")
+
     def names(self, name: str, limit: str) -> tuple[str, ...]:
         """Return a list of object names in lower case."""
         return tuple(check_name(value, name, self.limits) for value in self.texts(name, limit))

@@ -50,6 +50,17 @@ _HANDLED: Final = (
     Undecodable,
 )
 OUT_OF_SCOPE: Final = "out-of-scope"
+_IGNORED_KINDS: Final = frozenset(
+    {
+        *("OPEN_TXN", "ALLOC_WRITE_ID_EVENT", "WRITE", "ACID_WRITE_EVENT", "COMMIT_TXN", "ABORT_TXN"),
+        *("COMMIT_COMPACTION_EVENT", "INSERT", "CREATE_DATABASE", "ALTER_DATABASE"),
+    }
+)
+"""Types of events that change nothing in the catalog, whatever they contain."""
+_ABOUT_KNOWN_TABLES: Final = frozenset(
+    {"ADD_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "DROP_PARTITION", "DROP_TABLE", "DROP_DATABASE"}
+)
+"""Types of events that give no table a new name."""
 
 
 class EventBatch:
@@ -71,6 +82,9 @@ class EventBatch:
 
     def apply(self, event: Event) -> None:
         """Apply one event; quarantine the table of an unusable event, raise the event's error where it names no table."""
+        if isinstance(event, Undecodable) and event.kind in _IGNORED_KINDS:
+            self._observer.event_skipped(OUT_OF_SCOPE)
+            return
         if not isinstance(event, _HANDLED) or event.catalog not in CATALOGS or event.db is None:
             if isinstance(event, Undecodable) and event.db is None:
                 raise event.error
@@ -247,8 +261,12 @@ class EventBatch:
 
     def _handle_unusable(self, event: Event, error: BadInput) -> str:
         """Quarantine the table named by an unusable event; request a load of an unknown one."""
-        if event.db is None or event.table is None:
+        if event.db is None or (event.table is None and event.kind not in _ABOUT_KNOWN_TABLES):
             raise error
+        if event.table is None:
+            for each in self._states.tables_of_db(event.db):
+                self._states.request_load(self._txn, each, "unsure")
+            return "loading"
         name = qualify(event.db, event.table)
         known = self._states.get(name)
         if self._states.is_waiting(name):

@@ -426,3 +426,35 @@ def test_settings_are_compared_with_those_of_the_same_batch() -> None:
     source.alter("a", "a", {TIME_COLUMNS: "dt"})
     followed.follow()
     assert days_of(followed) == expected(source)
+
+
+@pytest.mark.parametrize("table", [None, "a"])
+def test_an_unusable_event_that_the_catalog_ignores_changes_nothing(
+    source: MemorySource, table: str | None
+) -> None:
+    followed = Followed(source)
+    followed.follow()
+    source.log(Undecodable, "COMMIT_TXN", table, error=MalformedEvent("broken"))
+    source.add("a", "2015-01-02", "x")
+    followed.follow()
+    assert followed.projection.quarantined() == ()
+    assert days_of(followed) == expected(source)
+
+
+def test_an_unusable_partition_event_without_a_table_causes_a_load_of_its_database(
+    source: MemorySource,
+) -> None:
+    followed = Followed(source)
+    followed.follow()
+    source.add("a", "2015-01-02", "x")
+    source.events.pop()
+    source.log(Undecodable, "ADD_PARTITION", None, error=MalformedEvent("broken"))
+    followed.follow()
+    assert days_of(followed) == expected(source) == {f"{DB}.a": {"2015-01-01", "2015-01-02"}}
+
+
+def test_an_unusable_table_event_without_a_table_stops_the_projection(source: MemorySource) -> None:
+    followed = Followed(source)
+    source.log(Undecodable, "CREATE_TABLE", None, error=MalformedEvent("broken"))
+    with pytest.raises(MalformedEvent):
+        followed.follow()

@@ -254,3 +254,13 @@ def test_each_format_states_whether_it_carries_transactions() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [("ADD_PARTITION", "partitionListJson"), ("DROP_PARTITION", "partitions")]
+)
+def test_a_partition_event_without_its_list_is_malformed_and_one_with_an_empty_list_is_not(
+    kind: str, field: str
+) -> None:
+    assert problem(kind, **{field: None}) == f"the field {field} is missing"
+    assert not isinstance(decoded(kind, **{field: []}), Undecodable)
