@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.opening import open_catalog, projection_name, requests_directory
 from daemon.consumer.projection import ProjectionStatus, follow
-from daemon.process.heartbeat import LazyLoop
+from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox
 from daemon.process.supervisor import Job
 from daemon.sources.connections import topic_reader
@@ -114,13 +114,15 @@ class _Catalog:
         self._reader = topic_reader(
             tools.config, source, projection=name, group=f"tideline.catalog.{source}"
         )  # before the state is opened: nothing is held where it fails
-        self._opened = open_catalog(tools, source)
+        self._pulse = Pulse()
+        self._opened = open_catalog(tools, source, self._pulse.beat)
         self._served = _Served(self._opened, Inbox(requests_directory(tools.config, source)))
         self._measured_s = 0.0
         self.status = ProjectionStatus(name, source, "starting", None, None)
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
+        self._pulse.connect(heartbeat)
         try:
             follow(self._served, self._reader, heartbeat, self._report)
         finally:

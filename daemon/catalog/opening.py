@@ -18,7 +18,7 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from daemon.catalog.branch import CatalogTools, OpenBranch
@@ -75,11 +75,14 @@ class OpenCatalog:
             branch.close()
 
 
-def open_catalog(tools: CatalogTools, source: str) -> OpenCatalog:
-    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError."""
+def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = lambda: None) -> OpenCatalog:
+    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError.
+
+    ``beat`` is called for each step of long work: an applied event, a loaded piece, an answered call.
+    """
     name = projection_name(source)
     observer = CatalogObserver(tools.metrics, name)
-    metastore = measured_metastore(tools.calls, source)(tools.config.sources[source].metastore)
+    metastore = measured_metastore(tools.calls, source, beat)(tools.config.sources[source].metastore)
     store = open_state(tools.config.state.dir, "catalog", source)
     context = BranchContext(source, metastore, store, observer, tools)
     branches = {branch: opener(context) for branch, opener in tools.openers.items()}
@@ -91,6 +94,7 @@ def open_catalog(tools: CatalogTools, source: str) -> OpenCatalog:
         followers=[branch.follower for branch in branches.values()],
         observer=observer,
         publisher=publishers[0] if publishers else None,
+        beat=beat,
     )
     for branch in branches.values():
         branch.attach(projection)

@@ -2,6 +2,9 @@
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop`` builds a loop in its own
 thread when it first runs: opening state can fail (a damaged file, an invalid setting), and must then fail this loop and not the process.
+
+A batch or a copy may take longer than the age at which ``/livez`` fails. What does such work (metastore clients, copy pools,
+projections) therefore reports each step through a ``Pulse``. Work that makes no step sends no heartbeat, and still looks stuck.
 """
 
 from __future__ import annotations
@@ -34,6 +37,22 @@ class Loop(Protocol):
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Run until ``heartbeat.stopping`` is set; raise the error that ended it."""
+
+
+class Pulse:
+    """Forwards steps of long work to the heartbeat of the loop's current run. It exists before the loop runs."""
+
+    def __init__(self) -> None:
+        self._heartbeat: Heartbeat | None = None
+
+    def connect(self, heartbeat: Heartbeat) -> None:
+        """Send beats to ``heartbeat`` from now on."""
+        self._heartbeat = heartbeat
+
+    def beat(self) -> None:
+        """Report a step; do nothing while no loop runs."""
+        if self._heartbeat is not None:
+            self._heartbeat.beat()
 
 
 L = TypeVar("L", bound=Loop)

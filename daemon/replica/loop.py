@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.consumer.projection import ProjectionStatus, follow
-from daemon.process.heartbeat import LazyLoop
+from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.metrics import REPAIR, PolicyObserver
@@ -107,23 +107,27 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
 
 
 def build_projection(
-    config: Config, name: str, observer: Observer, calls: CallMetrics
+    config: Config, name: str, observer: Observer, calls: CallMetrics, beat: Callable[[], None]
 ) -> tuple[ReplicationProjection, CopyPool]:
-    """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked, ConfigError."""
+    """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked, ConfigError.
+
+    ``beat`` is called for each step of long work: an applied event, an answered call, bytes of a copy.
+    """
     settings = config.policies[name]
     policy = handler_policy(name, settings)
     store = open_state(config.state.dir, STATE_KIND, name)
-    source = measured_metastore(calls, settings.source)(config.sources[settings.source].metastore)
-    target = measured_metastore(calls, settings.target)(config.targets[settings.target].metastore)
+    source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
+    target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(config.files.all_options())
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
-    copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers)
+    copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers, beat=beat)
     context = Context.between(source, target, policy, copies=copies, files=file_systems, observer=observer)
     projection = ReplicationProjection(
         source_name=settings.source,
         context=context,
         store=store,
         bootstraps_itself=settings.bootstrap == "auto",
+        beat=beat,
     )
     return projection, copies
 
@@ -135,15 +139,17 @@ class _ReplicaLoop:
         self._name = name
         self._metrics = metrics.projections
         observer = PolicyObserver(metrics, projection_name(name))
+        self._pulse = Pulse()
         # Built before the state is opened, so that a failure leaves nothing open.
         self._reader = topic_reader(
             config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
         )
-        self._projection, self._copies = build_projection(config, name, observer, calls)
+        self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse.beat)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
+        self._pulse.connect(heartbeat)
         try:
             follow(self._projection, self._reader, heartbeat, self._report)
         finally:

@@ -23,6 +23,8 @@ from state.errors import TidelineError
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.config.model import Config
     from handlers.metastore.calls import AnyCall
 
@@ -51,8 +53,13 @@ class CallMetrics(MetricTable):
     )
 
 
-def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:
-    """Return a client class for ``cluster`` (the name of a source or target). Clones are measured too."""
+def measured_metastore(
+    metrics: CallMetrics, cluster: str, beat: Callable[[], None] = lambda: None
+) -> type[Metastore]:
+    """Return a client class for ``cluster`` (the name of a source or target). Clones are measured too.
+
+    ``beat`` is called after every call that was answered, so that many calls in one batch are seen as progress.
+    """
 
     class MeasuredMetastore(Metastore):
         """Measures every call."""
@@ -60,10 +67,13 @@ def measured_metastore(metrics: CallMetrics, cluster: str) -> type[Metastore]:
         def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
             started = time.perf_counter()
             try:
-                return super()._invoke(call, *arguments)
+                answer = super()._invoke(call, *arguments)
             except TidelineError as error:
                 metrics.errors.labels(cluster, call.name, error.code).inc()
                 raise
+            else:
+                beat()
+                return answer
             finally:
                 metrics.call_s.labels(cluster, call.name).observe(time.perf_counter() - started)
 

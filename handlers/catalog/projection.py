@@ -20,7 +20,7 @@ from state.positions import POSITION_KEY, Position, Step
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from handlers.catalog.following.loader import Clock
     from handlers.catalog.following.ports import Follower
@@ -41,7 +41,7 @@ _RULES: Final = b"ct/rules"
 class CatalogProjection:
     """Follows one source; used by one thread, except ``quarantined`` and ``position``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a projection, all by name
         self,
         *,
         source_name: str,
@@ -51,8 +51,13 @@ class CatalogProjection:
         observer: Observer | None = None,
         publisher: Publisher | None = None,
         clock: Clock = time.time,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """``clock`` returns the Unix time at which failed loads are tried again."""
+        """``clock`` returns the Unix time at which failed loads are tried again.
+
+        ``beat`` is called after each applied event and each loaded table or piece.
+        """
+        self._beat = beat
         self._publisher = publisher
         self._source_name = source_name
         self._source = source
@@ -120,6 +125,7 @@ class CatalogProjection:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     batch.apply(event)
                     position = Position(event.event_id, event.part, event.parts)
+                    self._beat()
             txn.put(POSITION_KEY, position.to_bytes())
             failpoint("catalog.before-commit")
         failpoint("catalog.after-commit")
@@ -146,6 +152,7 @@ class CatalogProjection:
         self.request_load(name)
         end_s = time.monotonic() + RELOADING_S
         while not self._loader.load(name, "asked"):
+            self._beat()
             if time.monotonic() > end_s:
                 raise Transient(
                     "the table is still being loaded",
@@ -183,5 +190,7 @@ class CatalogProjection:
 
     def _load_for(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
-        while self._loader.load_next() and time.monotonic() < end_s:
-            pass
+        while self._loader.load_next():
+            self._beat()
+            if time.monotonic() >= end_s:
+                return

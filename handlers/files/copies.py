@@ -31,6 +31,7 @@ from handlers.files.paths import (
     to_target_subdir,
 )
 from handlers.files.transfer import (
+    Moved,
     Reserve,
     SourceFailed,
     Transfer,
@@ -134,7 +135,12 @@ class Copier:
         self._swept = SweptDirectories() if sweeps else None
 
     def copy(
-        self, task: CopyTask, *, cancelled: threading.Event | None = None, reserve: Reserve | None = None
+        self,
+        task: CopyTask,
+        *,
+        cancelled: threading.Event | None = None,
+        reserve: Reserve | None = None,
+        moved: Moved | None = None,
     ) -> Copied:
         """Copy the recorded content of ``task.source`` to the target file.
 
@@ -147,7 +153,7 @@ class Copier:
         origins = list_origins(task.source, self._allowed)
         if self._swept is not None and self._swept.add(target.parent):
             sweep(self._file_systems, target.parent)
-        transfer = Transfer(cancelled, reserve)
+        transfer = Transfer(cancelled, reserve, moved)
         if (size_bytes := self._find_recorded_content(origins[0].md5, target, transfer)) is not None:
             return Copied(
                 size_bytes, from_change_manager=False, skipped=True, seconds=time.monotonic() - started

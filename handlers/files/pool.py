@@ -1,5 +1,8 @@
 """Copies many files at once: worker threads around one ``Copier``, with a bounded queue and a bound on bytes in flight.
 
+``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So a copy of hours sends
+heartbeats, and one that transfers nothing does not.
+
 The bound is on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks very differently. Threads suffice,
 because hashing and system calls run without the interpreter's lock.
 """
@@ -18,7 +21,7 @@ from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from handlers.files.paths import AllowedRoots
 
@@ -27,7 +30,7 @@ WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
 _POLL_S: Final = 0.2
-"""How often a blocked ``submit`` checks whether the pool is closed."""
+"""How often a blocked ``submit`` checks whether the pool is closed, and a waiting caller looks for progress."""
 
 
 class ByteBudget:
@@ -101,6 +104,10 @@ class CopyHandle:
         """Whether the copy ended, successfully or not."""
         return self._done.is_set()
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the copy has ended, at most ``timeout_s``; return whether it has."""
+        return self._done.wait(timeout_s)
+
     def result(self, timeout_s: float | None = None) -> Copied:
         """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after ``timeout_s``."""
         if not self._done.wait(timeout_s):
@@ -129,13 +136,19 @@ class CopyPool:
         workers: int = WORKERS_DEFAULT,
         bytes_in_flight_max: int = BYTES_IN_FLIGHT_DEFAULT,
         queue_max: int = QUEUE_DEFAULT,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
+        """Start ``workers`` threads; ``beat`` is called in the threads of callers that wait while copies make progress."""
         assert workers >= 1, workers
         assert queue_max >= 1, queue_max
         self._copier = copier
         self._budget = ByteBudget(bytes_in_flight_max)
         self._queue: queue.Queue[CopyHandle] = queue.Queue(queue_max)
         self._running: set[CopyHandle] = set()
+        self._beat = beat
+        self._steps = 0
+        """Grows with every chunk that moved and every copy that ended."""
+        self._steps_seen = 0
         self._counters = CopyCounters()
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -158,6 +171,7 @@ class CopyPool:
             try:
                 self._queue.put(handle, timeout=_POLL_S)
             except queue.Full:
+                self._report_progress()
                 continue
             if self._closed.is_set():
                 self._drain()
@@ -172,11 +186,35 @@ class CopyPool:
         """
         listed = list(handles)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        outcomes = [_wait_for_outcome(handle, deadline) for handle in listed]
+        outcomes = [self._wait_for_outcome(handle, deadline) for handle in listed]
         for outcome in outcomes:
             if isinstance(outcome, TidelineError):
                 raise outcome
         return [outcome for outcome in outcomes if isinstance(outcome, Copied)]
+
+    def _wait_for_outcome(self, handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
+        """Wait for one copy and report progress, also that of other copies, meanwhile."""
+        while not handle.done:
+            left_s = _POLL_S if deadline is None else min(_POLL_S, deadline - time.monotonic())
+            if left_s <= 0:
+                break
+            handle.wait(left_s)
+            self._report_progress()
+        self._report_progress()
+        try:
+            return handle.result(0)
+        except TidelineError as error:
+            return error
+
+    def _report_progress(self) -> None:
+        with self._lock:
+            moved, self._steps_seen = self._steps != self._steps_seen, self._steps
+        if moved:
+            self._beat()
+
+    def _note_step(self, _size_bytes: int = 0) -> None:
+        with self._lock:
+            self._steps += 1
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
         """Cancel the copies: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
@@ -231,13 +269,17 @@ class CopyPool:
         try:
             _check_cancelled(handle)
             copied = self._copier.copy(
-                handle.task, cancelled=handle.cancelled, reserve=self._budget.reserve_bytes
+                handle.task,
+                cancelled=handle.cancelled,
+                reserve=self._budget.reserve_bytes,
+                moved=self._note_step,
             )
         except BaseException as failure:  # noqa: BLE001 - passed to the waiting caller; it must not end the worker
             error = failure
         with self._lock:
             self._running.discard(handle)
             self._counters = _add_to_counters(self._counters, copied)
+            self._steps += 1
         handle.finish(copied, error)
 
     def _drain(self) -> None:
@@ -248,13 +290,6 @@ class CopyPool:
             except queue.Empty:
                 return
             handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
-
-
-def _wait_for_outcome(handle: CopyHandle, deadline: float | None) -> Copied | TidelineError:
-    try:
-        return handle.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    except TidelineError as error:
-        return error
 
 
 def _check_cancelled(handle: CopyHandle) -> None:

@@ -65,6 +65,8 @@ def expected_md5(location: Location, recorded: str | None) -> str | None:
 Guard = Callable[[], AbstractContextManager[None]]
 Reserve = Callable[[int], AbstractContextManager[None]]
 """Called with the size of a file before its bytes are copied; may wait."""
+Moved = Callable[[int], None]
+"""Called with the number of bytes after each step of a transfer or verification."""
 
 
 _LOCAL: Final = threading.local()
@@ -97,6 +99,7 @@ class Transfer:
 
     cancelled: threading.Event | None = None
     reserve: Reserve | None = None
+    moved: Moved | None = None
 
     def reserve_bytes(self, size_bytes: int) -> AbstractContextManager[None]:
         """Reserve ``size_bytes`` of the bytes that may be in flight."""
@@ -111,6 +114,7 @@ class Transfer:
                 filled = reader.readinto(buffer)
             if filled == 0:
                 return
+            self._note_moved(filled)
             yield buffer[:filled]
 
     def compute_md5(self, reader: ReadStream, guard: Guard = nullcontext) -> str:
@@ -125,8 +129,13 @@ class Transfer:
         moved = 0
         while step := files.transfer(reader, writer):
             moved += step
+            self._note_moved(step)
             self._check_cancelled()
         return moved
+
+    def _note_moved(self, size_bytes: int) -> None:
+        if self.moved is not None:
+            self.moved(size_bytes)
 
     def _check_cancelled(self) -> None:
         if self.cancelled is not None and self.cancelled.is_set():

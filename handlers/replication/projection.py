@@ -1,7 +1,7 @@
 """The replication projection: one policy's reader of the topic, with position, write-id mapping and quarantine in a state file.
 
 Effects on the target come first, and each is idempotent. Then position, write-id mapping and quarantine become durable in one
-store transaction: at the end of a batch, before and after events that change names (``renames``), and as soon as a table is
+store transaction: every ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, before and after events that change names (``renames``), and as soon as a table is
 quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that event, and a
 restart would then take the event for applied.
 
@@ -40,6 +40,11 @@ FAULTS_S: Final = 120.0
 """An internal error of the target's metastore counts as a failure of the event's table only if it occurred ``FAULTS_MIN`` times in a
 row at the same event, for at least ``FAULTS_S`` seconds, while the metastore accepts other writes."""
 
+RECORD_EVENTS: Final = 100
+RECORD_S: Final = 5.0
+"""The position is recorded within a batch after so many events, or after the first event that ends so long after the last record. A
+restart repeats at most these."""
+
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
 
@@ -71,8 +76,15 @@ class ReplicationProjection:
         store: Store,
         bootstraps_itself: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` bootstraps a new policy."""
+        """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` bootstraps a new policy.
+
+        ``beat`` is called after each applied event.
+        """
+        self._beat = beat
+        self._unrecorded_events = 0
+        self._recorded_s = clock()
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
         self._context = context
@@ -150,11 +162,13 @@ class ReplicationProjection:
         new = [event for event in events if event.event_id > applied and may_concern(event, policy)]
         merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
         files = self._dispatcher.transactions.files
+        self._recorded_s = self._clock()
         try:
             files.start_early_copies(ahead)
             for event in events:
                 if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     self._advance(event, merged=event.event_id in merged)
+                    self._beat()
                     if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
                         files.start_early_copies(later for later in ahead if later.event_id > event.event_id)
         finally:
@@ -172,8 +186,12 @@ class ReplicationProjection:
             self._record()
         self._apply_one(event, merged=merged)
         self._position = Position(event.event_id, event.part, event.parts)
-        if checkpoint or self._context.quarantine.unsaved:
+        self._unrecorded_events += 1
+        if checkpoint or self._context.quarantine.unsaved or self._is_record_due():
             self._record()
+
+    def _is_record_due(self) -> bool:
+        return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
 
     def _apply_one(self, event: Event, *, merged: bool) -> None:
         started = time.perf_counter()
@@ -212,6 +230,7 @@ class ReplicationProjection:
             self._context.write_ids.flush(txn)
             self._context.quarantine.flush(txn)
             txn.put(POSITION_KEY, done.to_bytes())
+        self._unrecorded_events, self._recorded_s = 0, self._clock()
         failpoint("replay.after-position")
 
     def settle(self) -> None:

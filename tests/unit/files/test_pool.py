@@ -13,7 +13,7 @@ from tests.builders.replication.warehouse import Warehouse, path_of
 
 
 if TYPE_CHECKING:
-    from handlers.files.transfer import Reserve
+    from handlers.files.transfer import Moved, Reserve
 
 
 DEADLINE_S = 120.0
@@ -30,7 +30,12 @@ class Gated(Copier):
         self.lock = threading.Lock()
 
     def copy(
-        self, task: CopyTask, *, cancelled: threading.Event | None = None, reserve: Reserve | None = None
+        self,
+        task: CopyTask,
+        *,
+        cancelled: threading.Event | None = None,
+        reserve: Reserve | None = None,
+        moved: Moved | None = None,  # noqa: ARG002 - the signature of what it stands for
     ) -> Copied:
         size = int(task.target_uri.rpartition("/")[2])
         assert reserve is not None
@@ -159,6 +164,7 @@ def test_closing_returns_within_its_time_limit_when_a_file_system_hangs() -> Non
             *,
             cancelled: threading.Event | None = None,  # noqa: ARG002 - likewise
             reserve: Reserve | None = None,  # noqa: ARG002 - likewise
+            moved: Moved | None = None,  # noqa: ARG002 - likewise
         ) -> Copied:
             self.began.release()
             self.gate.wait(DEADLINE_S)
@@ -183,3 +189,57 @@ def test_a_defect_in_a_copy_is_raised_to_its_caller_and_does_not_end_the_worker(
         assert all(thread.is_alive() for thread in pool._threads)
     finally:
         pool.close()
+
+
+class Trickling(Gated):
+    """Moves one byte, then waits for its gate; a task of size 0 moves nothing."""
+
+    def copy(
+        self,
+        task: CopyTask,
+        *,
+        cancelled: threading.Event | None = None,
+        reserve: Reserve | None = None,
+        moved: Moved | None = None,
+    ) -> Copied:
+        assert moved is not None
+        if not task.target_uri.endswith("/0"):
+            moved(1)
+        return super().copy(task, cancelled=cancelled, reserve=reserve)
+
+
+def test_a_waiting_caller_beats_while_bytes_move() -> None:
+    copier, beats = Trickling(), list[bool]()
+
+    def beat() -> None:
+        beats.append(handle.done)
+        copier.gate.set()  # the copy ends only because its progress was seen
+
+    pool = CopyPool(copier, workers=1, beat=beat)
+    try:
+        handle = pool.submit(sized(1))
+        pool.wait([handle], DEADLINE_S)
+        assert beats[0] is False, "a copy that still runs has sent a heartbeat"
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def test_a_copy_that_moves_no_byte_sends_no_heartbeat() -> None:
+    copier, beats = Trickling(), list[int]()
+    pool = CopyPool(copier, workers=1, beat=lambda: beats.append(1))
+    try:
+        stuck = pool.submit(sized(0))
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        with pytest.raises(FilesUnavailable, match="did not end in time"):
+            pool.wait([stuck], 0.5)
+        assert beats == []
+    finally:
+        copier.gate.set()
+        assert pool.close(DEADLINE_S)
+
+
+def test_copies_that_only_verify_count_as_progress(warehouse: Warehouse) -> None:
+    task, moved = warehouse.task(warehouse.wrote(b"x" * 10)), list[int]()
+    warehouse.copier().copy(task)
+    assert warehouse.copier().copy(task, moved=moved.append).skipped
+    assert moved == [10]

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import Event, SourceFile
+from handlers.replication import projection
 from handlers.replication.context import Context
-from handlers.replication.projection import ReplicationProjection
+from handlers.replication.projection import RECORD_EVENTS, ReplicationProjection
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.daemon.loops import eventually
@@ -154,13 +155,13 @@ def faked(base: Path) -> Iterator[FakedReplica]:
 def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: list[Event]) -> bool:
     """Run a process that applies the remaining events; return whether it survived."""
     context = newborn(faked.context, target)
-    projection = ReplicationProjection(source_name="lake", context=context, store=store)
+    replay = ReplicationProjection(source_name="lake", context=context, store=store)
     with suppress(Killed):
-        position = projection.open()
-        projection.apply([e for e in events if not position.covers(e.event_id, e.part)])
-        projection.settle()
-        assert projection.quarantined() == ()
-    projection._dispatcher.transactions.files.cancel_all()
+        position = replay.open()
+        replay.apply([e for e in events if not position.covers(e.event_id, e.part)])
+        replay.settle()
+        assert replay.quarantined() == ()
+    replay._dispatcher.transactions.files.cancel_all()
     eventually(lambda: context.copies.pending() == (0, 0))  # a dead process copies nothing
     return not target.dead
 
@@ -189,12 +190,14 @@ def equals(target: FakeTarget, source: Source) -> None:
     assert target.write_ids == drawn
 
 
+@pytest.mark.parametrize("record_events", [1, RECORD_EVENTS], ids=["every event", "every batch"])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=6))
 @example([0, 1, 4, 0, 0, 4])  # the name of a renamed table is given to another
 def test_a_replica_killed_anywhere_ends_equal_to_its_source(
-    faked: FakedReplica, base: Path, choices: list[int]
+    faked: FakedReplica, base: Path, monkeypatch: pytest.MonkeyPatch, record_events: int, choices: list[int]
 ) -> None:
+    monkeypatch.setattr(projection, "RECORD_EVENTS", record_events)
     shutil.rmtree(base / "source", ignore_errors=True)
     source = Source(base)
     for choice in choices:

@@ -1,0 +1,75 @@
+"""Long batches: they send heartbeats, and record their position in steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.replication.projection import RECORD_EVENTS, RECORD_S, ReplicationProjection
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
+from tests.builders.replication.replay_events import allocated, committed, created, written
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[FakedReplica]:
+    made = faked_replica(tmp_path)
+    yield made
+    made.projection.close()
+
+
+@dataclass
+class Watched:
+    """A projection of the replica, with the position that a kill after each event would leave."""
+
+    replica: FakedReplica
+    seconds_per_event: float = 0.0
+    recorded: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.projection = ReplicationProjection(
+            source_name="lake",
+            context=self.replica.context,
+            store=self.replica.store,
+            clock=self.replica.clock,
+            beat=self.beat,
+        )
+        self.projection.open()
+
+    def beat(self) -> None:
+        self.recorded.append(self.replica.stored_position())
+        self.replica.clock.now_s += self.seconds_per_event
+
+
+def test_every_applied_event_sends_a_heartbeat(replica: FakedReplica) -> None:
+    watched = Watched(replica)
+    watched.projection.apply([committed(number, txn_id=number) for number in range(1, 8)])
+    assert len(watched.recorded) == 7
+
+
+def test_a_long_batch_records_its_position_every_so_many_events(replica: FakedReplica) -> None:
+    watched, last = Watched(replica), 2 * RECORD_EVENTS + RECORD_EVENTS // 2
+    watched.projection.apply([committed(number, txn_id=number) for number in range(1, last + 1)])
+    assert sorted(set(watched.recorded)) == [0, RECORD_EVENTS, 2 * RECORD_EVENTS]
+    assert replica.stored_position() == last
+
+
+def test_a_slow_batch_records_its_position_after_some_time(replica: FakedReplica) -> None:
+    watched = Watched(replica, seconds_per_event=RECORD_S / 2)
+    watched.projection.apply([committed(number, txn_id=number) for number in range(1, 8)])
+    assert watched.recorded == [0, 0, 3, 3, 5, 5, 7]
+
+
+def test_a_position_recorded_within_a_batch_is_never_inside_an_event(replica: FakedReplica) -> None:
+    watched = Watched(replica, seconds_per_event=RECORD_S)
+    file = replica.file()
+    watched.projection.apply(
+        [created(1), allocated(2, 1, 1), written(3, file, part=0, parts=2), committed(3, part=1, parts=2)]
+    )
+    assert watched.recorded == [1, 2, 2, 3]
