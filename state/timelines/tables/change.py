@@ -60,12 +60,17 @@ class TimelineChange:
         return current is not None and current.stale
 
     def follow(self, name: str, settings: TableSettings) -> None:
-        """Follow a table, without partitions; nothing changes if it is already followed with the same settings."""
+        """Follow a table, without partitions; nothing changes if it is already followed with the same settings.
+
+        Other settings keep the storage forms of single timelines, unless they have another form themselves.
+        """
         current = self._current(name)
         if current is not None and current.settings == settings:
             return
+        kept = current is not None and current.settings.form == settings.form
+        forms = dict(current.forms) if current is not None and kept else {}
         self.forget(name)
-        self._save(name, TableTimelines(records.draw_number(self._txn), settings))
+        self._save(name, TableTimelines(records.draw_number(self._txn), settings, forms=forms))
 
     def forget(self, name: str) -> None:
         """Forget a table and its timelines; an unknown table is ignored."""

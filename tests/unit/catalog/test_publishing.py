@@ -268,3 +268,29 @@ def test_a_failed_migration_changes_nothing(source: WritableSource) -> None:
     migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
     catalog.reopen()
     assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ranges", "the form is stored"
+
+
+@pytest.mark.parametrize(("form", "kept"), [("ends-and-holes", "ranges"), ("store-all", "store-all")])
+def test_a_rule_that_gains_a_period_keeps_migrated_forms_unless_it_names_another_form(
+    source: WritableSource, form: str, kept: str
+) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    any_source: Any = source
+    migrate(
+        catalog.store,
+        catalog.follower,
+        any_source,
+        NAME,
+        TimelineName(NAME, UpdatePeriod.DAILY, "dt"),
+        "ranges",
+    )
+    before = catalog.follower.timelines.settings(NAME)
+    after = replace(before, periods=(UpdatePeriod.HOURLY, UpdatePeriod.DAILY), form=form)
+    with catalog.store.transaction() as txn:
+        change = catalog.follower.timelines.change(txn)
+        change.follow(NAME, after)
+        change.load(NAME, [({"dt": "2015-01-01", "x": "x"}, None)])
+    change.publish()
+    catalog.follower.timelines.check(catalog.store)
+    assert [timeline.form.name for timeline in catalog.follower.timelines.timelines(NAME)] == [kept]
