@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from daemon.partitions.answers import plain
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import Endpoints
     from handlers.catalog.timelines.publisher import Publisher
     from handlers.events import Event
+    from handlers.structs.objects import Partition
     from state.positions import Position
     from state.store import Store
 
@@ -153,9 +156,14 @@ def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
         table: follower.index.partitions(follower.index.prepare(table, "")) for table in follower.indexed
     }
     return {
-        table: {one.name: repr(follower.whole(table, one)) for one in partitions}
+        table: {one.name: _format_sorted(follower.whole(table, one)) for one in partitions}
         for table, partitions in sorted(found.items())
     }
+
+
+def _format_sorted(partition: Partition) -> str:
+    """Return a partition as text that does not depend on the order in which a metastore lists parameters, which is not defined."""
+    return json.dumps(plain(partition), sort_keys=True, default=str)
 
 
 def reindexed(uri: str, rules: PartitionRules) -> dict[str, dict[str, str]]:
