@@ -104,7 +104,6 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 
 def _serve(settings: EndpointSettings, http: tuple[str, int] | None, log_level: str) -> None:
     import structlog
-    from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
     from starlette.applications import Starlette
 
     from daemon.endpoint.metrics import EndpointMetrics
@@ -112,13 +111,12 @@ def _serve(settings: EndpointSettings, http: tuple[str, int] | None, log_level: 
     from daemon.endpoint.server import EndpointServer
     from daemon.http.server import HttpServer
     from daemon.process.logs import LogSettings, configure_logs
+    from daemon.process.metrics import build_registry
     from daemon.process.signals import stop_signals
 
     configure_logs(LogSettings(level=log_level))
     log = structlog.get_logger(__name__)
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
-    registry = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=registry)
+    registry = build_registry()
     with stop_signals() as stopping:
         server = EndpointServer(settings, EndpointMetrics(registry))
         probes = None if http is None else HttpServer(Starlette(routes=endpoint_routes(registry)), *http)

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.http.endpoints import HEADERS, build_threaded_endpoint, status_of
+from daemon.http.endpoints import build_response, build_threaded_endpoint, status_of
 from daemon.http.markup import bar, page, percent_text, table, text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import TidelineError
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from daemon.flat.answers import FlatAnswers
 
@@ -249,6 +249,6 @@ def _page(text: Callable[[str], str]) -> Callable[[Request], Response]:
             body, code = text(request.path_params.get("name", "").lower()), 200
         except TidelineError as error:
             body, code = error_page(error), status_of(error)
-        return Response(body.encode(), code, {**HEADERS, "content-type": "text/html; charset=utf-8"})
+        return build_response(body.encode(), "text/html; charset=utf-8", code)
 
     return endpoint

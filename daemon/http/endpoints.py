@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from daemon.process.inbox import error_to_json
@@ -16,15 +17,16 @@ from state.errors import BadInput, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Iterable, Sequence
 
+    from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
 
 PARAMETER_CHARACTERS_MAX: Final = 512
 LONG_PARAMETER_CHARACTERS_MAX: Final = 8_000
 """Limit of long parameters. The head of a request may have 16 KiB."""
-HEADERS: Final = {
+_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
     "x-content-type-options": "nosniff",
@@ -34,6 +36,23 @@ HEADERS: Final = {
 Parameters = dict[str, str]
 AnswerTo = Callable[[str, Parameters], dict[str, Any]]
 """Answers a query about a name, with parameters."""
+
+
+def probe_response(reasons: Sequence[str] = ()) -> Response:
+    """Return the answer of a probe, which fails for ``reasons``."""
+    content = orjson.dumps({"ok": not reasons, "reasons": list(reasons)})
+    return build_response(content, "application/json", 503 if reasons else 200)
+
+
+def metrics_response(request: Request, registry: CollectorRegistry) -> Response:
+    """Return the metrics in the format that the request accepts."""
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return build_response(encode(registry), content_type)
+
+
+def build_response(content: bytes, content_type: str, code: int = 200) -> Response:
+    """Return a response with the headers of every response."""
+    return Response(content, code, {**_HEADERS, "content-type": content_type})
 
 
 def build_async_endpoint(
@@ -71,8 +90,7 @@ def _response(
         body, code = answer(request.path_params.get("name", "").lower(), given), 200
     except TidelineError as error:
         body, code = error_to_json(error), status_of(error)
-    content = orjson.dumps(body, default=str)
-    return Response(content, code, {**HEADERS, "content-type": "application/json"})
+    return build_response(orjson.dumps(body, default=str), "application/json", code)
 
 
 def _parameters(request: Request, known: frozenset[str], long_names: frozenset[str]) -> Parameters:

@@ -11,13 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from prometheus_client import CollectorRegistry
 
 
 _COMMON_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -36,6 +41,14 @@ BATCH_BUCKETS_S: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600,
 
 VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400)
 """From an event on the source to its effect."""
+
+
+def build_registry() -> CollectorRegistry:
+    """Return a registry with the operating system's metrics of the process."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # omits the ``_created`` series of each counter
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    return registry
 
 
 M = TypeVar("M", bound="Counter | Gauge | Histogram")

@@ -5,15 +5,16 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
-
 from daemon.capability import Parts
+from daemon.process.metrics import build_registry
 from daemon.service.capabilities import CAPABILITIES
 from daemon.status.metrics import StatusCollector
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from prometheus_client import CollectorRegistry
 
     from daemon.capability import Runtime
     from daemon.status.model import DaemonStatus, StatusSection
@@ -33,10 +34,8 @@ def process_registry(
     which are few. Tables are not labels, because there may be a million. The number of quarantined tables is a metric; their names are in
     ``/api/v1/status``. docs/METRICS.md lists every metric, and a test compares the two.
     """
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # omits the ``_created`` series of each counter
-    registry = CollectorRegistry(auto_describe=False)
+    registry = build_registry()
     registry.register(StatusCollector(status, sections))
-    ProcessCollector(registry=registry)
     return registry
 
 

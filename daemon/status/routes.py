@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from prometheus_client.exposition import choose_encoder
-from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.http.endpoints import HEADERS
+from daemon.http.endpoints import build_response, metrics_response, probe_response
 from daemon.status.page import status_page
 
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from daemon.status.model import DaemonStatus, StatusSection
 
@@ -58,31 +57,18 @@ class _Routes:
         self._views = views
 
     async def livez(self, _request: Request) -> Response:
-        return _probe([f"{name} has no heartbeat" for name in self._views.stuck()])
+        return probe_response([f"{name} has no heartbeat" for name in self._views.stuck()])
 
     async def readyz(self, _request: Request) -> Response:
         status = self._views.status()
-        return _probe(status.unready_reasons(self._views.lag_ready_s, self._views.sections))
+        return probe_response(status.unready_reasons(self._views.lag_ready_s, self._views.sections))
 
     async def metrics(self, request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return _answer(encode(self._views.registry), content_type)
+        return metrics_response(request, self._views.registry)
 
     async def status(self, _request: Request) -> Response:
-        return _json(self._views.status().to_json())
+        return build_response(orjson.dumps(self._views.status().to_json()), "application/json")
 
     async def page(self, _request: Request) -> Response:
         page = status_page(self._views.status(), self._views.sections)
-        return _answer(page.encode(), "text/html; charset=utf-8")
-
-
-def _probe(reasons: list[str]) -> Response:
-    return _json({"ok": not reasons, "reasons": reasons}, 503 if reasons else 200)
-
-
-def _json(value: dict[str, Any], code: int = 200) -> Response:
-    return _answer(orjson.dumps(value), "application/json", code)
-
-
-def _answer(body: bytes, content_type: str, code: int = 200) -> Response:
-    return Response(body, code, {**HEADERS, "content-type": content_type})
+        return build_response(page.encode(), "text/html; charset=utf-8")

@@ -84,7 +84,7 @@ class Database:
                 except exc.DBAPIError as error:
                     if not is_collision(error) or attempt == ATTEMPTS_MAX:
                         raise
-                    time.sleep(PAUSE_S * attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter is no secret
+                    time.sleep(PAUSE_S * attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter need not be unpredictable
             raise AssertionError("the last attempt returns or raises")
 
     def _write_once(self, work: Callable[[Connection], Result]) -> Result:

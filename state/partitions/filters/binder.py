@@ -54,7 +54,7 @@ from state.partitions.filters.syntax_tree import (
 )
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escape_bytes
 from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, PartitionColumn, TypeKind
-from state.partitions.keys.values import DEFAULT_PARTITION, parse_timestamp, parse_typed
+from state.partitions.keys.values import DEFAULT_PARTITION, calendar_day, parse_timestamp, parse_typed
 
 
 if TYPE_CHECKING:
@@ -224,13 +224,7 @@ def _as_text(kind: TypeKind, constant: Value) -> str | None:
 def _as_date(constant: Value) -> dt.date | None:
     if isinstance(constant, dt.date):
         return constant
-    form = _LENIENT_DATE.fullmatch(constant) if isinstance(constant, str) else None
-    if form is None:
-        return None
-    try:
-        return dt.date(int(form[1]), int(form[2]), int(form[3]))
-    except ValueError:
-        return None
+    return calendar_day(_LENIENT_DATE.fullmatch(constant)) if isinstance(constant, str) else None
 
 
 def _as_instant(constant: Value) -> Instant | None:

@@ -63,7 +63,11 @@ def parse_typed(type_: ColumnType, text: str) -> Value:
 
 def parse_date(text: str) -> dt.date | None:
     """Read ``yyyy-MM-dd``; None where it is not a day of the calendar."""
-    form = _DATE.fullmatch(text)
+    return calendar_day(_DATE.fullmatch(text))
+
+
+def calendar_day(form: re.Match[str] | None) -> dt.date | None:
+    """Return the day of a matched year, month and day; None without a match, or where it is not a day of the calendar."""
     if form is None:
         return None
     try:

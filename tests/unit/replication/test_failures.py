@@ -38,15 +38,7 @@ from tests.builders.replication.replay_events import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def replica(tmp_path: Path) -> Iterator[FakedReplica]:
-    made = faked_replica(tmp_path)
-    yield made
-    made.projection.close()
 
 
 def an_insert(replica: FakedReplica, event_id: int = 3, write_id: int = 1) -> list[Event]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import InvalidRequest
-from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
     aborted,
     allocated,
@@ -21,17 +20,8 @@ from tests.builders.replication.replay_events import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from handlers.events import TableCreated
-
-
-@pytest.fixture
-def replica(tmp_path: Path) -> Iterator[FakedReplica]:
-    made = faked_replica(tmp_path)
-    yield made
-    made.projection.close()
+    from tests.builders.replication.fake_target import FakedReplica
 
 
 @pytest.mark.parametrize("restarts", [False, True])

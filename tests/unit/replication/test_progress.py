@@ -5,23 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pytest
-
 from handlers.replication.projection import RECORD_EVENTS, RECORD_S, ReplicationProjection
-from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import allocated, committed, created, written
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def replica(tmp_path: Path) -> Iterator[FakedReplica]:
-    made = faked_replica(tmp_path)
-    yield made
-    made.projection.close()
+    from tests.builders.replication.fake_target import FakedReplica
 
 
 @dataclass

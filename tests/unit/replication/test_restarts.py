@@ -16,7 +16,6 @@ from state.errors import ConfigError, MalformedEvent, TargetDiverged
 from state.positions import Position
 from state.store.memory import MemoryStore
 from state.transactions.write_id_mapping import WriteIdMapping
-from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import (
     a_table,
@@ -31,15 +30,7 @@ from tests.builders.replication.replay_events import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def replica(tmp_path: Path) -> Iterator[FakedReplica]:
-    made = faked_replica(tmp_path)
-    yield made
-    made.projection.close()
+    from tests.builders.replication.fake_target import FakedReplica
 
 
 def target_at(replica: FakedReplica, event_id: int) -> None:

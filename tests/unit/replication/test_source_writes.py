@@ -10,23 +10,13 @@ import pytest
 from handlers.replication.transactions import TransactionReplay
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import MetastoreUnavailable, ServerFault, Unsupported
-from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import allocated, committed, created, written
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from handlers.events import SourceFile
-
-
-@pytest.fixture
-def replica(tmp_path: Path) -> Iterator[FakedReplica]:
-    made = faked_replica(tmp_path)
-    yield made
-    made.projection.close()
+    from tests.builders.replication.fake_target import FakedReplica
 
 
 def info(file: SourceFile, database: str = "shop") -> WriteEventInfo:

@@ -12,21 +12,12 @@ from handlers.replication.transactions import TransactionReplay
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
-from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, aborted, allocated, committed, created, written
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def replica(tmp_path: Path) -> Iterator[FakedReplica]:
-    made = faked_replica(tmp_path)
-    yield made
-    made.projection.close()
+    from tests.builders.replication.fake_target import FakedReplica
 
 
 def test_the_parts_of_a_long_file_list_become_one_write_event(replica: FakedReplica) -> None:
