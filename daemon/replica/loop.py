@@ -19,8 +19,8 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from handlers.replication.bootstrap import BootstrapResult, bootstrap
 from handlers.replication.context import Context
+from handlers.replication.loading.bootstrap import BootstrapResult, bootstrap
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.errors import ConfigError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
 from handlers.replication.target_position import TargetPosition
@@ -68,6 +69,7 @@ class Context:
     target_position: TargetPosition
     write_ids: WriteIdMapping
     quarantine: Quarantine
+    loads: TableLoads
     copies: CopyPool
     files: FileSystems
     observer: Observer
@@ -91,14 +93,19 @@ class Context:
             target_position=TargetPosition(target, policy),
             write_ids=WriteIdMapping(),
             quarantine=Quarantine(),
+            loads=TableLoads(),
             copies=copies,
             files=files,
             observer=observer,
         )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
-        """Whether the table is replicated and not quarantined."""
-        return self.policy.covers(db, table) and table not in self.quarantine
+        """Whether the table is replicated, and neither quarantined nor waiting for its load."""
+        return (
+            self.policy.covers(db, table)
+            and table not in self.quarantine
+            and not self.loads.is_waiting(table)
+        )
 
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
         """Handle a permanent failure of one table as the policy requires; return the reason why the event had no effect.

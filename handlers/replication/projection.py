@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
-from handlers.replication.bootstrap import bootstrap
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.loading.bootstrap import bootstrap
 from handlers.replication.renames import may_concern, needs_checkpoint
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
@@ -116,6 +116,7 @@ class ReplicationProjection:
         context.table_cache.clear()
         self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)
+        context.loads.load(self._store)
         context.write_ids.load(self._store)
         on_target = context.target_position.read()
         self._target_event_id = -1 if on_target is None else on_target
@@ -187,7 +188,12 @@ class ReplicationProjection:
         self._apply_one(event, merged=merged)
         self._position = Position(event.event_id, event.part, event.parts)
         self._unrecorded_events += 1
-        if checkpoint or self._context.quarantine.unsaved or self._is_record_due():
+        if (
+            checkpoint
+            or self._context.quarantine.unsaved
+            or self._context.loads.unsaved
+            or self._is_record_due()
+        ):
             self._record()
 
     def _is_record_due(self) -> bool:
@@ -229,6 +235,7 @@ class ReplicationProjection:
         with self._store.transaction() as txn:
             self._context.write_ids.flush(txn)
             self._context.quarantine.flush(txn)
+            self._context.loads.flush(txn)
             txn.put(POSITION_KEY, done.to_bytes())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
         failpoint("replay.after-position")

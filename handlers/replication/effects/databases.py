@@ -46,7 +46,7 @@ def drop(_event: DatabaseDropped, context: Context) -> None:
     """Drop the target database with its remaining contents; the source has logged a drop of each table before."""
     context.table_cache.clear()
     context.write_ids.drop_database(context.policy.source_db)
-    context.quarantine.release_all()
+    context.quarantine.remove_all()
     context.target_position.forget()
     try:
         context.target.drop_database(context.policy.target_db, cascade=True, delete_data=True)

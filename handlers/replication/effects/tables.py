@@ -162,7 +162,7 @@ def forget(db: str | None, name: str, context: Context) -> None:
     """Forget a table that exists neither at the source nor on the target."""
     context.table_cache.forget(name)
     context.write_ids.drop_table(f"{db}.{name}")
-    context.quarantine.release(name)
+    context.quarantine.remove(name)
 
 
 def drop(event: TableDropped, context: Context) -> None:

@@ -14,6 +14,7 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.replication.context import Context, SilentObserver
+from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.quarantine import Quarantine
@@ -281,6 +282,7 @@ def faked_replica(directory: Path, *, store: Store | None = None, **policy: Any)
         target_position=TargetPosition(metastore, chosen),
         write_ids=WriteIdMapping(),
         quarantine=Quarantine(clock=now),
+        loads=TableLoads(),
         copies=CopyPool(copier, workers=1),
         files=file_systems,
         observer=SilentObserver(),

@@ -17,8 +17,8 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from handlers.replication.bootstrap import bootstrap
 from handlers.replication.context import Context, SilentObserver
+from handlers.replication.loading.bootstrap import bootstrap
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.errors import NotFound

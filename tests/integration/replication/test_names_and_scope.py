@@ -13,7 +13,7 @@ import pytest
 from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-from handlers.replication.bootstrap import bootstrap
+from handlers.replication.loading.bootstrap import bootstrap
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import TargetDiverged, Unsupported

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.bootstrap import bootstrap
+from handlers.replication.loading.bootstrap import bootstrap
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database
 from state.errors import ConfigError

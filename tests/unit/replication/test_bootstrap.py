@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handlers.replication.bootstrap import BootstrapResult, bootstrap
+from handlers.replication.loading.bootstrap import BootstrapResult, bootstrap
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported

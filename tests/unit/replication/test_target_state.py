@@ -169,9 +169,9 @@ def test_a_released_table_is_not_stored_any_more() -> None:
     for table in ("a", "b", "c"):
         quarantine.add(table, 5, ERROR)
     stored(quarantine, store)
-    quarantine.release("a")
+    quarantine.remove("a")
     assert [entry.table for entry in stored(quarantine, store).entries()] == ["b", "c"]
-    quarantine.release_all()
+    quarantine.remove_all()
     assert stored(quarantine, store).entries() == ()
 
 

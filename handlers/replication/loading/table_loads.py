@@ -1,0 +1,81 @@
+"""The tables of a policy whose rows come by a load instead of by events, and how replay treats their events.
+
+A table is loaded when its policy is bootstrapped, when it is released from quarantine, when it enters the policy, or when a
+repair replaces it. The load copies the table as of one event of the source. Replay skips the table's events while it waits or
+is being loaded. Afterwards replay applies the table's events after that event, and only those: earlier ones are already in the
+loaded rows.
+
+Transactions need a second rule, because they may end long after the event. The load waits until every write id that was
+allocated up to its event is committed or aborted, and contains the committed ones. Replay therefore skips allocations and
+files of write ids up to ``write_id``, whenever they appear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from handlers.replication.table_entries import TableEntries
+
+
+Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoad:
+    """A table that waits for its load, is being loaded, or was loaded. The field names are those of the stored JSON."""
+
+    table: str
+    load_id: str
+    """Names this load on the target, so that a restarted load continues with its own table and never with another."""
+    reason: Reason
+    requested_s: int
+    """Unix time of the request."""
+    event_id: int = -1
+    """Events up to this one are in the loaded rows; -1 until the table is loaded."""
+    write_id: int = 0
+    """Write ids up to this one are in the loaded rows."""
+    tries: int = 0
+    """How often the load failed."""
+    problem: str | None = None
+    """Why it failed the last time."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the rows are on the target."""
+        return self.event_id >= 0
+
+
+class TableLoads(TableEntries[TableLoad]):
+    """The loads of one policy, by the table name at the source. An entry stays after its load, because of ``write_id``."""
+
+    prefix = b"load/"
+    kind = TableLoad
+
+    def is_waiting(self, table: str | None) -> bool:
+        """Whether the table's rows are not on the target yet; replay skips all its events then."""
+        entry = self._entries.get(table or "")
+        return entry is not None and not entry.is_loaded
+
+    def waiting(self) -> tuple[TableLoad, ...]:
+        """Return the tables that are not loaded yet, by name."""
+        return tuple(entry for entry in self.entries() if not entry.is_loaded)
+
+    def contains_event(self, table: str, event_id: int) -> bool:
+        """Whether the loaded rows contain the effect of this event."""
+        entry = self._entries.get(table)
+        return entry is not None and event_id <= entry.event_id
+
+    def contains_write(self, table: str, write_id: int) -> bool:
+        """Whether the loaded rows contain what was written under this write id."""
+        entry = self._entries.get(table)
+        return entry is not None and entry.is_loaded and write_id <= entry.write_id
+
+    def finish(self, table: str, event_id: int, write_id: int) -> None:
+        """Record that ``table`` is loaded as of ``event_id``, with write ids up to ``write_id``."""
+        self.put(replace(self._entries[table], event_id=event_id, write_id=write_id, problem=None))
+
+    def fail(self, table: str, problem: str) -> None:
+        """Record that a try failed; the table keeps waiting."""
+        entry = self._entries[table]
+        self.put(replace(entry, tries=entry.tries + 1, problem=problem))
