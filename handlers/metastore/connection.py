@@ -62,7 +62,7 @@ class Address:
             host, port = parts.hostname, parts.port or DEFAULT_PORT
         except ValueError:
             host, port = None, 0
-        if not host or parts.scheme != "thrift":
+        if not host or parts.scheme != "thrift" or parts.path not in {"", "/"}:
             raise ConfigError("a metastore address must have the form thrift://host:port", value=uri)
         return Address(host, port)
 

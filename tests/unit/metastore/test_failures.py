@@ -329,7 +329,16 @@ def test_a_metastore_that_is_restarted_is_used_again(server: FakeMetastore, clie
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "http://host:1", "thrift://", "thrift://host:port", "thrift://host:99999"]
+    "uri",
+    [
+        "",
+        "http://host:1",
+        "thrift://",
+        "thrift://host:port",
+        "thrift:/host",
+        "thrift://host/path",
+        "thrift://host:99999",
+    ],
 )
 def test_an_address_of_another_form_is_a_configuration_error(uri: str) -> None:
     with pytest.raises(ConfigError):
