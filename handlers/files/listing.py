@@ -3,11 +3,17 @@
 Hive omits the write events of some partitions (a multi-insert into several static partitions names only the first; reference:
 hive-replication §0c.2), and a bootstrap copies what exists. Listed files have no recorded checksum; their copies are verified by
 comparing the state of the source file before and after the copy.
+
+Plain tables have sub-directories too: a union writes ``HIVE_UNION_SUBDIR_1`` and ``_2`` with files of equal names, list bucketing
+writes one directory for each skewed value, and external tables may be read recursively
+(``mapreduce.input.fileinputformat.input.dir.recursive``). Hive lists them recursively, and an overwrite removes them.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
@@ -22,7 +28,9 @@ if TYPE_CHECKING:
 
 FILES_MAX: Final = 1_000_000
 _DEPTH_MAX: Final = 8
+_PLAIN_DEPTH_MAX: Final = 32
 _COMPACTED: Final = re.compile(r"_v\d{1,19}", re.ASCII)
+_UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d{1,9}", re.ASCII)
 
 
 def list_write_directories(
@@ -63,17 +71,33 @@ def list_plain_files(
     files_max: int = FILES_MAX,
     allowed: AllowedRoots | None = None,
 ) -> tuple[SourceFile, ...]:
-    """Return the files directly in ``root_uri``, as Hive lists a plain table: without hidden files and directories.
+    """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
 
-    Raises NotFound if the directory does not exist; other errors as in ``list_write_directories``.
+    ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, as in Hive. Raises
+    NotFound if the root does not exist; other errors as in ``list_write_directories``.
     """
     root = _parse_root(root_uri, allowed)
     found: list[SourceFile] = []
-    for entry in file_systems.of(root).list(root):
-        if not entry.is_directory and not is_hidden(entry.name):
-            _check_room(found, files_max, root)
-            found.append(SourceFile(str(root.child(entry.name))))
+    for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX):
+        _check_room(found, files_max, root)
+        found.append(file)
     return tuple(found)
+
+
+def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
+    """Return an entry of a plain table's file list with its directory below ``root_uri``, its table's or partition's location.
+
+    Events name such files by their URI alone. Only the paths are compared, because one namenode has several authorities. A file
+    outside the root keeps only the directories of a union.
+    """
+    if file.subdir:
+        return file
+    directory = parse_location(file.uri).parent.path
+    root = "" if root_uri is None else parse_location(root_uri).path.rstrip("/")
+    if root_uri is not None and directory.startswith(root + "/"):
+        return replace(file, subdir=directory.removeprefix(root + "/"))
+    name = directory.rpartition("/")[2]
+    return replace(file, subdir=name) if directory != root and _UNION.fullmatch(name) else file
 
 
 def _parse_root(uri: str, allowed: AllowedRoots | None) -> Location:
@@ -92,17 +116,17 @@ def _is_of_write(name: str, write_id: int) -> bool:
 
 
 def _walk(file_systems: FileSystems, root: Location, subdir: str, depth: int) -> Iterator[SourceFile]:
-    """Yield the files below ``subdir`` in order; unions create deeper levels (``HIVE_UNION_SUBDIR_1``)."""
+    """Yield the visible files below ``subdir`` ("" for the root itself) in order; a sub-directory may vanish meanwhile."""
+    directory = root.join(subdir) if subdir else root
     if depth == 0:
-        raise LimitExceeded(
-            "directories are nested too deeply", path=str(root.join(subdir)), depth_max=_DEPTH_MAX
-        )
-    directory = root.join(subdir)
+        raise LimitExceeded("directories are nested too deeply", path=str(directory))
     for entry in file_systems.of(root).list(directory):
         if is_hidden(entry.name):
             continue
         if entry.is_directory:
-            yield from _walk(file_systems, root, f"{subdir}/{entry.name}", depth - 1)
+            below = f"{subdir}/{entry.name}" if subdir else entry.name
+            with suppress(NotFound):
+                yield from _walk(file_systems, root, below, depth - 1)
         else:
             yield SourceFile(str(directory.child(entry.name)), subdir=subdir)
 

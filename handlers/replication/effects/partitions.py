@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
+from handlers.files.listing import keep_relative_path
 from handlers.replication.effects.plain_files import copy_current_files, copy_plain_files
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
@@ -45,11 +46,12 @@ def add(event: PartitionsAdded, context: Context) -> None:
         return
     for item, name in zip(event.partitions, names, strict=True):
         location = context.table_cache.location(event.table, name)
-        files = event.files.get(name, ())
+        root = item.value.sd.location
+        files = [keep_relative_path(file, root) for file in event.files.get(name, ())]
         if files:
             copy_plain_files(context, files, location, owner=owner)
         elif is_external(owner):
-            copy_current_files(context, item.value.sd.location, location, owner=owner)
+            copy_current_files(context, root, location, owner=owner)
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:

@@ -1,7 +1,8 @@
 """Files of tables without transactions: replay of INSERT events, and copies for other events of such tables.
 
 A repeated event must not duplicate rows (Hive's own test IdempotentMoveTaskForInsertFiles): the verified copy replaces a file
-of the same name and is never renamed to ``_copy_1``. An overwrite first adds the new files and then removes the others, so
+of the same name and is never renamed to ``_copy_1``. A file keeps its path below the table's or partition's directory, because
+the branches of a union write files of equal names into different sub-directories. An overwrite first adds the new files and then removes the others, so
 that a reader sees the old rows, both, or the new rows, but never a missing table.
 """
 
@@ -12,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from handlers.files.copies import build_copy_task
-from handlers.files.listing import list_plain_files
+from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
 from handlers.replication.target_objects import (
     format_partition_name,
@@ -48,7 +49,18 @@ def insert(event: Inserted, context: Context) -> None:
         location = context.table_cache.location(event.table, name)
     except NotFound:
         return
-    copy_plain_files(context, event.files, location, owner=owner, overwrite=bool(event.replace))
+    source_root = find_source_root(event, name)
+    files = [keep_relative_path(file, source_root) for file in event.files]
+    overwrite = bool(event.replace) and bool(name) == bool(keys)  # never all partitions of a table at once
+    copy_plain_files(context, files, location, owner=owner, overwrite=overwrite)
+
+
+def find_source_root(event: Inserted, partition_name: str) -> str | None:
+    """Return the directory at the source that an INSERT wrote into; None if the event does not contain it (Hive 2.3)."""
+    if event.partition is not None:
+        return event.partition.value.sd.location
+    root = None if event.owner is None else event.owner.value.sd.location
+    return f"{root}/{partition_name}" if root and partition_name else root
 
 
 def copy_plain_files(
@@ -95,7 +107,7 @@ def copy_current_files(context: Context, source_location: str | None, location: 
 
 
 def remove_other_files(context: Context, location: str, kept: frozenset[str]) -> None:
-    """Remove the visible files directly in ``location`` that are not in ``kept``; the directory may be missing."""
+    """Remove the visible files below ``location`` that are not in ``kept``, as Hive does; the directory may be missing."""
     try:
         present = list_plain_files(context.files, location)
     except NotFound:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from handlers.files.listing import keep_relative_path
 from handlers.replication.effects.plain_files import copy_current_files, copy_plain_files
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
@@ -55,7 +56,8 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
         return
     location = context.table_cache.location(_name(table))
     if event.files:
-        copy_plain_files(context, event.files, location, owner=table)
+        files = [keep_relative_path(file, source_location) for file in event.files]
+        copy_plain_files(context, files, location, owner=table)
     elif is_external(table):
         copy_current_files(context, source_location, location, owner=table)
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.filesystems import FileSystems
-from handlers.files.listing import list_plain_files, list_write_directories
-from handlers.files.paths import AllowedRoots
+from handlers.files.filesystems import Entry, FileSystems
+from handlers.files.listing import keep_relative_path, list_plain_files, list_write_directories
+from handlers.files.paths import AllowedRoots, Location
 from handlers.files.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
 
@@ -73,13 +73,48 @@ def test_an_absent_table_has_no_write_directories(tmp_path: Path) -> None:
     assert list_write_directories(open_file_systems(), f"file:{tmp_path}/absent", 5) == ()
 
 
-def test_a_plain_tables_files_are_its_direct_visible_children(tmp_path: Path) -> None:
-    root = lay(tmp_path, "000000_0", "000001_0", "_SUCCESS", ".hidden", "dt=1/000000_0")
+def test_a_plain_tables_files_are_listed_with_their_sub_directories(tmp_path: Path) -> None:
+    union = ["HIVE_UNION_SUBDIR_1/000000_0", "HIVE_UNION_SUBDIR_2/000000_0", "a=1/b=2/000000_0"]
+    root = lay(tmp_path, "000000_0", "_SUCCESS", ".hidden", ".hive-staging/000000_0", "_tmp/f", *union)
     (tmp_path / "link").symlink_to(tmp_path / "000000_0")
     assert list_plain_files(open_file_systems(), root) == (
         SourceFile(f"{root}/000000_0"),
-        SourceFile(f"{root}/000001_0"),
+        *(SourceFile(f"{root}/{name}", subdir=name.rpartition("/")[0]) for name in union),
     )
+
+
+@pytest.mark.parametrize(
+    ("uri", "root", "subdir"),
+    [
+        ("hdfs://nn/w/t/f", "hdfs://nn/w/t", ""),
+        ("hdfs://nn/w/t/HIVE_UNION_SUBDIR_1/f", "hdfs://nn:8020/w/t/", "HIVE_UNION_SUBDIR_1"),
+        ("hdfs://nn/w/t/a=1/b=2/f", "hdfs://nn/w/t", "a=1/b=2"),
+        ("hdfs://nn/w/t2/f", "hdfs://nn/w/t", ""),
+        ("hdfs://nn/w/t2/HIVE_UNION_SUBDIR_12/f", "hdfs://nn/w/t", "HIVE_UNION_SUBDIR_12"),
+        ("hdfs://nn/w/t/HIVE_UNION_SUBDIR_1/f", None, "HIVE_UNION_SUBDIR_1"),
+        ("hdfs://nn/w/HIVE_UNION_SUBDIR_1/f", "hdfs://nn/w/HIVE_UNION_SUBDIR_1", ""),
+        ("hdfs://nn/a/f", "hdfs://nn/", "a"),
+    ],
+)
+def test_a_file_keeps_its_path_below_its_table(uri: str, root: str | None, subdir: str) -> None:
+    assert keep_relative_path(SourceFile(uri, "1a", "hdfs://nn/cm"), root) == SourceFile(
+        uri, "1a", "hdfs://nn/cm", subdir
+    )
+
+
+def test_a_directory_that_vanishes_while_it_is_listed_has_no_files() -> None:
+    class Files:
+        def list(self, location: Location) -> list[Entry]:
+            if location.name == "gone":
+                raise NotFound("no such file or directory")
+            return [
+                Entry("f", is_directory=False, size_bytes=1),
+                Entry("gone", is_directory=True, size_bytes=0),
+            ]
+
+    files: Any = Files()
+    systems = FileSystems({"hdfs": lambda _authority, _options: files})
+    assert list_plain_files(systems, "hdfs://nn/t") == (SourceFile("hdfs://nn/t/f"),)
 
 
 def test_a_missing_plain_directory_is_not_found_and_a_file_is_not_a_directory(tmp_path: Path) -> None:
@@ -100,6 +135,8 @@ def test_too_many_files_are_refused(tmp_path: Path) -> None:
 def test_directories_nested_without_end_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LimitExceeded):
         listed(lay(tmp_path, "delta_5_5/" + "d/" * 9 + "f"), 5)
+    with pytest.raises(LimitExceeded):
+        list_plain_files(open_file_systems(), lay(tmp_path, "d/" * 33 + "f"))
 
 
 def test_an_unsafe_name_is_refused(tmp_path: Path) -> None:
@@ -124,5 +161,8 @@ def test_a_directory_that_may_not_be_read_is_refused_before_any_file_system_is_o
 def test_a_root_itself_may_be_listed_and_what_is_below(tmp_path: Path) -> None:
     root = lay(tmp_path, "t/f", "g")
     allowed = AllowedRoots.of([root])
-    assert list_plain_files(open_file_systems(), root, allowed=allowed) == (SourceFile(f"{root}/g"),)
+    assert list_plain_files(open_file_systems(), root, allowed=allowed) == (
+        SourceFile(f"{root}/g"),
+        SourceFile(f"{root}/t/f", subdir="t"),
+    )
     assert list_plain_files(open_file_systems(), f"{root}/t", allowed=allowed) == (SourceFile(f"{root}/t/f"),)

@@ -297,6 +297,41 @@ def test_an_overwrite_removes_the_other_files(
     assert replica.files_on_target() == [f"orders/{name}" for name in left]
 
 
+def in_union(replica: FakedReplica, number: int, content: bytes = b"rows") -> SourceFile:
+    """Put a file into a sub-directory of the source's table, as a branch of a union does."""
+    path = replica.directory / "source" / "orders" / f"HIVE_UNION_SUBDIR_{number}" / "000000_0"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return SourceFile(f"file:{path}")
+
+
+@pytest.mark.parametrize("kind", ["MANAGED_TABLE", "EXTERNAL_TABLE"])
+def test_files_of_equal_names_in_the_sub_directories_of_a_union_are_all_kept(
+    replica: FakedReplica, kind: str
+) -> None:
+    owner = a_table(parameters=PLAIN, location=f"file:{replica.directory}/source/orders", kind=kind)
+    event = inserted(in_union(replica, 1, b"one"), in_union(replica, 2, b"two"), overwrite=True)
+    context = context_on(replica, plain_table(replica, kind))
+    plain_files.insert(replace(event, owner=embedded(owner)), context)
+    union = [f"orders/HIVE_UNION_SUBDIR_{number}/000000_0" for number in (1, 2)]
+    assert replica.files_on_target() == union
+    plain_files.insert(inserted(plain_file(replica, "a"), overwrite=True), context)
+    assert replica.files_on_target() == ["orders/a"], "the next overwrite removes them"
+
+
+def test_an_overwrite_without_a_partition_removes_no_files_of_a_partitioned_table(
+    replica: FakedReplica,
+) -> None:
+    old = replica.target.warehouse / "orders" / "dt=1" / "old"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"old")
+    location = f"file:{replica.target.warehouse}/orders"
+    table = a_table(parameters=PLAIN, location=location, partition_columns=("dt",))
+    context = context_on(replica, RecordingMetastore({"get_table": table}))
+    plain_files.insert(inserted(plain_file(replica, "a"), overwrite=True), context)
+    assert replica.files_on_target() == ["orders/a", "orders/dt=1/old"]
+
+
 def test_of_an_external_table_changed_files_are_copied_and_missing_ones_skipped(
     replica: FakedReplica,
 ) -> None:
