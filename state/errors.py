@@ -16,6 +16,9 @@ each of them demands a different decision from the caller::
     │   ├── MinerEnded              the process that reads users' queries exited unexpectedly
     │   ├── ServerFault             the metastore failed while it served the call
     │   ├── TooManyFailures         several tables failed in a short time, so the cause is probably not in the tables
+    │   ├── TransactionsOpen        writers of a table that is to be loaded did not end in time
+    │   ├── SourceBusy              a table changed during every attempt to load it
+    │   ├── Interrupted             the work was stopped before it was complete
     │   └── AmbiguousCall           the call was sent but not answered: it may have been applied
     ├── Refused                     the other side understood and refused: repeating changes nothing
     │   ├── NotFound
@@ -150,6 +153,30 @@ class TooManyFailures(Transient):
     default_hint = (
         "Find the common cause in the reasons of the quarantined tables; replay continues once it has passed."
     )
+
+
+class TransactionsOpen(Transient):
+    """Transactions that wrote into a table before its load did not end in time."""
+
+    code = "transactions-open"
+    default_hint = (
+        "Wait until they end, abort them at the source, or set bootstrap.abort_open_transactions to true."
+    )
+
+
+class SourceBusy(Transient):
+    """A table changed at the source during every attempt to load it."""
+
+    code = "source-busy"
+    default_hint = (
+        "The load is repeated. If it never succeeds, load the table while it is changed less often."
+    )
+
+
+class Interrupted(Transient):
+    """The work was stopped before it was complete; the next run continues it."""
+
+    code = "interrupted"
 
 
 class AmbiguousCall(Transient):

@@ -1,0 +1,99 @@
+"""What the load of a table works with, reports and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from state.errors import Interrupted
+
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.pool import CopyPool
+    from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """How a load treats transactions of the source that have written into the table and are still open."""
+
+    open_transaction_timeout_s: float = 3600.0
+    """How long to wait for them."""
+    abort_open_transactions: bool = False
+    """Whether to abort those that are still open then; otherwise the load fails with TransactionsOpen."""
+    poll_s: float = 1.0
+    """The pause between two looks at them."""
+
+
+class LoadProgress(Protocol):
+    """Receives the progress of loads. Implementations are thread-safe and never raise."""
+
+    def waiting(self, table: str, txn_ids: Sequence[int]) -> None:
+        """The load of ``table`` waits for these transactions of the source; empty once it waits for none."""
+
+    def listed(self, table: str, files: int, size_bytes: int) -> None:
+        """``files`` more files of ``table`` were listed at the source."""
+
+    def copied(self, table: str, files: int, size_bytes: int) -> None:
+        """``files`` more files of ``table`` are on the target, verified."""
+
+    def restarted(self, table: str, reason: str) -> None:
+        """``table`` changed at the source, so its load starts again as of a later event."""
+
+
+class SilentProgress:
+    """A receiver that ignores everything."""
+
+    def waiting(self, table: str, txn_ids: Sequence[int]) -> None:
+        """Do nothing."""
+
+    def listed(self, table: str, files: int, size_bytes: int) -> None:
+        """Do nothing."""
+
+    def copied(self, table: str, files: int, size_bytes: int) -> None:
+        """Do nothing."""
+
+    def restarted(self, table: str, reason: str) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTools:
+    """The collaborators of loads in one thread: both metastores are clients of this thread alone."""
+
+    policy: Policy
+    source: Metastore
+    target: Metastore
+    files: FileSystems
+    copies: CopyPool
+    settings: LoadSettings
+    stopping: threading.Event
+    """Set when the load must end soon."""
+    beat: Callable[[], None]
+    """Called after each step; bytes of copies and metastore calls report progress by themselves."""
+
+    def step(self) -> None:
+        """Report progress; raise Interrupted if the load must end."""
+        if self.stopping.is_set():
+            raise Interrupted("the load was stopped", policy=self.policy.name)
+        self.beat()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """The result of a load."""
+
+    table: str
+    event_id: int
+    """The table is as of this event of the source."""
+    write_id: int = 0
+    """Write ids up to this one are contained; 0 for tables without transactions."""
+    files: int = 0
+    size_bytes: int = 0
+    exists: bool = True
+    """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has none either then."""
