@@ -276,13 +276,17 @@ class PartitionCalls(Session):
         delete_data: bool = True,
         if_exists: bool = False,
     ) -> None:
-        """Drop partitions by name in one call; raise NotFound if one is missing, unless ``if_exists``."""
-        request = DropPartitionsRequest(
-            dbName=db,
-            tblName=table,
-            parts=RequestPartsSpec(names=list(names)),
-            deleteData=delete_data,
-            ifExists=if_exists,
-            needResult=False,
-        )
-        self._invoke(_DROP_MANY, request)
+        """Drop partitions by name, ``BATCH`` in one call; raise NotFound if one is missing, unless ``if_exists``.
+
+        Each batch is dropped completely or not at all.
+        """
+        for start in range(0, len(names), BATCH):
+            request = DropPartitionsRequest(
+                dbName=db,
+                tblName=table,
+                parts=RequestPartsSpec(names=list(names[start : start + BATCH])),
+                deleteData=delete_data,
+                ifExists=if_exists,
+                needResult=False,
+            )
+            self._invoke(_DROP_MANY, request)

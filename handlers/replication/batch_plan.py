@@ -49,7 +49,7 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     The objects of every ALTER_TABLE are decoded, so ``events`` should contain only those that concern the policy.
 
     A statistics event between two alters keeps the first, because its accuracy flags refer to the table at that time.
-    Renames and truncations are never superseded, and do not supersede.
+    Renames, truncations and changes of the location are never superseded, and do not supersede.
     """
     superseded: set[int] = set()
     pending: dict[tuple[str | None, str | None], int] = {}
@@ -72,14 +72,16 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
 
 
 def _is_plain(event: TableAltered) -> bool:
-    """Whether the event can be decoded, and neither truncates nor renames."""
+    """Whether the event can be decoded, and neither truncates nor renames nor moves to another location."""
     if event.truncate:
         return False
     try:
         before, after = event.before.value, event.after.value
     except BadInput:
         return False
-    return (before.tableName, before.dbName) == (after.tableName, after.dbName)
+    if (before.tableName, before.dbName) != (after.tableName, after.dbName):
+        return False
+    return before.sd.location == after.sd.location
 
 
 def select_lookahead_events(events: Iterable[Event]) -> list[Event]:

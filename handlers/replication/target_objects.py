@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from handlers.replication.policy import Policy
-    from handlers.structs.objects import Partition, Table
+    from handlers.structs.objects import Partition, StorageDescriptor, Table
 
 
 KEEP_STATISTICS: Final[Mapping[str, str]] = {"DO_NOT_UPDATE_STATS": "true"}
@@ -65,8 +65,7 @@ def to_target_table(source: Table, policy: Policy, location: str | None) -> Tabl
     source.accessType = None
     source.requiredReadCapabilities = None
     source.requiredWriteCapabilities = None
-    if source.sd is not None:
-        source.sd.location = location
+    _place(source.sd, location)
     if is_view(source):
         source.viewExpandedText = rewrite_view_text(source.viewExpandedText, policy)
         source.viewOriginalText = rewrite_view_text(source.viewOriginalText, policy)
@@ -86,9 +85,34 @@ def to_target_partition(source: Partition, policy: Policy, location: str | None)
     source.catName = None
     source.colStats = None
     source.privileges = None
-    if source.sd is not None:
-        source.sd.location = location
+    _place(source.sd, location)
     return source
+
+
+def _place(sd: StorageDescriptor | None, location: str | None) -> None:
+    """Set the location, and those of skewed values (list bucketing), which are directories below it."""
+    if sd is None:
+        return
+    skewed = sd.skewedInfo
+    if skewed is not None and skewed.skewedColValueLocationMaps:
+        below = _relocate(skewed.skewedColValueLocationMaps, sd.location, location)
+        skewed.skewedColValueLocationMaps = below
+    sd.location = location
+
+
+def _relocate(
+    places: Mapping[tuple[str, ...], str], old_root: str | None, new_root: str | None
+) -> dict[tuple[str, ...], str]:
+    """Return the directories of skewed values below another root, without those that are not below the old one."""
+    if old_root is None or new_root is None:
+        return {}
+    old = parse_location(old_root).path.rstrip("/") + "/"
+    paths = {values: parse_location(place).path for values, place in places.items()}
+    return {
+        values: f"{new_root.rstrip('/')}/{path.removeprefix(old)}"
+        for values, path in paths.items()
+        if path.startswith(old)
+    }
 
 
 def map_external_location(source_location: str | None, policy: Policy) -> str | None:

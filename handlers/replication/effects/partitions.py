@@ -6,11 +6,17 @@ hive-replication.md §0c.2). When the transaction commits, their files are found
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
-from handlers.files.listing import keep_relative_path
-from handlers.replication.effects.plain_files import copy_current_files, copy_plain_files
+from handlers.replication.effects import moves
+from handlers.replication.effects.plain_files import (
+    add_sub_directories,
+    copy_current_files,
+    copy_plain_files,
+    mirror_directory,
+)
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     format_partition_name,
@@ -38,7 +44,14 @@ def add(event: PartitionsAdded, context: Context) -> None:
     owner = context.table_cache.table(event.table)
     names = [name_partition(item.value, owner) for item in event.partitions]
     record_touched(event.db, event.table, event.partitions, names, context)
-    partitions = [_to_target(item.copy(), owner, context) for item in event.partitions]
+    partitions = [
+        to_target_partition(
+            item.copy(),
+            context.policy,
+            moves.locate_partition(item.value, name, event.owner, context, event.table),
+        )
+        for item, name in zip(event.partitions, names, strict=True)
+    ]
     context.target.add_partitions(
         context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
     )
@@ -47,11 +60,11 @@ def add(event: PartitionsAdded, context: Context) -> None:
     for item, name in zip(event.partitions, names, strict=True):
         location = context.table_cache.location(event.table, name)
         root = item.value.sd.location
-        files = [keep_relative_path(file, root) for file in event.files.get(name, ())]
+        files = event.files.get(name, ())
         if files:
-            copy_plain_files(context, files, location, owner=owner)
+            copy_plain_files(context, add_sub_directories(context, files, root), location, owner=owner)
         elif is_external(owner):
-            copy_current_files(context, root, location, owner=owner)
+            copy_current_files(context, root, location)
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:
@@ -60,15 +73,14 @@ def add_one(partition: Partition, table: str, context: Context) -> None:
     context.target.add_partitions(
         context.policy.target_db,
         table,
-        [_to_target(partition, owner, context)],
+        [to_target_partition(partition, context.policy, _map_location(partition, owner, context))],
         environment=KEEP_STATISTICS,
     )
 
 
-def _to_target(partition: Partition, owner: Table, context: Context) -> Partition:
-    """Change ``partition`` into its form on the target; the target chooses the location of managed partitions."""
-    location = map_external_location(partition.sd.location, context.policy) if is_external(owner) else None
-    return to_target_partition(partition, context.policy, location)
+def _map_location(partition: Partition, owner: Table, context: Context) -> str | None:
+    """Return the location of an external partition below the policy's base; otherwise the target chooses."""
+    return map_external_location(partition.sd.location, context.policy) if is_external(owner) else None
 
 
 def alter(event: PartitionsAltered, context: Context) -> None:
@@ -86,20 +98,33 @@ def alter(event: PartitionsAltered, context: Context) -> None:
 
 
 def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
-    """Replace the target's partitions by the event's, except for their locations; skip partitions that do not exist."""
+    """Replace the target's partitions by the event's; skip partitions that do not exist.
+
+    Their locations stay, except for plain partitions that were moved at the source. The files of these are copied first.
+    """
     assert event.table is not None
-    partitions = []
+    if event.before is not None:
+        moves.require_movable(event.before.value, event.after[0].value, owner)
+    write_id = replayed_write_id(event.write_id, owner)
+    partitions: list[Partition] = []
+    moved: list[str] = []
     for item, name in zip(event.after, names, strict=True):
         try:
             location = context.table_cache.location(event.table, name)
         except NotFound:
             continue
-        partitions.append(to_target_partition(item.copy(), context.policy, location))
+        located = moves.locate_partition(item.value, name, event.owner, context, event.table)
+        if located is not None and moves.is_moved(location, located):
+            mirror_directory(context, item.value.sd.location, located)
+            moved.append(name)
+            location = located
+        partition = to_target_partition(item.copy(), context.policy, location)
+        partition.writeId = write_id
+        partitions.append(partition)
     if not partitions:
         return
-    write_id = replayed_write_id(event.write_id, owner)
-    for partition in partitions:
-        partition.writeId = write_id
+    for name in moved:
+        context.table_cache.forget_partition(event.table, name)
     context.target.alter_partitions(
         context.policy.target_db,
         event.table,
@@ -158,15 +183,13 @@ def drop(event: PartitionsDropped, context: Context) -> None:
     except NotFound:
         return
     keys = partition_key_names(owner)
-    for spec in event.specs:
-        values = [spec[key] for key in keys]
-        context.table_cache.forget_partition(event.table, format_partition_name(keys, values))
-        try:
-            context.target.drop_partition(
-                context.policy.target_db, event.table, values, delete_data=owns_data(owner)
-            )
-        except NotFound:
-            continue
+    names = [format_partition_name(keys, [spec[key] for key in keys]) for spec in event.specs]
+    for name in names:
+        context.table_cache.forget_partition(event.table, name)
+    with suppress(NotFound):
+        context.target.drop_partitions(
+            context.policy.target_db, event.table, names, delete_data=owns_data(owner), if_exists=True
+        )
 
 
 def record_touched(

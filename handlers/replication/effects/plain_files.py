@@ -3,14 +3,14 @@
 A repeated event must not duplicate rows (Hive's own test IdempotentMoveTaskForInsertFiles): the verified copy replaces a file
 of the same name and is never renamed to ``_copy_1``. A file keeps its path below the table's or partition's directory, because
 the branches of a union write files of equal names into different sub-directories. An overwrite first adds the new files and then removes the others, so
-that a reader sees the old rows, both, or the new rows, but never a missing table.
+that a reader sees the old rows, both, or the new rows, but never a missing table. If files of the overwrite no longer exist, the
+table is not emptied.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.files.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
@@ -25,12 +25,15 @@ from state.errors import FileLost, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from handlers.events import Inserted, SourceFile
-    from handlers.files.pool import CopyHandle
     from handlers.replication.context import Context
     from handlers.structs.objects import Table
+
+
+_BATCH: Final = 5_000
+"""Files that are copied and waited for together."""
 
 
 def insert(event: Inserted, context: Context) -> None:
@@ -51,8 +54,10 @@ def insert(event: Inserted, context: Context) -> None:
         return
     source_root = find_source_root(event, name)
     files = [keep_relative_path(file, source_root) for file in event.files]
-    overwrite = bool(event.replace) and bool(name) == bool(keys)  # never all partitions of a table at once
-    copy_plain_files(context, files, location, owner=owner, overwrite=overwrite)
+    if event.replace and bool(name) == bool(keys):  # never all partitions of a table at once
+        overwrite(context, files, location, owner=owner, source_root=source_root)
+    else:
+        copy_plain_files(context, files, location, owner=owner)
 
 
 def find_source_root(event: Inserted, partition_name: str) -> str | None:
@@ -63,47 +68,106 @@ def find_source_root(event: Inserted, partition_name: str) -> str | None:
     return f"{root}/{partition_name}" if root and partition_name else root
 
 
-def copy_plain_files(
-    context: Context, files: Sequence[SourceFile], location: str, *, owner: Table, overwrite: bool = False
+def overwrite(
+    context: Context, files: Sequence[SourceFile], location: str, *, owner: Table, source_root: str | None
 ) -> None:
-    """Copy ``files`` of ``owner`` to the directory ``location`` and wait; with ``overwrite``, remove all other files there.
+    """Replace the files in ``location`` by ``files``.
+
+    If some of them no longer exist, a later statement has replaced or removed them. The table then gets what is at the source
+    now, but never loses all its rows for it: files that vanished without a statement must not empty the replica.
+    """
+    if copy_plain_files(context, files, location, owner=owner):
+        remove_other_files(context, location, kept=_target_uris(files, location))
+    else:
+        mirror_directory(context, source_root, location, may_be_empty=False)
+
+
+def copy_plain_files(context: Context, files: Sequence[SourceFile], location: str, *, owner: Table) -> bool:
+    """Copy ``files`` of ``owner`` to the directory ``location`` and wait; return whether all of them exist.
 
     Files of a managed table are copied as recorded, or FileLost is raised. The change manager keeps no files of external
     tables, because Hive does not own their data. Their current content is copied, and a missing file is skipped, because the
     statement that changed or removed it follows in the log.
     """
-    external = is_external(owner)
-    sources = [dataclasses.replace(file, checksum=None, cm_root=None) if external else file for file in files]
-    tasks = [build_copy_task(file, location) for file in sources]
-    handles = [context.copies.submit(task) for task in tasks]
-    if external:
-        _wait_for_existing(context, handles)
-    else:
-        context.copies.wait(handles)
-    if overwrite:
-        remove_other_files(context, location, kept=frozenset(task.target_uri for task in tasks))
+    if is_external(owner):
+        return _copy_existing(context, files, location)
+    for some in _batches(files):
+        context.copies.wait([context.copies.submit(build_copy_task(file, location)) for file in some])
+    return True
 
 
-def _wait_for_existing(context: Context, handles: Sequence[CopyHandle]) -> None:
-    for handle in handles:
-        with suppress(FileLost):
-            context.copies.wait([handle])
+def _copy_existing(context: Context, files: Sequence[SourceFile], location: str) -> bool:
+    """Copy the current content of those ``files`` that exist; return whether all do."""
+    complete = True
+    for some in _batches(files):
+        current = [dataclasses.replace(file, checksum=None, cm_root=None) for file in some]
+        for handle in [context.copies.submit(build_copy_task(file, location)) for file in current]:
+            try:
+                context.copies.wait([handle])
+            except FileLost:
+                complete = False
+    return complete
 
 
-def copy_current_files(context: Context, source_location: str | None, location: str, *, owner: Table) -> None:
+def _batches(files: Sequence[SourceFile]) -> Iterator[Sequence[SourceFile]]:
+    """Cut a list that may have a million files, because each copy in progress needs memory."""
+    return (files[start : start + _BATCH] for start in range(0, len(files), _BATCH))
+
+
+def _target_uris(files: Sequence[SourceFile], location: str) -> frozenset[str]:
+    return frozenset(build_copy_task(file, location).target_uri for file in files)
+
+
+def copy_current_files(context: Context, source_location: str | None, location: str) -> None:
     """Copy the files that are at the source now, for tables whose events list none because Hive calls them external.
 
     Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty (§1.2),
     so this is the only way to get their first rows. The copy shows the directory at the time of replay; a later INSERT, which
     has a file list again, repeats what was copied too early and changes nothing.
     """
+    _copy_existing(context, _list_source(context, source_location) or (), location)
+
+
+def add_sub_directories(
+    context: Context, files: Sequence[SourceFile], source_location: str | None
+) -> list[SourceFile]:
+    """Return the file list of a CREATE_TABLE or ADD_PARTITION with the files in sub-directories.
+
+    Hive lists only what is directly in the directory, sub-directories included, as if they were files (DbNotificationListener).
+    """
+    below = [file for file in _list_source(context, source_location) or () if file.subdir]
+    root = "" if source_location is None else parse_location(source_location).path.rstrip("/")
+    directories = {f"{root}/{file.subdir.partition('/')[0]}" for file in below}
+    kept = [file for file in files if parse_location(file.uri).path not in directories]
+    known = {file.uri for file in kept}
+    return [
+        *(keep_relative_path(file, source_location) for file in kept),
+        *(file for file in below if file.uri not in known),
+    ]
+
+
+def mirror_directory(
+    context: Context, source_location: str | None, location: str, *, may_be_empty: bool = True
+) -> None:
+    """Copy the files that are at the source now, and remove all others from ``location``.
+
+    Nothing is removed if the source has no such directory, or if it is empty and that is not allowed.
+    """
+    files = _list_source(context, source_location)
+    if files is None or not (files or may_be_empty):
+        return
+    _copy_existing(context, files, location)
+    remove_other_files(context, location, kept=_target_uris(files, location))
+
+
+def _list_source(context: Context, source_location: str | None) -> Sequence[SourceFile] | None:
+    """Return the files at the source, which are read only below the allowed directories; None if there is no directory."""
     if source_location is None:
-        return
+        return None
     try:
-        files = list_plain_files(context.files, source_location, allowed=context.copies.allowed)
+        return list_plain_files(context.files, source_location, allowed=context.copies.allowed)
     except NotFound:
-        return
-    copy_plain_files(context, files, location, owner=owner)
+        return None
 
 
 def remove_other_files(context: Context, location: str, kept: frozenset[str]) -> None:

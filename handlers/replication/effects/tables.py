@@ -9,8 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.files.listing import keep_relative_path
-from handlers.replication.effects.plain_files import copy_current_files, copy_plain_files
+from handlers.replication.effects import moves
+from handlers.replication.effects.plain_files import (
+    add_sub_directories,
+    copy_current_files,
+    copy_plain_files,
+    mirror_directory,
+)
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     is_external,
@@ -56,10 +61,10 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
         return
     location = context.table_cache.location(_name(table))
     if event.files:
-        files = [keep_relative_path(file, source_location) for file in event.files]
+        files = add_sub_directories(context, event.files, source_location)
         copy_plain_files(context, files, location, owner=table)
     elif is_external(table):
-        copy_current_files(context, source_location, location, owner=table)
+        copy_current_files(context, source_location, location)
 
 
 def _require_same_kind(source: Table, context: Context) -> None:
@@ -101,12 +106,16 @@ def rename(event: TableAltered, context: Context) -> None:
 
 
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
-    """Replace the target's table by the event's, except for its location.
+    """Replace the target's table by the event's, at the same location unless the source's table was moved (``moves``).
 
     The write id must be in the table as well, and the write-id list must include it; otherwise the metastore silently drops
     the accuracy of the statistics (reference: stack/hive4 README, "Statistics on the target").
     """
-    location = _location_after(event, current_name, context)
+    before, after = event.before.value, event.after.value
+    location, moved = _location_after(event, current_name, context)
+    if moved and location is not None and not after.partitionKeys:
+        mirror_directory(context, after.sd.location, location)
+    left = context.table_cache.location(current_name) if moved else None
     target_table = to_target_table(event.after.copy(), context.policy, location)
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
@@ -119,15 +128,23 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         valid_write_ids=context.valid_up_to(current_name, write_id),
         environment=KEEP_STATISTICS,
     )
+    if left is not None and not before.partitionKeys:
+        moves.remove_left_files(context, left, owner=after)
 
 
-def _location_after(event: TableAltered, current_name: str, context: Context) -> str | None:
-    """Return the target's location after the change: the same, unless an external table was moved at the source."""
+def _location_after(event: TableAltered, current_name: str, context: Context) -> tuple[str | None, bool]:
+    """Return the target's location after the change, and whether it is another one: only if the source's table was moved.
+
+    A rename moves the directory of a managed table at the source and on the target, by the same call.
+    """
     before, after = event.before.value, event.after.value
-    moved = before.sd.location != after.sd.location
-    if moved and is_external(after) and _name(before) == _name(after):
-        return map_external_location(after.sd.location, context.policy)
-    return context.table_cache.location(current_name) if after.sd.location is not None else None
+    if after.sd.location is None:
+        return None, False
+    current = context.table_cache.location(current_name)
+    if _name(before) != _name(after):
+        return current, False
+    location = moves.locate_table(before, after, current, context)
+    return location, moves.is_moved(current, location)
 
 
 def _truncate(event: TableAltered, context: Context) -> None:

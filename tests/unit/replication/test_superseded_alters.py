@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 from handlers.events import Event, StatisticsUpdated, TableAltered, TxnAborted, TxnCommitted
 from handlers.replication.batch_plan import find_superseded_alters
 from tests.builders.replication.replay_events import (
+    a_table,
     aborted,
     allocated,
     altered,
+    changed,
     committed,
     dropped,
     partitions_added,
@@ -49,6 +51,11 @@ def test_a_rename_is_applied_and_supersedes_nothing() -> None:
 
 def test_a_truncation_is_applied_and_supersedes_nothing() -> None:
     assert find_superseded_alters([altered(1), altered(2, truncate=True), altered(3)]) == frozenset()
+
+
+def test_a_change_of_the_location_is_applied() -> None:
+    moved = changed(2, a_table(), a_table(location="file:/source/elsewhere"))
+    assert find_superseded_alters([altered(1), moved, altered(3)]) == frozenset()
 
 
 _KINDS = (altered, committed, aborted, statistics, dropped, partitions_added)

@@ -1,0 +1,111 @@
+"""Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
+
+Hive moves no file then: readers see what the new directory contains. The target's copy of that directory is completed first. The
+change of the metadata then shows it in one step, as at the source. The old directory keeps its files at the source as well.
+
+The target's directory depends only on the source's, so that a repeated event finds its work done. That also works for
+ALTER_PARTITIONS, which has no earlier state to compare with:
+
+* with ``external_base``, external tables and partitions are below the base, at the path of the source;
+* otherwise a partition in its default directory at the source is in its default directory on the target;
+* any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or ``TABLE/_at_HASH/PARTITION``.
+
+A transactional table is quarantined instead, because the write ids of the files in its new directory are not known. (A source
+that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.paths import parse_location
+from handlers.replication.effects.plain_files import remove_other_files
+from handlers.replication.target_objects import (
+    is_external,
+    is_transactional,
+    is_view,
+    map_external_location,
+    owns_data,
+)
+from state.errors import Unsupported
+
+
+if TYPE_CHECKING:
+    from handlers.events import Embedded
+    from handlers.replication.context import Context
+    from handlers.structs.objects import Partition, Table
+
+
+_MOVED: Final = re.compile(r"__at_[0-9a-f]{16}$")
+
+
+def locate_table(before: Table, after: Table, current: str, context: Context) -> str:
+    """Return the target's location of a table after an alteration; ``current`` unless the table was moved at the source.
+
+    Raises Unsupported if it is transactional, and UnsafePath if the new location is not a safe path.
+    """
+    moved_to = after.sd.location
+    if moved_to is None or before.sd.location == moved_to or is_view(after):
+        return current
+    if is_transactional(after) and not after.partitionKeys:
+        raise _unsupported(after.tableName)
+    if is_external(after) and (mapped := map_external_location(moved_to, context.policy)) is not None:
+        return mapped
+    if after.partitionKeys:
+        return current  # partitions have locations of their own
+    return f"{_MOVED.sub('', current.rstrip('/'))}__at_{_hash_location(moved_to)}"
+
+
+def locate_partition(
+    partition: Partition, name: str, owner: Embedded[Table] | None, context: Context, table: str
+) -> str | None:
+    """Return the target's location of a plain partition; None if the event has too little to know it.
+
+    ``owner`` is the table at the source. Raises UnsafePath if the partition's location is not a safe path.
+    """
+    location, target_table = partition.sd.location, context.table_cache.table(table)
+    if location is None or is_transactional(target_table):
+        return None
+    if is_external(target_table) and (mapped := map_external_location(location, context.policy)) is not None:
+        return mapped
+    root = None if owner is None else owner.value.sd.location
+    if root is None:
+        return None
+    target_root = context.table_cache.location(table).rstrip("/")
+    if parse_location(location).path == parse_location(root).join(name).path:
+        return f"{target_root}/{name}"
+    return f"{target_root}/_at_{_hash_location(location)}/{name}"
+
+
+def is_moved(current: str, located: str | None) -> bool:
+    """Whether a located directory is another one than the ``current``."""
+    return located is not None and parse_location(current) != parse_location(located)
+
+
+def require_movable(before: Partition, after: Partition, owner: Table) -> None:
+    """Raise Unsupported if the partition of a transactional table was moved."""
+    if is_transactional(owner) and before.sd.location != after.sd.location:
+        raise _unsupported(owner.tableName)
+
+
+def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
+    """Remove the files from the directory that a table left, if the target chose it and the table owned them.
+
+    Otherwise a later table of the same name would show them.
+    """
+    if owns_data(owner) and (context.policy.external_base is None or not is_external(owner)):
+        remove_other_files(context, left, kept=frozenset())
+
+
+def _hash_location(location: str) -> str:
+    return hashlib.sha256(str(parse_location(location)).encode()).hexdigest()[:16]
+
+
+def _unsupported(table: str | None) -> Unsupported:
+    return Unsupported(
+        "the location of a transactional table was changed, and the write ids of its new files are not known",
+        table=table,
+        hint="Bootstrap the table again.",
+    )
