@@ -71,7 +71,7 @@ class Flat(Capability):
         )
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
-        """Check the databases of the tables."""
+        """Check the databases and the source directories of the tables."""
         from daemon.flat.checks import flat_problems
 
         return flat_problems(config)

@@ -1,6 +1,7 @@
-"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on their metastores.
+"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on metastores and file systems.
 
-A driver needs half a minute to find out that its database does not exist; the live check needs one call.
+A driver needs half a minute to find out that its database or its landing directory does not exist; the live check needs one call for
+each.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from daemon.config.problem import Problem
 from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
 from daemon.keylog.settings import KeylogConfig
+from handlers.files.paths import parse_location
 from handlers.metastore.hive_version import HiveVersion
 from state.columns.rules import FlatRules
 from state.errors import NotFound, TidelineError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from daemon.config.document import Document
     from daemon.config.model import Config
+    from daemon.flat.settings import FlatConfig
 
 
 TIMEOUT_S: Final = 10.0
@@ -45,10 +48,11 @@ class LiveMetastore(Protocol):
 def flat_problems(
     config: Config, connect: Callable[[Sequence[str]], LiveMetastore] | None = None
 ) -> list[Problem]:
-    """Look up the database of every flat table that has a writer; every failure is a problem, and none is raised."""
+    """Look up the database and the source's directory of every table that has a writer; every failure is a problem, none is raised."""
     open_metastore = connect or _connect
     found: list[Problem] = []
     for name, flat in FLAT.of(config).items():
+        found += _source_problems(config, name, flat)
         uris = metastores_of(config, flat)
         if flat.is_written and uris:
             with closing(open_metastore(uris)) as metastore:
@@ -60,6 +64,27 @@ def _connect(uris: Sequence[str]) -> LiveMetastore:
     from handlers.metastore.client import Metastore
 
     return Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
+
+
+def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:
+    """Yield a problem if the directory of the source cannot be listed. File systems that only Spark can open are left out."""
+    from handlers.files.schemes import open_file_systems
+
+    path = None if flat.source is None or flat.source.kind != "directory" else flat.source.path
+    if path is None:
+        return
+    place, key = f"flat table {name}", f"flat.{name}.source.path"
+    try:
+        location = parse_location(path)
+        files = open_file_systems(config.files.all_options()).of(location)
+    except TidelineError:
+        return
+    try:
+        files.list(location)
+    except NotFound:
+        yield Problem(place, key, path, "unknown directory", "create it before the driver starts")
+    except TidelineError as error:
+        yield Problem(place, key, path, error.message, error.hint.rstrip("."))
 
 
 def _problems(metastore: LiveMetastore, name: str, database: str) -> Iterator[Problem]:

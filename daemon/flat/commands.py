@@ -72,7 +72,7 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
     from daemon.flat.driver import spark_commands
     from daemon.flat.text import upkeep_text
 
-    done = spark_commands().seal(_settings(config_path, table))
+    done = spark_commands().seal(_settings(config_path, table), _show_event)
     if as_json:
         echo_json(done)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.terminal.layout import bytes_text, left_aligned, number_text
+from daemon.terminal.layout import bytes_text, duration_text, left_aligned, number_text
 from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from streaming.batch.schema_evolution import Proposal
     from streaming.upkeep.backfill import BackfillResult
     from streaming.upkeep.maintenance import UpkeepResult
+    from streaming.upkeep.sealing import OpenHour
 
 
+OPEN_SHOWN: Final = 10
+"""Open hours that are shown with their reasons."""
 _MARKS: Final = {
     ChangeKind.APPEND: "+",
     ChangeKind.REUSE: "+",
@@ -45,9 +48,17 @@ def event_text(event: Mapping[str, Any]) -> str:
             return _progress_text(event)
         case "upkeep":
             return f"upkeep: {_upkeep_text(event)}"
+        case "rewritten":
+            return _rewritten_text(event)
         case "stopped":
             return f"stopped: {event['reason']}"
     return str(event["event"])
+
+
+def _rewritten_text(event: Mapping[str, Any]) -> str:
+    text = f"{hour_text(event['hour'])} {event['activity']}, {event['done']} of {event['total']}"
+    left = f", about {duration_text(event['left_s'])} left" if event["done"] < event["total"] else ""
+    return text + left
 
 
 def _progress_text(event: Mapping[str, Any]) -> str:
@@ -68,14 +79,30 @@ def _progress_text(event: Mapping[str, Any]) -> str:
 
 
 def upkeep_text(done: UpkeepResult) -> str:
-    """Return one line for the upkeep of a table."""
+    """Return the upkeep of a table in one line, and a line for each of the first hours that are still open, with the reason."""
     text = _upkeep_text(
         {
             name: getattr(done, name)
             for name in ("sealed", "backlog", "hardening", "dropped", "deleted", "refused")
         }
     )
-    return text[0].upper() + text[1:]
+    lines = [text[0].upper() + text[1:]]
+    lines += [f"{hour_text(each.hour)} is open: {_open_reason(each)}" for each in done.open[:OPEN_SHOWN]]
+    if len(done.open) > OPEN_SHOWN:
+        lines.append(f"{len(done.open) - OPEN_SHOWN} more hours are open")
+    return "\n".join(lines)
+
+
+def _open_reason(hour: OpenHour) -> str:
+    if hour.reached_s is None:
+        return "no event with a time has been read yet"
+    if hour.reached_s >= hour.due_s:
+        return "due, and left for the next pass"
+    return f"sealed when events reach {_moment_text(hour.due_s)}; the latest are of {_moment_text(hour.reached_s)}"
+
+
+def _moment_text(at_s: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_s))
 
 
 def _upkeep_text(done: Mapping[str, Any]) -> str:

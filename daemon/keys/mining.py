@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.keylog.opening import open_key_log
@@ -116,6 +117,7 @@ def _mine_source(
         "parsers": {parser.value: count for parser, count in sorted(report.parsers.items())},
         "unresolved": {reason.value: count for reason, count in sorted(report.unresolved.items())},
         "dead": dict(sorted(report.dead.items())),
+        "dead_inputs": [asdict(each) for each in report.dead_inputs],
         "took_s": round(time.monotonic() - began, 3),
         "error": error,
     }

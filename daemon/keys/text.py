@@ -89,6 +89,10 @@ def passes_text(passes: Sequence[Answer]) -> str:
         for what in ("unresolved", "dead"):
             counts = ", ".join(f"{reason} {count}" for reason, count in each[what].items())
             lines += [f"{each['source']}: {what}: {counts}"] if counts else []
+        lines += [
+            _cell(f"{each['source']}: dead: {dead['origin']}: {dead['reason']}", 600)
+            for dead in each.get("dead_inputs", ())
+        ]
         lines += [_cell(f"{each['source']}: failed: {each['error']}", 600)] if each["error"] else []
     return "\n".join(lines)
 

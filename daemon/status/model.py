@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+from daemon.terminal.layout import duration_text
 from state.errors import MalformedEvent
 from state.table_failure import TableFailure  # noqa: TC001 - pydantic reads the annotations
 
@@ -141,7 +142,7 @@ class DaemonStatus:
             reasons += section.unready_reasons(section.of(self))
             lags += section.lags(section.of(self))
         late = [(name, lag_s) for name, lag_s in lags if lag_s is not None and lag_s > lag_max_s]
-        return reasons + [f"{name} lags by {lag_s:.0f} s" for name, lag_s in late]
+        return reasons + [f"{name} lags by {duration_text(lag_s)}" for name, lag_s in late]
 
 
 _STATUS: Final = TypeAdapter(DaemonStatus)

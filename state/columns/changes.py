@@ -130,7 +130,8 @@ def _apply_pin(slot: Slot, pinned: ColumnType, window: KeyWindow, retained: Reta
     if target is slot.type:
         return None
     kind = ChangeKind.WIDEN if _is_immediate(slot, target, retained) else ChangeKind.PROMOTE
-    return Change(kind, f"pinned to {pinned.hive}", slot.key, slot.index, target)
+    warning = _warn_of_lost_text(slot) if target is ColumnType.STRING else ""
+    return Change(kind, f"pinned to {pinned.hive}{warning}", slot.key, slot.index, target)
 
 
 def _find_wider_type(slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules) -> ColumnType:
@@ -164,7 +165,14 @@ def _decide_promotion(
         return Change(ChangeKind.WAIT, f"{reason}: too few to justify a rewrite", slot.key, slot.index)
     is_immediate = _is_immediate(slot, ColumnType.STRING, retained)
     kind = ChangeKind.WIDEN if is_immediate else ChangeKind.PROMOTE
-    return Change(kind, reason, slot.key, slot.index, ColumnType.STRING)
+    return Change(kind, reason + _warn_of_lost_text(slot), slot.key, slot.index, ColumnType.STRING)
+
+
+def _warn_of_lost_text(slot: Slot) -> str:
+    """DOUBLE does not store whether a number was written as 7 or 7.0, so its text can be read only from the raw table."""
+    if slot.type is not ColumnType.DOUBLE:
+        return ""
+    return "; 7 will read as 7.0 in hours written before the promotion, until they are backfilled"
 
 
 def _count_hours(hours: Sequence[int]) -> str:

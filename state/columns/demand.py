@@ -86,17 +86,21 @@ def compute_demand(
     rules: FlatRules,
     fill_rates: Mapping[KeyPath, float] | None = None,
     live: Collection[KeyPath] = (),
+    examined: Mapping[KeyPath, int] | None = None,
 ) -> Demand:
     """Return the demand that follows from the requested keys.
 
     ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. It is None if no rows were
     examined yet. ``live`` holds the keys that have a column. Of two keys that rank alike, the one with a column keeps it. A key with a
     column does not count as unseen: a writer that has just started has seen no rows (``evolution`` retires silent columns).
+    ``examined`` holds the number of rows behind each fill rate; without it, the rates count as exact.
     """
     decisions: dict[KeyPath, Decision] = {}
     if fill_rates is not None:
         fill_rates = dict.fromkeys(live, 1.0) | {key: rate for key, rate in fill_rates.items() if rate > 0.0}
-    groups, displaced = collapse(_without_skipped(requested, rules, decisions), rules, fill_rates, live)
+    groups, displaced = collapse(
+        _without_skipped(requested, rules, decisions), rules, fill_rates, live, examined
+    )
     decisions |= {each.key: _decision(each) for each in displaced}
     selected, unseen = _select(_rank(groups, rules, frozenset(live)), rules, fill_rates, decisions)
     return Demand(tuple(selected), tuple(unseen), decisions)

@@ -5,7 +5,8 @@ An object becomes the column in place of its members (json-splitting.md §6) in 
 
 * more than ``children_max`` of its members are requested;
 * the members' names look generated (numbers, hexadecimal digits, exp_1 and exp_2);
-* the members are filled, on average, in fewer rows than ``fill_min``;
+* the members are filled, on average, in fewer rows than ``fill_min``. Few rows prove neither that nor the opposite: until enough were
+  examined, the object and its members stay as they are, so that small batches do not add and empty columns in turns;
 * the members lie deeper than ``depth_max``;
 * queries request the object itself.
 
@@ -16,6 +17,7 @@ far fewer users request than its members is *outvoted*: the members keep their c
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -34,6 +36,8 @@ _NUMBERED: Final = re.compile(r"(?P<stem>.*[^0-9])[0-9]+")
 _GENERATED: Final = re.compile(
     r"[0-9]+|(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
+_DEVIATIONS: Final = 3.0
+"""Width of the interval of a fill rate, in standard deviations. It is tested with every batch, so it has to be wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +89,15 @@ def collapse(
     rules: FlatRules,
     fill_rates: Mapping[KeyPath, float] | None = None,
     live: Collection[KeyPath] = (),
+    examined: Mapping[KeyPath, int] | None = None,
 ) -> tuple[list[KeyGroup], list[DisplacedKey]]:
-    """Return the keys that stay and those that do not; ``fill_rates`` and ``live`` as in ``compute_demand``.
+    """Return the keys that stay and those that do not; ``fill_rates``, ``live`` and ``examined`` as in ``compute_demand``.
 
     ``requested`` holds each key once. No key that stays lies within another one, except by the whitelist.
     """
     by_key = {each.key: each for each in requested}
     free = [key for key in by_key if key not in rules.whitelist]
-    objects = _find_objects_by_shape(free, rules, fill_rates, live)
+    objects = _find_objects_by_shape(free, rules, fill_rates, live, examined)
     outvoted = _find_outvoted(free, by_key, rules).difference(objects)
     for key in (*rules.whitelist, *(key for key in free if key not in outvoted)):
         objects.setdefault(key, "queries request it as a whole")
@@ -116,13 +121,17 @@ def _find_objects_by_shape(
     rules: FlatRules,
     fill_rates: Mapping[KeyPath, float] | None,
     live: Collection[KeyPath],
+    examined: Mapping[KeyPath, int] | None,
 ) -> dict[KeyPath, str]:
     """Return the objects that become columns regardless of who requests them, with the reason."""
     objects = {}
     members: dict[KeyPath, dict[str, float]] = defaultdict(dict)
     """For each object, the members that rows contain, with their fill rates."""
+    rows: dict[KeyPath, float] = defaultdict(float)
+    """For each object, the most rows that were searched for one of its members."""
     for key in keys:
         rate = 1.0 if fill_rates is None else fill_rates.get(key, 0.0)
+        searched = math.inf if examined is None else examined.get(key, 0)
         ancestors = _ancestors(key)
         if len(ancestors) >= rules.depth_max:
             objects[ancestors[rules.depth_max - 1]] = f"its members lie deeper than {rules.depth_max}"
@@ -130,8 +139,9 @@ def _find_objects_by_shape(
             seen, name = members[parent], key.members[at]
             if rate > 0.0:
                 seen[name] = max(rate, seen.get(name, 0.0))
+                rows[parent] = max(rows[parent], searched)
     for parent, filled in members.items():
-        reason = _reason(filled, rules)
+        reason = _reason(filled, rows[parent], rules, is_column=parent in live)
         if not filled and parent in live:
             reason = "it is a column, and no recent row contains any of its members"
         if reason:
@@ -139,14 +149,33 @@ def _find_objects_by_shape(
     return {key: reason for key, reason in objects.items() if not rules.skips(key)}
 
 
-def _reason(filled: Mapping[str, float], rules: FlatRules) -> str:
+def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_column: bool) -> str:
     if len(filled) > rules.children_max:
         return f"{len(filled)} of its members are requested"
     if looks_generated(filled):
         return "names of its members look generated"
-    if len(filled) > 1 and sum(filled.values()) / len(filled) < rules.fill_min:
+    if len(filled) > 1 and _is_sparse(sum(filled.values()) / len(filled), rows, rules, is_column=is_column):
         return f"its members are filled in fewer than {rules.fill_min:.2%} of the rows"
     return ""
+
+
+def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
+    """Whether a fill rate observed in so many rows is below ``fill_min``; while it is uncertain, what ``is_column`` says stays."""
+    least, most = _bound_rate(rate, rows)
+    return most < rules.fill_min or (is_column and least < rules.fill_min)
+
+
+def _bound_rate(rate: float, rows: float) -> tuple[float, float]:
+    """Return the Wilson interval of a rate."""
+    if rows == math.inf:
+        return rate, rate
+    if not rows:
+        return 0.0, 1.0
+    square = _DEVIATIONS**2
+    center = rate + square / (2 * rows)
+    width = _DEVIATIONS * math.sqrt(rate * (1 - rate) / rows + square / (4 * rows**2))
+    scale = 1 + square / rows
+    return (center - width) / scale, (center + width) / scale
 
 
 def _find_outvoted(

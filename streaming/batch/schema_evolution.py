@@ -112,7 +112,8 @@ def propose(
     window = counts.window()
     fills = {key: each.total.fill_rate for key, each in window.items()} if counts.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
-    demand = compute_demand(requested.keys, requested.rules, fills, live)
+    examined = {key: each.total.rows for key, each in window.items()}
+    demand = compute_demand(requested.keys, requested.rules, fills, live, examined)
     evolution = decide(state.layout, demand, window, held, current_hour, requested.rules, state.columns.names)
     return Proposal(demand, _describe_delays(evolution, state, requested.rules))
 

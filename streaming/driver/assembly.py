@@ -41,7 +41,7 @@ from streaming.table.retention import Deletions
 from streaming.table.spark_catalog import SparkCatalog
 from streaming.table.storage import HadoopStorage
 from streaming.upkeep.maintenance import Maintenance
-from streaming.upkeep.rewriting import Rewriter
+from streaming.upkeep.rewriting import Rewriter, ignore_rewrites
 from streaming.upkeep.sealing import Sealer
 
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import FlatTable, TableState
     from streaming.table.storage import Storage
+    from streaming.upkeep.rewriting import RewriteListener
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +100,21 @@ def assemble(
     clock: Callable[[], float] = time.time,
     *,
     read_only: bool = False,
+    on_rewrite: RewriteListener = ignore_rewrites,
 ) -> Assembly:
-    """Build the parts; create the table if it is missing. ``read_only`` takes no lock and may run beside the writer.
+    """Build the parts; create the table if it is missing. ``read_only`` takes no lock, creates nothing and may run beside the writer.
 
-    Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the database does not
-    exist.
+    Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the database (with
+    ``read_only`` also the table) does not exist.
     """
     settings.check()
     if not read_only:
-        _lock(settings)
+        lock(settings)
     storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
-    query = _load_stream_id(storage, f"{own}/stream.json")
     table = CachedTable(_make_table(settings, spark, storage))
-    state = _open_table(table, settings)
+    state = _open_table(table, settings, create=not read_only)
+    query = "" if read_only else _load_stream_id(storage, f"{own}/stream.json")
     guard = PushdownGuard(spark, storage)
     sampler = Sampler(spark, settings, storage)
     stream = Stream(
@@ -130,7 +132,9 @@ def assemble(
     )
     runner = BatchRunner(stream)
     deletions = Deletions(state.location, storage)
-    rewriter = Rewriter(spark, settings, table, stream.lease, storage, deletions, sampler, guard, clock)
+    rewriter = Rewriter(
+        spark, settings, table, stream.lease, storage, deletions, sampler, guard, clock, on_rewrite
+    )
     sealer = Sealer(settings, rewriter, clock)
     topic_guard = None
     if isinstance(settings.source, KafkaSource):
@@ -151,12 +155,14 @@ def _make_table(settings: FlatSettings, spark: SparkSession, storage: Storage) -
     )
 
 
-def _open_table(table: FlatTable, settings: FlatSettings) -> TableState:
+def _open_table(table: FlatTable, settings: FlatSettings, *, create: bool) -> TableState:
     columns = HourColumns(settings.partition_columns)
     location = parse_location(settings.location)
     try:
         state = table.read()
-    except NotFound:
+    except NotFound as missing:
+        if not create:
+            raise NotFound("the flat table does not exist yet", table=settings.name) from missing
         try:
             state = table.create(Layout.new(), location=location, columns=columns)
         except AlreadyExists:
@@ -184,10 +190,10 @@ _LOCKS: dict[str, int] = {}
 """Descriptors of the locks that this process holds until it ends."""
 
 
-def _lock(settings: FlatSettings) -> None:
-    name = hashlib.sha256(f"{settings.name} {settings.location}".encode()).hexdigest()[:16]
-    path = Path(tempfile.gettempdir()) / f"tideline-flat-{name}.lock"
-    if name in _LOCKS:
+def lock(settings: FlatSettings) -> None:
+    """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has it."""
+    path = lock_path(settings)
+    if path.name in _LOCKS:
         return
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -195,8 +201,14 @@ def _lock(settings: FlatSettings) -> None:
     except BlockingIOError as error:
         os.close(descriptor)
         raise StateLocked(
-            "another process on this machine writes the table",
+            "another process on this machine uses the table",
             table=settings.name,
             hint="Stop it first: 'tideline split run' and the commands that change a table exclude each other.",
         ) from error
-    _LOCKS[name] = descriptor
+    _LOCKS[path.name] = descriptor
+
+
+def lock_path(settings: FlatSettings) -> Path:
+    """Return the path of the table's lock file."""
+    name = hashlib.sha256(f"{settings.name} {settings.location}".encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"tideline-flat-{name}.lock"

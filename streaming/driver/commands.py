@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from state.errors import TidelineError
-from streaming.driver.progress import ignore_progress, started_event, stopped_event
+from state.errors import NotFound, TidelineError
+from streaming.driver.progress import ignore_progress, report_rewrites, started_event, stopped_event
 
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(
     from streaming.driver.run import Driver
 
     try:
-        with _session(settings) as parts:
+        with _session(settings, progress) as parts:
             driver = Driver(parts, progress)
             if when_ready is not None:
                 when_ready(driver)
@@ -54,9 +54,12 @@ def run(
     progress(stopped_event(reason))
 
 
-def seal(settings: FlatSettings) -> UpkeepResult:
-    """Do all maintenance that is due: finish a batch, promote, seal, drop, delete. Return the outcome."""
-    with _session(settings) as parts:
+def seal(settings: FlatSettings, progress: ProgressListener = ignore_progress) -> UpkeepResult:
+    """Do all maintenance that is due: finish a batch, promote, seal, drop, delete. Return the outcome.
+
+    ``progress`` receives an event for every rewritten hour.
+    """
+    with _session(settings, progress) as parts:
         done = parts.maintenance.run(everything=True)
         _save_snapshot(parts)
         return done
@@ -76,12 +79,38 @@ def backfill(
 
 
 def plan(settings: FlatSettings) -> Proposal:
-    """Return the proposed changes of the table with their reasons. Changes nothing, except that a missing table is created.
+    """Return the proposed changes of the table with their reasons. Changes nothing and creates nothing.
 
-    May run beside the table's driver, except with Spark's own catalog, which only one process can open.
+    May run beside the table's driver, except with Spark's own catalog, which only one process can open. Raises StateLocked then.
     """
-    with _session(settings, read_only=True) as parts:
-        return _propose(parts)[0]
+    from streaming.driver.local_catalog import is_missing
+
+    settings.check()
+    if is_missing(settings):
+        return _propose_first(settings)
+    try:
+        with _session(settings, read_only=True) as parts:
+            return _propose(parts)[0]
+    except NotFound as missing:
+        if missing.context.get("table") != settings.name:
+            raise
+        return _propose_first(settings)
+
+
+def _propose_first(settings: FlatSettings) -> Proposal:
+    """Return the proposal for a table that does not exist yet: no row has been seen, so every key waits for its first value."""
+    from handlers.files.paths import parse_location
+    from state.columns.changes import RetainedValues
+    from state.columns.observations import HourCounts
+    from state.columns.slots import Layout
+    from streaming.batch.key_demand import open_key_demand
+    from streaming.batch.schema_evolution import propose
+    from streaming.table.flat_table import TableState
+    from streaming.table.hours import HourColumns
+
+    columns, location = HourColumns(settings.partition_columns), parse_location(settings.location)
+    state = TableState(Layout.new(), {}, columns, location)
+    return propose(state, open_key_demand(settings).read(), HourCounts(), RetainedValues(), 0)
 
 
 def _save_snapshot(parts: Assembly) -> None:
@@ -104,18 +133,21 @@ def _propose(parts: Assembly) -> tuple[Proposal, TableState, HourCounts, list[Ho
 
 
 @contextmanager
-def _session(settings: FlatSettings, *, read_only: bool = False) -> Iterator[Assembly]:
-    from streaming.driver.assembly import assemble
-    from streaming.driver.local_catalog import build_conf, make_directory
-    from streaming.driver.session import start
+def _session(
+    settings: FlatSettings, progress: ProgressListener = ignore_progress, *, read_only: bool = False
+) -> Iterator[Assembly]:
+    from streaming.driver.assembly import assemble, lock
+    from streaming.driver.local_catalog import build_conf, is_used, make_directory
+    from streaming.driver.session import jvm_errors, start
     from streaming.settings import KafkaSource
 
     settings.check()
+    if not read_only or is_used(settings):
+        lock(settings)  # before Spark starts, which takes seconds
     spark_settings = replace(settings.spark, conf={**build_conf(settings), **settings.spark.conf})
     is_kafka = isinstance(settings.source, KafkaSource)
-    make_directory(settings)
+    if not read_only:
+        make_directory(settings)
     spark = start(spark_settings, name=f"tideline {settings.name}", kafka=is_kafka)
-    try:
-        yield assemble(settings, spark, read_only=read_only)
-    finally:
-        spark.stop()
+    with jvm_errors(spark):
+        yield assemble(settings, spark, read_only=read_only, on_rewrite=report_rewrites(progress))

@@ -23,9 +23,19 @@ DIRECTORY: Final = ".metastore"
 """Directory within the table's directory; hidden, so that no engine reads it as data."""
 
 
+def is_used(settings: FlatSettings) -> bool:
+    """Whether the table is in Spark's own catalog, which one process at a time can open."""
+    return not settings.metastores and CATALOG not in settings.spark.conf
+
+
+def is_missing(settings: FlatSettings) -> bool:
+    """Whether the table is in Spark's own catalog, and nothing has created that catalog yet."""
+    return is_used(settings) and not (Path(_local_path(settings.location)) / DIRECTORY).exists()
+
+
 def build_conf(settings: FlatSettings) -> dict[str, str]:
     """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not on a local disk."""
-    if not _is_used(settings):
+    if not is_used(settings):
         return {}
     path = _local_path(settings.location)
     return {
@@ -40,7 +50,7 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
 
 def make_directory(settings: FlatSettings) -> None:
     """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that fails."""
-    if not _is_used(settings):
+    if not is_used(settings):
         return
     directory = Path(_local_path(settings.location))
     try:
@@ -52,10 +62,6 @@ def make_directory(settings: FlatSettings) -> None:
             reason=error.strerror,
             hint="Spark's own catalog needs a writable directory (flat.NAME.location).",
         ) from error
-
-
-def _is_used(settings: FlatSettings) -> bool:
-    return not settings.metastores and CATALOG not in settings.spark.conf
 
 
 def _local_path(location: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -89,7 +90,7 @@ def batch_event(
             "reused": sum(slot.former_name is not None for slot in layout.slots),
         },
         "layout_version": layout.version,
-        "upkeep": asdict(upkeep),
+        "upkeep": _describe_upkeep(upkeep),
         "seal_backlog": upkeep.backlog,
         "durations": {"upkeep_s": round(upkeep_s, 3), "batch_s": round(batch_s, 3)},
         **({"key_log_failure": key_log_failure[:500]} if key_log_failure else {}),
@@ -98,7 +99,36 @@ def batch_event(
 
 def upkeep_event(upkeep: UpkeepResult) -> dict[str, Any]:
     """Return the event of maintenance while the source was silent."""
-    return {"event": "upkeep", **asdict(upkeep)}
+    return {"event": "upkeep", **_describe_upkeep(upkeep)}
+
+
+def _describe_upkeep(upkeep: UpkeepResult) -> dict[str, Any]:
+    """Return the counts; the open hours may be many, and only the commands show them."""
+    return {name: value for name, value in asdict(upkeep).items() if name != "open"}
+
+
+def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int], None]:
+    """Return a listener for rewritten hours that reports each as an event, with an estimate of the time for those that are left."""
+    last_s, took_s = time.monotonic(), 0.0
+
+    def report(activity: str, hour: int, done: int, total: int) -> None:
+        nonlocal last_s, took_s
+        now_s = time.monotonic()
+        took_s = now_s - last_s + (took_s if done > 1 else 0.0)
+        last_s = now_s
+        left_s = round(took_s / done * (total - done), 1)
+        progress(
+            {
+                "event": "rewritten",
+                "activity": activity,
+                "hour": hour,
+                "done": done,
+                "total": total,
+                "left_s": left_s,
+            }
+        )
+
+    return report
 
 
 def idle_event() -> dict[str, Any]:

@@ -4,25 +4,32 @@ Splitting depends on settings that differ from Spark's defaults (keys are compar
 that Spark supports, and on a Kafka connector of exactly Spark's version. All of this is decided here, so that drivers, tests and
 benchmarks run alike. ``settings.conf`` takes precedence over everything except the settings that splitting requires.
 
-A session belongs to its process: there is one JVM, and ``stop`` ends it.
+A session belongs to its process: there is one JVM, and ``stop`` ends it. If the JVM dies first, every call through py4j fails in its own
+way; ``jvm_errors`` turns the first failure into one error.
+
+Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in a directory of its own, and relative
+paths of files in the settings are made absolute before.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from state.errors import ConfigError
+from state.errors import ConfigError, Transient
 from streaming.split.splitter import REQUIRED_CONF
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -45,6 +52,10 @@ KAFKA_JARS: Final = (
     "commons-pool2-",
 )
 """Prefixes of the jars of Spark's Kafka source."""
+FILE_LISTS: Final = ("spark.jars", "spark.files", "spark.archives")
+"""Settings with comma-separated paths."""
+EXIT_S: Final = 3.0
+"""How long to wait for the exit status of a JVM that has closed its connection."""
 CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": LOOPBACK,
@@ -85,16 +96,75 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         **jars,
         **settings.conf,
         **_merge_packages(jars, settings.conf),
+        **{name: _make_absolute(settings.conf[name]) for name in FILE_LISTS if name in settings.conf},
         **REQUIRED_CONF,
     }
-    return _create_session(name, conf)
+    with _working_directory():
+        return _create_session(name, conf)
+
+
+@contextmanager
+def jvm_errors(spark: SparkSession) -> Iterator[None]:
+    """Raise one Transient if the JVM of ``spark`` dies, whatever its death causes in the code that uses it; stop it at the end."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
+    process: subprocess.Popen[bytes] = gateway.proc
+    try:
+        yield
+    except Exception as error:
+        if not _has_ended(process, error):
+            raise
+        raise Transient(
+            "Spark's JVM ended",
+            status=process.returncode,
+            hint="A negative status is a signal; -9 usually means that memory was short (flat.NAME.spark.driver_memory).",
+        ) from None
+    finally:
+        # PySpark logs a stack trace for each call of a JVM that is dead or ends.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        if process.poll() is None:
+            spark.stop()
+
+
+def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:
+    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so after a broken one it is waited for."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    is_broken = isinstance(error, ConnectionError)
+    while error is not None:
+        is_broken |= isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+        error = error.__cause__ or error.__context__
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(EXIT_S if is_broken else 0)
+    return process.returncode is not None
+
+
+@contextmanager
+def _working_directory() -> Iterator[None]:
+    """Change to a directory for what Spark leaves in its working directory, for as long as the JVM starts."""
+    directory = Path(tempfile.gettempdir()) / f"tideline-spark-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _make_absolute(paths: str) -> str:
+    """Return comma-separated paths with relative ones made absolute; URIs stay as they are."""
+    return ",".join(
+        path if "://" in path or path.startswith(("local:", "file:")) else str(Path(path).absolute())
+        for path in paths.split(",")
+        if path
+    )
 
 
 def _choose_jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
     import pyspark
 
     if settings.jars:
-        return {"spark.jars": ",".join(settings.jars)}
+        return {"spark.jars": _make_absolute(",".join(settings.jars))}
     if not kafka:
         return {}
     own = Path(pyspark.__path__[0]) / "jars"

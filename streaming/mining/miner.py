@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from streaming.mining.model import MiningRules, QueryText
-    from streaming.mining.sources.source import QuerySource
+    from streaming.mining.sources.source import DeadInput, QuerySource
 
 
 _DIALECTS: Final = {Form.SQL: (Parser.HIVE, Parser.DATABRICKS), Form.TRINO: (Parser.TRINO,), Form.PLAN: ()}
 _SHORT_CHARS: Final = 2_000
 """In a shorter text, operators without brackets (NOT NOT …) cannot exhaust the stack."""
+DEAD_INPUTS_MAX: Final = 20
+"""Unreadable inputs that a report describes; all are counted."""
 _STRING_DEPTH_MAX: Final = 2
 """Code in a string inside code in a string is read; deeper nesting is not."""
 
@@ -62,6 +64,8 @@ class MiningReport:
     unresolved: Counter[Unresolved] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
     """Number of unreadable inputs by error code."""
+    dead_inputs: list[DeadInput] = field(default_factory=list)
+    """The first unreadable inputs, with file and reason."""
 
 
 class Miner:
@@ -151,6 +155,7 @@ def mine(
     for batch in source.batches(sink.position(source.name)):
         sink.record(_key_requests(batch.queries, miner, report), source=source.name, position=batch.position)
         report.dead.update(dead.code for dead in batch.dead)
+        report.dead_inputs += batch.dead[: DEAD_INPUTS_MAX - len(report.dead_inputs)]
         if is_stopped():
             break
     return report

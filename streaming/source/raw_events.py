@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from state.errors import FilesUnavailable
 from streaming.settings import DirectorySource, KafkaSource
 
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 
 def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> DataFrame:
@@ -27,7 +29,7 @@ def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> D
     if isinstance(source, KafkaSource):
         return _open_kafka(spark, source)
     reader = spark.readStream.format("text").option("maxFilesPerTrigger", source.files_per_batch)
-    lines = reader.option("recursiveFileLookup", "true").load(source.path)
+    lines = _open_directory(reader.option("recursiveFileLookup", "true"), source.path)
     return normalize_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
 
 
@@ -65,6 +67,20 @@ def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
         return {}
     partitions = found.get(topic)
     return {int(n): int(offset) for n, offset in partitions.items()} if isinstance(partitions, dict) else {}
+
+
+def _open_directory(reader: DataStreamReader, path: str) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return reader.load(path)
+    except AnalysisException as error:
+        raise FilesUnavailable(
+            "the directory of raw events cannot be read",
+            path=path,
+            reason=str(error)[:300],
+            hint="If it is missing, create it, or correct flat.NAME.source.path.",
+        ) from error
 
 
 def _open_kafka(spark: SparkSession, source: KafkaSource) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from streaming.split.file_columns import promoting_slots
 from streaming.upkeep.promotion import advance
+from streaming.upkeep.sealing import OpenHour, find_open
 
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class UpkeepResult:
     deleted: int = 0
     refused: str = ""
     """Why no hour may be dropped; empty if dropping is allowed."""
+    open: tuple[OpenHour, ...] = ()
+    """The hours that are not sealed, in order."""
 
 
 class Maintenance:
@@ -58,7 +61,12 @@ class Maintenance:
         expiry = self._sealer.drop_expired()
         deleted = self._delete()
         assert everything <= (not promoting_slots(state)), state.parameters
-        return UpkeepResult(sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused)
+        open_hours = find_open(
+            stream.table.partitions(), last.watermark.reached_s, stream.settings.event_time
+        )
+        return UpkeepResult(
+            sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused, open_hours
+        )
 
     def _delete(self) -> int:
         """Delete directories that are due, according to the current partitions in the metastore."""

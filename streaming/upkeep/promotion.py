@@ -52,8 +52,9 @@ def advance(rewriter: Rewriter, state: TableState, *, hours_max: int) -> tuple[T
         return state, 0
     # 2. Rewrite older hours.
     waiting = find_pending(state, rewriter.table.partitions())
-    for partition in waiting[:hours_max]:
+    for done, partition in enumerate(waiting[:hours_max], 1):
         rewriter.rewrite(partition, state, sealed=partition.is_sealed)
+        rewriter.report("rewritten for a promotion", partition.hour, done, len(waiting))
     if len(waiting) > hours_max:
         return state, len(waiting) - hours_max
     # 3. Change the type.

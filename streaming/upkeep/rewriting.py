@@ -14,6 +14,7 @@ While an hour is rewritten, its rows with ``_rescued`` are split again: values f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,7 @@ from streaming.table.value_counts import format_counts, format_nonnull, list_dat
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 
 
 _OLD: Final = "_tideline_old_{}"
+RewriteListener = Callable[[str, int, int, int], None]
+"""Receives what an hour was rewritten for, the hour, and how many of how many hours of this pass are done."""
+
+
+def ignore_rewrites(activity: str, hour: int, done: int, total: int) -> None:
+    """Do nothing with a rewritten hour."""
 
 
 def split_rescued_again(
@@ -87,6 +94,7 @@ class Rewriter:
     sampler: Sampler
     guard: PushdownGuard
     clock: Callable[[], float]
+    report: RewriteListener = ignore_rewrites
 
     def rewrite(
         self,

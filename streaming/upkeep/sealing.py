@@ -19,7 +19,7 @@ from streaming.table.value_counts import parse_counts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from streaming.settings import FlatSettings
+    from streaming.settings import EventTime, FlatSettings
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
 
@@ -31,6 +31,28 @@ def find_due(
     if reached_s is None:
         return []
     return [each for each in partitions if not each.is_sealed and reached_s >= _last_s(each) + lateness_s]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHour:
+    """An hour that is not sealed."""
+
+    hour: int
+    due_s: int
+    """The event time that the watermark must reach before the hour is sealed."""
+    reached_s: int | None
+    """The event time that the watermark has reached."""
+
+
+def find_open(
+    partitions: Sequence[HourPartition], reached_s: int | None, when: EventTime
+) -> tuple[OpenHour, ...]:
+    """Return the hours that are not sealed, and the watermark that each of them waits for."""
+    return tuple(
+        OpenHour(each.hour, _last_s(each) + when.lateness_s, reached_s)
+        for each in partitions
+        if not each.is_sealed
+    )
 
 
 def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
@@ -64,8 +86,9 @@ class Sealer:
             partitions, state
         )
         chosen = waiting[: hours_max or self.settings.sealing.hours_per_pass]
-        for partition in chosen:
+        for done, partition in enumerate(chosen, 1):
             self.rewriter.rewrite(partition, state, sealed=True)
+            self.rewriter.report("sealed", partition.hour, done, len(chosen))
         return len(chosen), len(waiting) - len(chosen)
 
     def drop_expired(self) -> Expiry:

@@ -85,9 +85,8 @@ class SparkEventLogSource:
         try:
             for line, end in self._lines(name, location, entry.done_bytes):
                 if line is None:
-                    dead.append(
-                        DeadInput.of(name, LimitExceeded("an event is too long", limit_bytes=self.line_bytes))
-                    )
+                    too_long = LimitExceeded("an event is too long", limit_bytes=self.line_bytes)
+                    dead.append(DeadInput.of(f"{name}, byte {entry.done_bytes}", too_long))
                 elif _WANTED.search(line, 0, 200):
                     found = self._read_event(line, name, location, entry)
                     chars += sum(len(each.text) for each in found if isinstance(each, QueryText))
@@ -142,7 +141,8 @@ class SparkEventLogSource:
                 return []
             return list(self._texts(kind, event, name, location, entry))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return [DeadInput.of(name, BadInput("an event of the log cannot be read", reason=str(error)))]
+            unreadable = BadInput("an event of the log cannot be read", reason=str(error))
+            return [DeadInput.of(f"{name}, byte {entry.done_bytes}", unreadable)]
 
     def _texts(
         self, kind: str, event: dict[str, Any], name: str, location: Location, entry: FileEntry

@@ -84,13 +84,17 @@ class StandardInputSource:
     def _read_json(self, line: bytes, number: int) -> QueryText | DeadInput:
         try:
             given: Any = orjson.loads(line)
-            at_s, form = int(given.get("at", self.clock())), Form(given.get("form", Form.SQL))
+            at_s, form = _read_time(given.get("at", self.clock())), Form(given.get("form", Form.SQL))
             texts = given["query"], given.get("user", self.user), given.get("database") or ""
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            return DeadInput.of(
-                f"line {number}", BadInput("a line must be a query", reason=repr(error)[:200])
-            )
+            return DeadInput.of(f"line {number}", BadInput("a line must be a query", reason=str(error)[:200]))
         if not all(isinstance(each, str) for each in texts):
             return DeadInput.of(f"line {number}", BadInput("query, user and database must be texts"))
         text, user, database = texts
         return QueryText(text, user, at_s, self.name, f"line {number}", form, database or None)
+
+
+def _read_time(at: object) -> int:
+    if not isinstance(at, (int, float)):
+        raise ValueError("'at' must be seconds since 1970 as a number")  # noqa: TRY004 - one error for all malformed lines
+    return int(at)

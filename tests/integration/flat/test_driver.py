@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.types import ColumnType
+from state.errors import FilesUnavailable, NotFound
+from streaming.driver.assembly import assemble
 from streaming.driver.run import Driver
 from streaming.settings import Sealing
 from tests.builders.flat.streams import Stream, rules
@@ -94,3 +96,19 @@ def test_sparks_two_readers_see_correct_values_at_every_moment_of_a_promotion(
             assert spark.sql(f"SELECT uuid FROM {name} WHERE n = {text}").count() == hour + 1
         spark.conf.unset("spark.sql.hive.convertMetastoreOrc")
     assert types == {ColumnType.TINYINT, ColumnType.STRING}
+
+
+def test_a_missing_landing_directory_is_one_error_that_passes_when_it_is_created(
+    stream: Stream, spark: Any
+) -> None:
+    stream.landing.rmdir()
+    with pytest.raises(FilesUnavailable, match="directory of raw events"):
+        stream.run(spark)
+    stream.landing.mkdir()
+    assert stream.run(spark) == []
+
+
+def test_a_reader_of_the_plan_creates_neither_table_nor_checkpoint(stream: Stream, spark: Any) -> None:
+    with pytest.raises(NotFound):
+        assemble(stream.settings, spark, read_only=True)
+    assert sorted(path.name for path in stream.landing.parent.iterdir()) == ["landing"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from dataclasses import dataclass, field
@@ -122,10 +123,10 @@ def test_no_query_fails_at_any_step_of_a_promotion_nor_if_it_was_planned_before_
 ) -> None:
     for hour in range(4):
         odd = {3: "x", 4: "007"} if hour == 1 else {}
-        events = [
+        events: list[Any] = [
             {"epoch": FIRST + hour * HOUR_S + n, "uuid": f"{hour}-{n}", "n": odd.get(n, n)} for n in range(10)
         ]
-        stream.land(f"{hour}", events)
+        stream.land(f"{hour}", [*events, {"uuid": f"no time {hour}", "n": hour}])
         stream.run(spark)
     assert readers.types == {ColumnType.TINYINT, ColumnType.STRING}
     after = readers.steps[readers.steps.index("flat.flipped") :]
@@ -134,6 +135,8 @@ def test_no_query_fails_at_any_step_of_a_promotion_nor_if_it_was_planned_before_
     )
     texts = {row["uuid"]: row["n"] for row in stream.rows(spark)}
     assert (len(texts), texts["1-3"], texts["1-4"], texts["1-5"]) == (40, "x", "007", "5")
+    letters = spark.read.orc(f"{stream.settings.dead_letter_directory}/wrong-time").select("_rescued")
+    assert sorted(json.loads(row["_rescued"])["n"] for row in letters.collect()) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("compression", ["zstd", "zlib", "none"])

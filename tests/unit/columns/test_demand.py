@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.columns.demand import Demand, Verdict, compute_demand
@@ -271,3 +273,38 @@ def test_one_user_with_a_thousand_keys_fills_only_that_users_quota() -> None:
 )
 def test_generated_names_are_distinguished_from_words(names: set[str], is_generated: bool) -> None:
     assert looks_generated(names) is is_generated
+
+
+@given(rate=st.floats(0.002, 0.05), seed=st.integers(0, 1_000))
+@settings(max_examples=30, deadline=None)
+def test_small_batches_do_not_make_an_object_and_its_members_columns_in_turns(rate: float, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a repeatable sequence, not a secret
+    requested = [requested_by("error.code"), requested_by("error.text")]
+    live: list[KeyPath] = []
+    layouts = []
+    rows = values = 0
+    for _ in range(60):
+        rows += 20
+        values += sum(chance.random() < rate for _ in range(20))
+        keys = [a_key("error"), *(each.key for each in requested)]
+        fills, examined = dict.fromkeys(keys, values / rows), dict.fromkeys(keys, rows)
+        demand = compute_demand(requested, FlatRules(), fills, live, examined)
+        live = [each.key for each in demand.selected] if values else []
+        layouts.append(tuple(live))
+    changes = [after for before, after in itertools.pairwise(layouts) if before and before != after]
+    assert len(changes) <= 1
+
+
+def test_few_rows_neither_collapse_members_nor_split_their_object_again() -> None:
+    requested = [requested_by("error.code"), requested_by("error.text")]
+    keys = [each.key for each in requested]
+
+    def selected(values: int, rows: int, live: list[KeyPath]) -> list[str]:
+        seen = [a_key("error"), *keys]
+        fills, examined = dict.fromkeys(seen, values / rows), dict.fromkeys(seen, rows)
+        return selected_texts(compute_demand(requested, FlatRules(), fills, live, examined))
+
+    assert selected(1, 200, []) == ["$.error.code", "$.error.text"]
+    assert selected(1, 200, [a_key("error")]) == ["$.error"]
+    assert selected(1, 10_000, keys) == ["$.error"]
+    assert selected(300, 10_000, [a_key("error")]) == ["$.error.code", "$.error.text"]

@@ -268,6 +268,18 @@ def test_a_column_is_promoted_to_string_when_too_many_values_do_not_fit() -> Non
     assert kinds(decide_twice(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=101)})) == []
 
 
+def test_a_promotion_of_a_double_warns_that_its_texts_change() -> None:
+    layout = a_layout(a_slot(1, "n", ColumnType.DOUBLE))
+    window = a_window(FLOATS.join(TEXT), values=100_000, misfits=101)
+    promoted = decide_twice(layout, ("n",), {"n": window}).of(ChangeKind.PROMOTE)
+    pinned = decide_twice(
+        layout, ("n",), {"n": window}, rules=FlatRules(pins={a_key("n"): ColumnType.STRING})
+    ).of(ChangeKind.PROMOTE)
+    for change in (*promoted, *pinned):
+        assert "7 will read as 7.0 in hours written before the promotion" in change.reason
+    assert len(promoted) == len(pinned) == 1
+
+
 def test_without_partitions_a_column_becomes_string_immediately() -> None:
     layout = a_layout(a_slot(1, "n", ColumnType.INT))
     assert kinds(decide_twice(layout, ("n",), {"n": a_window(TEXT, misfits=50)}, NOTHING_KEPT)) == [

@@ -29,9 +29,10 @@ from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
 from streaming.batch.schema_evolution import Proposal
-from streaming.driver.progress import write_lines_to
+from streaming.driver.progress import report_rewrites, write_lines_to
 from streaming.upkeep.backfill import BackfillResult
 from streaming.upkeep.maintenance import UpkeepResult
+from streaming.upkeep.sealing import OpenHour
 from tests.builders.flat.fake_drivers import progress
 from tests.builders.flat.streams import Stream, key, rules
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from streaming.driver.progress import ProgressListener
     from streaming.settings import FlatSettings
 
 
@@ -138,9 +140,11 @@ class FakeCommands:
     def __init__(self) -> None:
         self.given: list[object] = []
 
-    def seal(self, settings: FlatSettings) -> UpkeepResult:
+    def seal(self, settings: FlatSettings, progress: ProgressListener) -> UpkeepResult:
         self.given.append(settings.name)
-        return UpkeepResult(sealed=3)
+        report_rewrites(progress)("sealed", HOUR, 1, 3)
+        waiting = OpenHour(HOUR + 3_600, HOUR + 7_200 + 900, HOUR + 3_700)
+        return UpkeepResult(sealed=3, open=(waiting,))
 
     def backfill(
         self, settings: FlatSettings, hours: range | None, *, any_number: bool
@@ -178,8 +182,16 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
 
 
 def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tuple[int, str]]) -> None:
-    assert split("seal", "events") == (0, "3 hours sealed\n")
-    assert json.loads(split("seal", "web.flat", "--json")[1])["sealed"] == 3
+    code, output = split("seal", "events")
+    assert (code, output.splitlines()) == (
+        0,
+        [
+            "2016-04-18 21h sealed, 1 of 3, about 0 s left",
+            "3 hours sealed",
+            "2016-04-18 22h is open: sealed when events reach 2016-04-18 23:15:00; the latest are of 2016-04-18 22:01:40",
+        ],
+    )
+    assert json.loads(split("seal", "web.flat", "--json")[1].partition("\n")[2])["sealed"] == 3
     assert split("plan", "events")[1].startswith(
         "web.flat stays at version 1: 0 changes, 1 keys wait\n? wait"
     )

@@ -49,7 +49,7 @@ def test_the_status_reads_back_and_shows_a_line_per_table() -> None:
     [
         ({}, []),
         ({"state": "backing-off"}, ["flat:events is backing-off"]),
-        ({"lag_s": 301.0}, ["flat:events lags by 301 s"]),
+        ({"lag_s": 301.0}, ["flat:events lags by 5 min 1 s"]),
         ({"lag_s": None}, []),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,7 +51,7 @@ def config(**changes: object) -> Config:
         "table": "web.flat",
         "raw_table": "web.raw",
         "location": "/flat",
-        "source": {"kind": "directory", "path": "/in"},
+        "source": {"kind": "directory", "path": str(Path(__file__).parent)},
         "event_time": {"key": "t"},
         "cluster": "dr",
     }
@@ -84,3 +85,17 @@ def test_problems_that_a_driver_would_find_late_are_reported_at_once(
 
 def test_a_table_in_sparks_own_catalog_needs_no_metastore() -> None:
     assert flat_problems(config(cluster=None), lambda _: pytest.fail("it connected")) == []
+
+
+def test_a_missing_landing_directory_is_reported(tmp_path: Path) -> None:
+    source = {"kind": "directory", "path": f"file:{tmp_path}/landing"}
+    checked = config(cluster=None, source=source)
+    assert [(each.key, each.reason) for each in flat_problems(checked)] == [
+        ("flat.events.source.path", "unknown directory")
+    ]
+    (tmp_path / "landing").mkdir()
+    assert flat_problems(checked) == []
+
+
+def test_a_landing_directory_that_only_spark_can_reach_is_not_checked() -> None:
+    assert flat_problems(config(cluster=None, source={"kind": "directory", "path": "viewfs://c/in"})) == []

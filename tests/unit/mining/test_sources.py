@@ -3,12 +3,14 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pytest
 
+from daemon.keys.text import passes_text
 from handlers.files.schemes import open_file_systems
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
 from streaming.mining.miner import Miner, MiningReport, mine
@@ -26,6 +28,15 @@ if TYPE_CHECKING:
 
     from streaming.mining.sources.source import QueryBatch, QuerySource
 
+PASS = {
+    "source": "stdin",
+    "queries": 1,
+    "queries_with_keys": 0,
+    "asks": 0,
+    "unresolved": {},
+    "took_s": 0.1,
+    "error": None,
+}
 QUERY = "select get_json_object(json, '$.{}') from raw_events"
 
 
@@ -221,6 +232,8 @@ def test_unreadable_lines_and_codecs_are_dead_and_the_rest_is_read(tmp_path: Pat
     sink = MemorySink()
     report = run(SparkEventLogSource("spark", tree(tmp_path), line_bytes=2_000), sink)
     assert report.dead == {"bad-input": 2, "limit-exceeded": 1, "unsupported": 1}
+    origins = [each.origin for each in report.dead_inputs]
+    assert origins == ["a, byte 0", f"a, byte {len(bad)}", f"a, byte {len(bad + lines(no_plan))}", "b.lz4"]
     assert sink.keys() == ["$.a"]
 
 
@@ -300,6 +313,15 @@ def test_json_lines_of_standard_input_contain_user_time_and_form() -> None:
 def test_a_line_that_is_not_a_query_is_dead(line: str) -> None:
     _, sink, report = requested_keys('{"query": "x"}\n' + line + "\n" + lines({"query": QUERY.format("a")}))
     assert (report.dead, sink.keys()) == ({"bad-input": 1}, ["$.a"])
+    assert [each.origin for each in report.dead_inputs] == ["line 2"]
+
+
+def test_a_dead_query_is_shown_with_its_line_and_reason() -> None:
+    _, _, report = requested_keys('{"query": "x"}\n{"query": "x", "at": "2016-04-18"}\n')
+    (dead,) = report.dead_inputs
+    shown = passes_text([{**PASS, "dead": dict(report.dead), "dead_inputs": [asdict(dead)]}])
+    assert shown.splitlines()[-1].startswith("stdin: dead: line 2: [bad-input] a line must be a query")
+    assert "'at' must be seconds since 1970" in shown
 
 
 # -- the loop

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from state.errors import ConfigError
-from streaming.driver.local_catalog import CATALOG, build_conf, make_directory
-from tests.builders.flat.streams import SETTINGS
+from state.errors import ConfigError, StateLocked
+from streaming.driver import assembly, commands
+from streaming.driver.local_catalog import CATALOG, DIRECTORY, build_conf, is_missing, make_directory
+from tests.builders.flat.streams import SETTINGS, rules
 
 
 @pytest.mark.parametrize("location", ["/w/events/", "file:/w/events", "file:///w/events"])
@@ -47,3 +49,28 @@ def test_a_directory_that_cannot_be_created_is_a_configuration_error(tmp_path: P
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="directory cannot be created"):
         make_directory(replace(SETTINGS, location=f"{tmp_path}/file/events"))
+
+
+def test_a_plan_of_a_table_without_a_catalog_creates_nothing_and_needs_no_spark(tmp_path: Path) -> None:
+    settings = replace(
+        SETTINGS, location=f"{tmp_path}/events", checkpoint=f"{tmp_path}/checkpoint", rules=rules("a.b")
+    )
+    assert is_missing(settings)
+    waiting = commands.plan(settings).demand.unseen
+    assert [str(each.key) for each in waiting] == []
+    decisions = commands.plan(settings).demand.decisions
+    assert [str(key) for key in decisions] == ["$.a.b"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_beside_a_driver_on_sparks_own_catalog_answers_at_once_that_it_is_locked(
+    tmp_path: Path,
+) -> None:
+    settings = replace(SETTINGS, location=f"{tmp_path}/events")
+    make_directory(settings)
+    (tmp_path / "events" / DIRECTORY).mkdir()
+    name = assembly.lock_path(settings)
+    with name.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StateLocked):
+            commands.plan(settings)

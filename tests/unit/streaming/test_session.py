@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
-from state.errors import ConfigError
+from state.errors import ConfigError, StateLocked, Transient
 from streaming.driver import session
 from streaming.settings import SparkSettings
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -111,3 +113,41 @@ def test_a_kafka_source_among_sparks_own_jars_is_sent_to_remote_executors(
     assert session._choose_jars(elsewhere, kafka=False) == {}
     paths = ",".join(str(tmp_path / "jars" / name) for name in names)
     assert session._choose_jars(elsewhere, kafka=True) == {"spark.jars": paths}
+
+
+def test_relative_paths_of_files_are_made_absolute_because_the_jvm_has_a_directory_of_its_own() -> None:
+    here = Path.cwd()
+    assert session._make_absolute("a.jar,/b.jar,hdfs://nn/c.jar,local:/d.jar") == (
+        f"{here}/a.jar,/b.jar,hdfs://nn/c.jar,local:/d.jar"
+    )
+
+
+class FakeSpark:
+    """A session whose JVM is a process."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.sparkContext = self
+        self._gateway = self
+        self.proc = process
+        self.stopped = 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_a_dead_jvm_is_one_transient_error_whatever_failed_because_of_it() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        spark: Any = FakeSpark(process)
+        process.kill()
+        with pytest.raises(Transient, match="JVM ended") as caught, session.jvm_errors(spark):
+            raise Py4JNetworkError("Answer from Java side is empty")
+        assert (caught.value.context["status"], caught.value.__cause__, spark.stopped) == (-9, None, 0)
+
+
+def test_errors_of_a_living_jvm_are_raised_unchanged_and_it_is_stopped() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        spark: Any = FakeSpark(process)
+        with pytest.raises(StateLocked), session.jvm_errors(spark):
+            raise StateLocked("another writer")
+        assert spark.stopped == 1
+        process.kill()
