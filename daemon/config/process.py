@@ -62,7 +62,8 @@ class FilesConfig(Section):
     )
     options: dict[Name, Options] = Field(
         default={},
-        description="Settings of pyarrow by file system scheme (hdfs, s3a, gs, abfs), under pyarrow's own names.",
+        description="Settings by file system scheme, under their own names: those of pyarrow for s3a, gs and abfs, those of Hadoop "
+        "for hdfs and viewfs.",
     )
     secrets: dict[Name, dict[str, Secret]] = Field(
         default={},

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 OLDEST_PYTHON = (3, 11)
-LOCK_NAMES = ("kafka", "hive", "compiler", "hbase", "spark-kafka", "spark-iceberg")
+LOCK_NAMES = ("kafka", "hive", "compiler", "hbase", "hdfs", "spark-kafka", "spark-iceberg")
 # Measured: 345 MB of jars, 119 of them HBase; 900 MB of Python packages, and a stack's data and logs below 200 MB.
 CACHE_BYTES = 500 << 20
 DATA_BYTES = 1500 << 20

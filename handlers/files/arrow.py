@@ -1,9 +1,9 @@
-"""Any file system that pyarrow supports: HDFS, S3, GCS, Azure.
+"""The object stores that pyarrow supports: S3, GCS, Azure. HDFS has a client of its own (``hdfs``).
 
 Publishing differs, because not every store has a rename:
 
-* HDFS (and local): a hidden file in the same directory is moved to its final name. HDFS refuses to move onto an existing file, so a file
-  that is replaced is removed first: for a moment readers find neither.
+* Other file systems of pyarrow (local ones, in tests): a hidden file in the same directory is moved to its final name. If the name is
+  taken and the move fails, the old file is removed first: for a moment readers find neither.
 * Object stores: a file of up to 16 MiB is kept in memory and sent completely by ``publish``, as one atomic PUT. A larger one is written
   to a hidden key and then copied on the server to its final name. Above 4 GiB servers refuse such a copy; the object is written under
   its final name, and removed if it turns out wrong. (The library completes an upload when its stream is dropped; it cannot abandon one.)
@@ -179,7 +179,7 @@ class ArrowWriter:
         try:
             self._library.move(self._hidden, self._final)
         except OSError:
-            # On HDFS the name is taken. Any other failure occurs again below and is raised.
+            # The name may be taken. Any other failure occurs again below and is raised.
             self._library.delete_file(self._final)
             self._library.move(self._hidden, self._final)
 

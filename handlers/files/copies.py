@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.files.checksums import Checksum, parse_checksum
 from handlers.files.filesystems import SweptDirectories, sweep
 from handlers.files.paths import (
     AllowedRoots,
@@ -35,9 +36,7 @@ from handlers.files.transfer import (
     Reserve,
     SourceFailed,
     Transfer,
-    expected_md5,
     mark_source_errors,
-    new_digest,
 )
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
@@ -56,8 +55,8 @@ class Origin:
 
     location: Location
     from_change_manager: bool
-    md5: str | None
-    """The MD5 that its bytes must have; None if it is unknown."""
+    checksum: Checksum | None
+    """The checksum that its bytes must have; None if there is none that can be verified."""
 
 
 def list_origins(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
@@ -66,13 +65,13 @@ def list_origins(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
     Raises UnsafePath if a location lies outside ``allowed``.
     """
     recorded = allowed.require(parse_location(source.uri))
-    md5 = expected_md5(recorded, source.checksum)
-    original = Origin(recorded, from_change_manager=False, md5=md5)
+    checksum = parse_checksum(recorded, source.checksum)
+    original = Origin(recorded, from_change_manager=False, checksum=checksum)
     if source.checksum is None or source.cm_root is None:
         return [original]
     kept = allowed.require(build_cm_path(parse_location(source.cm_root), recorded.name, source.checksum))
-    recycled = Origin(kept, from_change_manager=True, md5=expected_md5(kept, source.checksum))
-    return [original, recycled] if md5 is not None else [recycled, original]
+    recycled = Origin(kept, from_change_manager=True, checksum=parse_checksum(kept, source.checksum))
+    return [original, recycled] if checksum is not None else [recycled, original]
 
 
 ATTEMPTS_MAX: Final = 5  # Hive's MAX_IO_RETRY
@@ -154,7 +153,7 @@ class Copier:
         if self._swept is not None and self._swept.add(target.parent):
             sweep(self._file_systems, target.parent)
         transfer = Transfer(cancelled, reserve, moved)
-        if (size_bytes := self._find_recorded_content(origins[0].md5, target, transfer)) is not None:
+        if (size_bytes := self._find_recorded_content(origins[0].checksum, target, transfer)) is not None:
             return Copied(
                 size_bytes, from_change_manager=False, skipped=True, seconds=time.monotonic() - started
             )
@@ -187,7 +186,7 @@ class Copier:
         with mark_source_errors():
             before = files.stat(origin.location)
         with transfer.reserve_bytes(before.size_bytes):
-            if origin.md5 is None and self._has_same_bytes(origin, before, target, transfer):
+            if origin.checksum is None and self._has_same_bytes(origin, before, target, transfer):
                 self._require_unchanged(origin, origins, before)
                 return before.size_bytes, True
             with mark_source_errors():
@@ -198,7 +197,7 @@ class Copier:
                 self._file_systems.of(target).create(target, before.size_bytes) as writer,
             ):
                 self._move(files, reader, writer, origin, before, transfer)
-                if origin.md5 is None:
+                if origin.checksum is None:
                     self._require_unchanged(origin, origins, before)
                 writer.publish()
         return before.size_bytes, False
@@ -213,15 +212,17 @@ class Copier:
         transfer: Transfer,
     ) -> None:
         """Copy all bytes, inside the kernel if nothing must be hashed, and compare them with what was expected."""
-        moved = transfer.copy_in_kernel(files, reader, writer) if origin.md5 is None else 0
-        digest = new_digest()
+        moved = transfer.copy_in_kernel(files, reader, writer) if origin.checksum is None else 0
+        digest = None if origin.checksum is None else origin.checksum.new_digest()
         if moved == 0:
             for chunk in transfer.read_chunks(reader, mark_source_errors):
-                if origin.md5 is not None:
+                if digest is not None:
                     digest.update(chunk)
                 writer.write(chunk)
                 moved += len(chunk)
-        if moved != before.size_bytes or (origin.md5 is not None and digest.hexdigest() != origin.md5):
+        if moved != before.size_bytes:
+            raise _ContentDiffers
+        if origin.checksum is not None and digest is not None and not digest.proves(origin.checksum.recorded):
             raise _ContentDiffers
 
     def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:
@@ -242,9 +243,11 @@ class Copier:
             return
         raise _ContentDiffers
 
-    def _find_recorded_content(self, md5: str | None, target: Location, transfer: Transfer) -> int | None:
-        """Return the size of the target if it already has the recorded MD5, so that the source is not needed."""
-        if md5 is None:
+    def _find_recorded_content(
+        self, checksum: Checksum | None, target: Location, transfer: Transfer
+    ) -> int | None:
+        """Return the size of the target if it already has the recorded checksum, so that the source is not needed."""
+        if checksum is None:
             return None
         targets = self._file_systems.of(target)
         try:
@@ -252,7 +255,7 @@ class Copier:
         except NotFound:
             return None
         with targets.open(target) as reader:
-            return size_bytes if transfer.compute_md5(reader) == md5 else None
+            return size_bytes if transfer.has_checksum(reader, checksum) else None
 
     def _has_same_bytes(
         self, origin: Origin, before: FileState, target: Location, transfer: Transfer
@@ -295,7 +298,7 @@ def _choose_error(source: SourceFile, failures: list[Exception]) -> TidelineErro
     if others:
         return others[0]
     differing = sum(isinstance(failure, _ContentDiffers) for failure in failures)
-    if differing and expected_md5(parse_location(source.uri), source.checksum) is None:
+    if differing and parse_checksum(parse_location(source.uri), source.checksum) is None:
         return FilesUnavailable("the source file changes while it is copied", path=printable(source.uri))
     return FileLost(
         "the source file is gone or has other content, and the change manager has no copy",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.arrow import ArrowFiles, PathOf
 from handlers.files.filesystems import Factory, FileSystems
+from handlers.files.hdfs import open_hdfs, open_viewfs
 from handlers.files.local import open_local
 from state.errors import ConfigError
 
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 def to_bucket_path(location: Location) -> str:
     """Return ``bucket/key`` for ``s3a://bucket/key``."""
     return location.authority + location.path
-
-
-def to_absolute_path(location: Location) -> str:
-    """Return ``/a`` for ``hdfs://nn/a``."""
-    return location.path
 
 
 def open_s3(authority: str, options: Mapping[str, object]) -> ArrowFiles:
@@ -49,15 +45,6 @@ def open_azure(authority: str, options: Mapping[str, object]) -> ArrowFiles:
     )
 
 
-def open_hdfs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Open an HDFS file system, which needs Hadoop's ``libhdfs``; ``options`` are those of ``pyarrow.fs.HadoopFileSystem``."""
-    host, _, port = authority.rpartition("@")[2].partition(":")
-    named = {"host": host or "default", **({"port": int(port)} if port.isdigit() else {}), **options}
-    return _open_with_pyarrow(
-        "HadoopFileSystem", authority, named, path_of=to_absolute_path, object_store=False
-    )
-
-
 def _open_with_pyarrow(
     kind: str,
     authority: str,
@@ -77,7 +64,7 @@ def _open_with_pyarrow(
             authority=authority,
             options=sorted(options),
             reason=str(error)[:500],
-            hint="Use the options of the class in pyarrow.fs. HDFS also needs libhdfs and a class path.",
+            hint="Use the options of the class in pyarrow.fs.",
         ) from error
     return ArrowFiles(library, path_of, object_store=object_store)
 
@@ -85,6 +72,7 @@ def _open_with_pyarrow(
 FACTORIES: Final[Mapping[str, Factory]] = {
     "file": open_local,
     "hdfs": open_hdfs,
+    "viewfs": open_viewfs,
     "s3": open_s3,
     "s3a": open_s3,
     "s3n": open_s3,

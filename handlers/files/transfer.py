@@ -3,17 +3,8 @@
 A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors. Code that touches the
 source therefore runs inside ``mark_source_errors``.
 
-The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()`` (ReplChangeManager), so the meaning
-of a recorded checksum depends on the file system of the source:
-
-========================  ==========================================  =================================================
-recorded                  meaning                                     what Tideline verifies
-========================  ==========================================  =================================================
-32 hex digits, ``file:``  MD5 of the bytes                            every copied byte, in the pass that copies it
-56 hex digits (HDFS)      MD5 of MD5s of CRCs, with its parameters    size; the source's state before and after the copy
-anything else             unknown                                     the same
-none                      the file system has no checksums            the same
-========================  ==========================================  =================================================
+What the bytes are compared with is in ``checksums``. Without a checksum that can be verified, the source's state before and after the copy
+must be equal.
 
 A checksum that cannot be verified is still useful: the change manager names its copies by it. A copy that exists there is the
 recorded content, and is preferred to the source path (see ``copies``).
@@ -21,45 +12,19 @@ recorded content, and is preferred to the source path (see ``copies``).
 
 from __future__ import annotations
 
-import hashlib
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from handlers.files.checksums import Md5
 from handlers.files.filesystems import CHUNK_BYTES, FileSystem, ReadStream, WriteStream
 from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from handlers.files.paths import Location
-
-
-_MD5_HEX: Final = re.compile(r"[0-9a-fA-F]{32}")
-
-
-class Digest(Protocol):
-    """A running hash of bytes."""
-
-    def update(self, data: bytes | memoryview, /) -> None:
-        """Add ``data``."""
-
-    def hexdigest(self) -> str:
-        """Return the hash of all bytes so far in lower-case hex."""
-
-
-def new_digest() -> Digest:
-    """Return a hash of the kind that verifiable checksums use."""
-    return hashlib.md5(usedforsecurity=False)
-
-
-def expected_md5(location: Location, recorded: str | None) -> str | None:
-    """Return the MD5 that the bytes of ``location`` must have, or None if ``recorded`` cannot be verified."""
-    if recorded is not None and location.scheme == "file" and _MD5_HEX.fullmatch(recorded):
-        return recorded.lower()
-    return None
+    from handlers.files.checksums import Checksum
 
 
 Guard = Callable[[], AbstractContextManager[None]]
@@ -119,10 +84,17 @@ class Transfer:
 
     def compute_md5(self, reader: ReadStream, guard: Guard = nullcontext) -> str:
         """Return the MD5 of the rest of ``reader`` in hex."""
-        digest = new_digest()
+        digest = Md5()
         for chunk in self.read_chunks(reader, guard):
             digest.update(chunk)
         return digest.hexdigest()
+
+    def has_checksum(self, reader: ReadStream, checksum: Checksum) -> bool:
+        """Return whether the rest of ``reader`` has the recorded checksum."""
+        digest = checksum.new_digest()
+        for chunk in self.read_chunks(reader):
+            digest.update(chunk)
+        return digest.proves(checksum.recorded)
 
     def copy_in_kernel(self, files: FileSystem, reader: ReadStream, writer: WriteStream) -> int:
         """Copy all bytes inside the kernel and return their number; 0 if that is not possible, or if there are none."""

@@ -1,0 +1,203 @@
+"""HDFS in one directory: a NameNode and a DataNode, one JVM each.
+
+It serves tests and is not part of the default stack. Its jars are those of HBase, which contain Hadoop, and one that WebHDFS needs. ::
+
+    with Hdfs(directory) as hdfs:
+        hdfs_native.Client(hdfs.uri)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import urllib.request
+from typing import TYPE_CHECKING, Self
+from xml.sax.saxutils import escape
+
+from dev.stack.downloads.jars import Jar, fetch, find_missing, locate_jars, read_lock
+from dev.stack.downloads.maven_repository import find_repository
+from dev.stack.errors import ComponentFailed
+from dev.stack.process.component import Component
+from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
+from dev.stack.process.owner_watch import OwnerWatch
+from dev.stack.process.ports import free_port
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+
+HOST = "127.0.0.1"
+HEAP_MB = 256
+READY_TIMEOUT_S = 5.0
+NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+
+
+def _list_jars() -> tuple[Jar, ...]:
+    return (*read_lock("hbase"), *read_lock("hdfs"))
+
+
+class _Process(Component):
+    """Common parts of both processes."""
+
+    def __init__(self, name: str, main: str, directory: Path, properties: Mapping[str, str]) -> None:
+        super().__init__(name, directory)
+        self.main = main
+        self.properties = properties
+        self.conf = self.directory / "conf"
+
+    def prepare(self) -> None:
+        """Fetch missing jars and write the configuration."""
+        jars = _list_jars()
+        if find_missing(jars):
+            fetch(jars, find_repository())
+        # The jars of Maven contain no pages; without the directories the HTTP servers do not start.
+        for name in ("hdfs", "datanode", "static"):
+            (self.conf / "webapps" / name / "WEB-INF").mkdir(parents=True, exist_ok=True)
+        for file in ("core-site.xml", "hdfs-site.xml"):
+            (self.conf / file).write_text(_render_site(self.properties))
+        (self.conf / "log4j.properties").write_text(LOG4J)
+
+    def environment(self) -> dict[str, str]:
+        """The class path, with the configuration in front."""
+        return {"CLASSPATH": os.pathsep.join(map(str, [self.conf, *locate_jars(_list_jars())]))}
+
+    def command(self) -> list[str]:
+        """One of HDFS's own servers."""
+        options = [*FRUGAL, *OPENS, f"-Xmx{HEAP_MB}m", f"-Dhadoop.log.dir={self.directory}"]
+        return [str(find_java()), *options, self.main]
+
+
+class NameNode(_Process):
+    """The NameNode, formatted at its first start; ready when it answers over HTTP."""
+
+    def __init__(self, directory: Path, properties: Mapping[str, str]) -> None:
+        super().__init__("namenode", NAME_NODE, directory, properties)
+
+    def prepare(self) -> None:
+        """Format the storage directory if it does not exist."""
+        super().prepare()
+        if (self.directory / "names" / "current").exists():
+            return
+        with self.log.open("ab") as log:
+            done = subprocess.run(
+                [*self.command(), "-format", "-nonInteractive", "-force"],
+                env=os.environ | self.environment(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode != 0:
+            raise ComponentFailed(f"formatting the NameNode failed. {self.log_tail()}")
+
+    def live_data_nodes(self) -> int:
+        """Return how many DataNodes have registered; raise OSError or TimeoutError if the NameNode does not answer."""
+        address = self.properties["dfs.namenode.http-address"]
+        query = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+        with urllib.request.urlopen(f"http://{address}/{query}", timeout=READY_TIMEOUT_S) as answer:  # noqa: S310 - a fixed scheme
+            beans = json.load(answer)["beans"]
+        return int(beans[0]["NumLiveDataNodes"]) if beans else 0
+
+    def check_ready(self) -> None:
+        """Ready when it answers."""
+        self.live_data_nodes()
+
+
+class DataNode(_Process):
+    """The DataNode; ready when the NameNode has registered it."""
+
+    def __init__(self, directory: Path, properties: Mapping[str, str], name_node: NameNode) -> None:
+        super().__init__("datanode", DATA_NODE, directory, properties)
+        self._name_node = name_node
+
+    def check_ready(self) -> None:
+        """Ready when the NameNode has registered it."""
+        if self._name_node.live_data_nodes() < 1:
+            raise TimeoutError("the NameNode has no DataNode yet")
+
+
+class Hdfs:
+    """Both processes, started one after the other and stopped with the ``with`` block or with the owning process."""
+
+    def __init__(self, directory: Path, extra: Mapping[str, str] | None = None) -> None:
+        self.directory = directory.resolve()
+        self.port = free_port()
+        properties = _build_properties(self.directory, self.port) | dict(extra or {})
+        self.name_node = NameNode(self.directory, properties)
+        self.data_node = DataNode(self.directory, properties, self.name_node)
+        self._owner_watch: OwnerWatch | None = None
+
+    @property
+    def uri(self) -> str:
+        """The root of the file system."""
+        return f"hdfs://{HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start both; raise ComponentFailed with the end of the log of one that does not start."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._owner_watch = OwnerWatch(self.directory)
+        try:
+            self.name_node.start()
+            self.data_node.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop both processes if they run."""
+        self.data_node.stop()
+        self.name_node.stop()
+        if self._owner_watch is not None:
+            self._owner_watch.close()
+            self._owner_watch = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _build_properties(directory: Path, port: int) -> dict[str, str]:
+    return {
+        "fs.defaultFS": f"hdfs://{HOST}:{port}",
+        "hadoop.tmp.dir": f"{directory}/scratch",
+        "dfs.replication": "1",
+        "dfs.namenode.name.dir": f"file://{directory}/names",
+        "dfs.datanode.data.dir": f"file://{directory}/blocks",
+        "dfs.namenode.http-address": f"{HOST}:{free_port()}",
+        "dfs.namenode.rpc-bind-host": HOST,
+        "dfs.datanode.address": f"{HOST}:{free_port()}",
+        "dfs.datanode.http.address": f"{HOST}:{free_port()}",
+        "dfs.datanode.ipc.address": f"{HOST}:{free_port()}",
+        "dfs.datanode.hostname": HOST,
+        "dfs.namenode.safemode.extension": "0",
+        "dfs.heartbeat.interval": "1",
+        "dfs.namenode.handler.count": "4",
+        "dfs.blocksize": str(16 << 20),
+        # Tests of checksums have files of several blocks.
+        "dfs.namenode.fs-limits.min-block-size": str(64 << 10),
+    }
+
+
+def _render_site(properties: Mapping[str, str]) -> str:
+    rows = (
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
+        for name, value in properties.items()
+    )
+    return "\n".join(["<configuration>", *rows, "</configuration>", ""])
+
+
+LOG4J = """\
+log4j.rootLogger=WARN,out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p [%t] %c{2}: %m%n
+"""

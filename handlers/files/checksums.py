@@ -1,0 +1,205 @@
+"""What the checksum of a file entry says about the file's bytes, and how to compute it from them.
+
+The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()`` (ReplChangeManager), so the meaning
+depends on the file system of the source:
+
+========================  ================================================================================================
+recorded                  meaning
+========================  ================================================================================================
+32 hex digits, ``file:``  MD5 of the bytes
+56 hex digits, HDFS       4 bytes: bytes per CRC; 8 bytes: CRCs per block (0 for a single block); 16 bytes: MD5 over the MD5s
+                          of the blocks' CRCs (``MD5MD5CRC32FileChecksum``, HDFS's default)
+8 hex digits, HDFS        CRC of all bytes (``dfs.checksum.combine.mode=COMPOSITE_CRC``)
+anything else             unknown: it cannot be verified
+none                      the file system has no checksums
+========================  ================================================================================================
+
+HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the block size and the type of
+CRC, so the copy can be verified wherever it is, without asking HDFS. The type is not recorded: CRC32C is the default, CRC32 is what
+old clusters have, so both are computed and either proves the content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+
+if TYPE_CHECKING:
+    from handlers.files.paths import Location
+
+
+_MD5_HEX: Final = re.compile(r"[0-9a-fA-F]{32}")
+_BLOCKS_HEX: Final = re.compile(r"[0-9a-fA-F]{56}")
+_CRC_HEX: Final = re.compile(r"[0-9a-fA-F]{8}")
+HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs", "ofs", "o3fs"})
+BYTES_PER_CRC_MAX: Final = 1 << 20
+_JAVA_BUFFER_BYTES: Final = 32
+"""HDFS digests the whole buffer that it collects the blocks' MD5s in: this size, doubled until they fit, padded with zeros."""
+
+
+class Digest(Protocol):
+    """A running checksum of bytes."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add ``data``."""
+
+    def proves(self, recorded: str) -> bool:
+        """Return whether the bytes so far have the recorded checksum (lower-case hex)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """A recorded checksum that can be verified."""
+
+    recorded: str
+    """Lower-case hex."""
+    new_digest: Callable[[], Digest]
+
+
+class Md5:
+    """MD5 of all bytes."""
+
+    def __init__(self) -> None:
+        self._md5 = hashlib.md5(usedforsecurity=False)
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add ``data``."""
+        self._md5.update(data)
+
+    def hexdigest(self) -> str:
+        """Return the MD5 of all bytes so far."""
+        return self._md5.hexdigest()
+
+    def proves(self, recorded: str) -> bool:
+        """Return whether the MD5 is the recorded one."""
+        return self.hexdigest() == recorded
+
+
+Crc = Callable[[int, memoryview], int]
+"""Continues a CRC over further bytes."""
+
+
+def _crc32(crc: int, data: memoryview) -> int:
+    return zlib.crc32(data, crc)
+
+
+def _crc32c(crc: int, data: memoryview) -> int:
+    import google_crc32c
+
+    return int(google_crc32c.extend(crc, bytes(data)))  # it accepts no memoryview
+
+
+_CRCS: Final[tuple[Crc, ...]] = (_crc32c, _crc32)
+
+
+class CompositeCrc:
+    """One CRC over all bytes, in both types."""
+
+    def __init__(self) -> None:
+        self._values = [0 for _ in _CRCS]
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add ``data``."""
+        view = memoryview(data)
+        self._values = [crc(value, view) for crc, value in zip(_CRCS, self._values, strict=True)]
+
+    def proves(self, recorded: str) -> bool:
+        """Return whether one of the CRCs is the recorded one."""
+        return recorded in {f"{value:08x}" for value in self._values}
+
+
+class BlockChecksums:
+    """HDFS's MD5 of MD5s of CRCs, for both types of CRC."""
+
+    def __init__(self, bytes_per_crc: int, crcs_per_block: int) -> None:
+        self._header = struct.pack(">iq", bytes_per_crc, crcs_per_block)
+        self._bytes_per_crc = bytes_per_crc or 1  # HDFS records 0 for an empty file
+        self._files = [_FileOfCrcs(crc, self._bytes_per_crc, crcs_per_block) for crc in _CRCS]
+        self._rest = b""
+        """Bytes of a chunk that is not complete."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Add ``data``."""
+        view = memoryview(data)
+        if self._rest:
+            missing = self._bytes_per_crc - len(self._rest)
+            self._rest += bytes(view[:missing])
+            view = view[missing:]
+            if len(self._rest) < self._bytes_per_crc:
+                return
+            self._add(memoryview(self._rest))
+        whole = len(view) - len(view) % self._bytes_per_crc
+        self._add(view[:whole])
+        self._rest = bytes(view[whole:])
+
+    def _add(self, chunks: memoryview) -> None:
+        for file in self._files:
+            file.add(chunks)
+
+    def proves(self, recorded: str) -> bool:
+        """Return whether one of the checksums is the recorded one."""
+        return recorded in {(self._header + file.digest(self._rest)).hex() for file in self._files}
+
+
+class _FileOfCrcs:
+    """The checksum of one type of CRC; receives whole chunks."""
+
+    def __init__(self, crc: Crc, bytes_per_crc: int, crcs_per_block: int) -> None:
+        self._crc = crc
+        self._bytes_per_crc = bytes_per_crc
+        self._block_bytes = 4 * crcs_per_block
+        self._crcs = bytearray()
+        """CRCs of the current block."""
+        self._blocks = b""
+        """MD5s of the blocks before."""
+
+    def add(self, chunks: memoryview) -> None:
+        """Add whole chunks."""
+        step = self._bytes_per_crc
+        values = [self._crc(0, chunks[start : start + step]) for start in range(0, len(chunks), step)]
+        self._crcs += struct.pack(f">{len(values)}I", *values)
+        while self._block_bytes and len(self._crcs) >= self._block_bytes:
+            self._blocks += _md5(self._crcs[: self._block_bytes])
+            del self._crcs[: self._block_bytes]
+
+    def digest(self, rest: bytes) -> bytes:
+        """Return the MD5 of the file, which ends with the incomplete chunk ``rest``."""
+        last = bytes(self._crcs) + (struct.pack(">I", self._crc(0, memoryview(rest))) if rest else b"")
+        blocks = self._blocks + (_md5(last) if last else b"")
+        size = _JAVA_BUFFER_BYTES
+        while size < len(blocks):
+            size *= 2
+        return _md5(blocks.ljust(size, b"\0"))
+
+
+def _md5(data: bytes | bytearray) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
+def parse_checksum(location: Location, recorded: str | None) -> Checksum | None:
+    """Return the checksum that the bytes of ``location`` must have; None if there is none or it cannot be verified."""
+    if recorded is None:
+        return None
+    text = recorded.lower()
+    if location.scheme == "file":
+        return Checksum(text, Md5) if _MD5_HEX.fullmatch(text) else None
+    if location.scheme not in HDFS_SCHEMES:
+        return None
+    if _CRC_HEX.fullmatch(text):
+        return Checksum(text, CompositeCrc)
+    if _BLOCKS_HEX.fullmatch(text):
+        return _parse_block_checksums(text)
+    return None
+
+
+def _parse_block_checksums(text: str) -> Checksum | None:
+    bytes_per_crc, crcs_per_block = struct.unpack(">iq", bytes.fromhex(text)[:12])
+    if not 0 <= bytes_per_crc <= BYTES_PER_CRC_MAX or crcs_per_block < 0:
+        return None
+    return Checksum(text, lambda: BlockChecksums(bytes_per_crc, crcs_per_block))

@@ -1,0 +1,211 @@
+"""HDFS through ``hdfs-native``, a client in Rust: no JVM and no libhdfs.
+
+Publishing takes four steps: write a hidden file in the same directory, close it, which makes it durable on the DataNodes, and rename it
+over its final name in one call. Readers see the old file or the new one, never neither.
+
+The client reads ``core-site.xml`` and ``hdfs-site.xml`` from ``HADOOP_CONF_DIR``, so that name services with several NameNodes work as
+for other Hadoop programs. Options of ``files.options.hdfs`` are Hadoop settings under their own names and take precedence. Four further
+options belong to the client: ``config_dir``, ``kerberos_principal``, ``kerberos_keytab`` and ``kerberos_cache``.
+
+The client repeats calls while a NameNode does not answer, for three minutes by default. Tideline repeats failed work itself and reports
+it, so the client makes only a few attempts unless the options say otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, make_temporary_name
+from handlers.files.paths import printable
+from state.errors import ConfigError, FilesUnavailable, NotFound, Refused
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from handlers.files.paths import Location
+    from state.errors import TidelineError
+
+
+OWN_OPTIONS: Final = ("config_dir", "kerberos_principal", "kerberos_keytab", "kerberos_cache")
+ATTEMPTS: Final = {"dfs.client.failover.max.attempts": "3"}
+REASON_CHARS_MAX: Final = 300
+_DENIED: Final = re.compile(r"AccessControlException|Permission denied|InvalidToken|GSSAPI|Kerberos|SASL")
+_NOT_A_FILE: Final = "Path is not a file"
+
+
+def open_hdfs(authority: str, options: Mapping[str, object]) -> HdfsFiles:
+    """Open the HDFS of a NameNode (``host:port``), of a name service, or, without authority, of ``fs.defaultFS``."""
+    return _open("hdfs", authority, options)
+
+
+def open_viewfs(authority: str, options: Mapping[str, object]) -> HdfsFiles:
+    """Open a mount table of ``fs.viewfs.mounttable.*``."""
+    return _open("viewfs", authority, options)
+
+
+def _open(scheme: str, authority: str, options: Mapping[str, object]) -> HdfsFiles:
+    import hdfs_native
+
+    own = {key: str(options[key]) for key in OWN_OPTIONS if key in options}
+    settings = ATTEMPTS | {key: _to_text(value) for key, value in options.items() if key not in own}
+    try:
+        url = f"{scheme}://{authority}" if authority else None
+        return HdfsFiles(hdfs_native.Client(url, settings, **own))
+    except (RuntimeError, OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            "the file system cannot be opened",
+            kind=scheme,
+            authority=authority,
+            options=sorted(options),
+            reason=_first_line(error),
+            hint="Set HADOOP_CONF_DIR, or Hadoop's own settings under files.options.hdfs.",
+        ) from error
+
+
+def _to_text(value: object) -> str:
+    """Return a setting as Hadoop writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class HdfsFiles:
+    """Files on HDFS."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        umask = os.umask(0)
+        os.umask(umask)
+        self._directory_mode, self._file_mode = 0o777 & ~umask, 0o666 & ~umask
+
+    def stat(self, location: Location) -> FileState:
+        """Return size and time of a file."""
+        with _translate_errors(location):
+            status = self._client.get_file_info(location.path)
+        if status.isdir:
+            raise Refused("the path is not a regular file", path=printable(str(location)))
+        return FileState(status.length, status.modification_time * 1_000_000)
+
+    def list(self, location: Location) -> Sequence[Entry]:
+        """Return the children."""
+        with _translate_errors(location):
+            found = list(self._client.list_status(location.path))
+        if len(found) == 1 and found[0].path == location.path and not found[0].isdir:
+            raise NotFound("not a directory", path=printable(str(location)))
+        return sorted(Entry(each.path.rpartition("/")[2], each.isdir, each.length) for each in found)
+
+    def open(self, location: Location) -> HdfsReader:
+        """Open a file."""
+        with _translate_errors(location):
+            return HdfsReader(self._client.read(location.path), location)
+
+    def create(self, location: Location, size_bytes: int) -> HdfsWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
+        """Start a hidden file beside ``location``."""
+        import hdfs_native
+
+        hidden = location.parent.child(make_temporary_name())
+        options = hdfs_native.WriteOptions(permission=self._file_mode, create_parent=False)
+        with _translate_errors(location):
+            self._client.mkdirs(location.parent.path, self._directory_mode, create_parent=True)
+            stream = self._client.create(hidden.path, options)
+        return HdfsWriter(self._client, stream, hidden, location)
+
+    def remove(self, location: Location) -> None:
+        """Remove a file."""
+        with _translate_errors(location), contextlib.suppress(FileNotFoundError):
+            self._client.delete(location.path)
+
+    def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
+        """Return 0: bytes pass through this process."""
+        return 0
+
+
+class HdfsReader:
+    """An open file."""
+
+    def __init__(self, stream: Any, location: Location) -> None:
+        self._stream = stream
+        self._location = location
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill ``buffer``."""
+        with _translate_errors(self._location):
+            data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+
+class HdfsWriter:
+    """A file under a hidden name until it is published."""
+
+    def __init__(self, client: Any, stream: Any, hidden: Location, final: Location) -> None:
+        self._client = client
+        self._stream = stream
+        self._hidden = hidden
+        self._final = final
+        self._published = False
+
+    def write(self, data: memoryview, /) -> None:
+        """Append ``data``."""
+        with _translate_errors(self._final):
+            self._stream.write(data)
+
+    def publish(self) -> None:
+        """Complete the file and rename it over its final name."""
+        with _translate_errors(self._final):
+            self._stream.close()
+            self._client.rename(self._hidden.path, self._final.path, overwrite=True)
+        self._published = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._published:
+            return
+        with _translate_errors(self._final), contextlib.suppress(FileNotFoundError):
+            self._client.delete(self._hidden.path)
+
+
+@contextlib.contextmanager
+def _translate_errors(location: Location) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _to_tideline_error(error, location) from error
+
+
+def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
+    """Return the error of Tideline's tree; the client reports a remote exception as a RuntimeError with its class name."""
+    path, text = printable(str(location)), str(error)
+    if _NOT_A_FILE in text:
+        return Refused("the path is not a regular file", path=path)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NotFound("no such file or directory", path=path)
+    reason = _first_line(error)
+    if isinstance(error, PermissionError) or _DENIED.search(text):
+        return FilesUnavailable(
+            "the file system denied access",
+            path=path,
+            reason=reason,
+            hint="Check the user, its ticket or keytab, and its rights in HDFS; the call is retried.",
+        )
+    return FilesUnavailable("the file system failed", path=path, reason=reason)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what failed, without the NameNode's stack trace."""
+    return printable(re.split(r"\n|\\n", str(error), maxsplit=1)[0][:REASON_CHARS_MAX])

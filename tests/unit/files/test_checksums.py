@@ -1,0 +1,89 @@
+"""Checksums of file entries, computed from bytes in any pieces; real HDFS checks the same in tests/integration/files/test_hdfs.py."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.files.checksums import BlockChecksums, CompositeCrc, parse_checksum
+from handlers.files.paths import parse_location
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+FILE, HDFS, STORE = map(parse_location, ("file:/w/f", "hdfs://nn:8020/w/f", "s3a://bucket/f"))
+RECORDED = "000002000000000000000000b12d964f4bba0b2d859ccea407207e4c"
+
+
+def naive_checksum(data: bytes, bytes_per_crc: int, crcs_per_block: int, crc: Callable[[bytes], int]) -> str:
+    """Compute the checksum as Hadoop's DFSClient does: of all blocks at once."""
+    block_bytes = bytes_per_crc * crcs_per_block or max(1, len(data))
+    blocks = [data[i : i + block_bytes] for i in range(0, len(data), block_bytes)]
+    digests = b""
+    for block in blocks:
+        crcs = [crc(block[i : i + bytes_per_crc]) for i in range(0, len(block), bytes_per_crc)]
+        digests += hashlib.md5(struct.pack(f">{len(crcs)}I", *crcs), usedforsecurity=False).digest()
+    buffer = 32
+    while buffer < len(digests):
+        buffer *= 2
+    header = struct.pack(">iq", bytes_per_crc, crcs_per_block)
+    return (header + hashlib.md5(digests.ljust(buffer, b"\0"), usedforsecurity=False).digest()).hex()
+
+
+@given(
+    pieces=st.lists(st.binary(max_size=40)),
+    bytes_per_crc=st.integers(1, 9),
+    crcs_per_block=st.integers(0, 5),
+    crc=st.sampled_from((google_crc32c.value, zlib.crc32)),
+)
+def test_any_pieces_have_the_checksum_of_the_whole(
+    pieces: list[bytes], bytes_per_crc: int, crcs_per_block: int, crc: Callable[[bytes], int]
+) -> None:
+    digest = BlockChecksums(bytes_per_crc, crcs_per_block)
+    for piece in pieces:
+        digest.update(memoryview(bytearray(piece)))
+    recorded = naive_checksum(b"".join(pieces), bytes_per_crc, crcs_per_block, crc)
+    assert digest.proves(recorded)
+    assert not digest.proves(naive_checksum(b"".join(pieces) + b"x", bytes_per_crc, crcs_per_block, crc))
+
+
+def test_the_checksum_of_an_empty_file_proves_no_other() -> None:
+    checksum = parse_checksum(HDFS, "0" * 24 + hashlib.md5(bytes(32), usedforsecurity=False).hexdigest())
+    assert checksum is not None
+    digest = checksum.new_digest()
+    assert digest.proves(checksum.recorded)
+    digest.update(b"x")
+    assert not digest.proves(checksum.recorded)
+
+
+@pytest.mark.parametrize("crc", [google_crc32c.value, zlib.crc32])
+def test_a_composite_crc_is_that_of_all_bytes(crc: Callable[[bytes], int]) -> None:
+    digest = CompositeCrc()
+    for piece in (b"ab", memoryview(bytearray(b"c")), b""):
+        digest.update(piece)
+    assert digest.proves(f"{crc(b'abc'):08x}")
+    assert not digest.proves(f"{crc(b'abd'):08x}")
+
+
+def test_only_checksums_of_known_kinds_can_be_verified() -> None:
+    assert parse_checksum(FILE, "A" * 32) is not None
+    assert parse_checksum(HDFS, RECORDED) is not None
+    assert parse_checksum(HDFS, "0badcafe") is not None
+    for location, recorded in (
+        (FILE, None),
+        (FILE, RECORDED),
+        (HDFS, None),
+        (HDFS, "A" * 32),
+        (HDFS, "ffffffff" + RECORDED[8:]),
+        (STORE, RECORDED),
+    ):
+        assert parse_checksum(location, recorded) is None
