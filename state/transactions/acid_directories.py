@@ -1,0 +1,182 @@
+"""Which directories of a transactional table contain the rows of a snapshot: Hive's rules of AcidUtils.getAcidState.
+
+A table or partition has one directory for each write (``delta_0000005_0000005_0001``, ``delete_delta_…``, ``base_…`` for an
+overwrite or truncation) and those of compactions, whose names end in the compactor's transaction (``delta_0000001_0000005_v0000012``).
+Files directly in the root, from before the table was transactional, are *originals*. A compaction replaces directories, and the
+cleaner removes the replaced ones some time later. So several directories contain the same rows, and a reader must choose.
+
+A snapshot differs from a reader: it is a state of the past, in which every write id up to a mark is committed or aborted. The
+directories may have moved on since. If a visible one mixes rows of the snapshot with later ones, or if what it replaced may be
+gone, the snapshot can no longer be read, and ``beyond`` names the directory.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from state.transactions.valid_write_ids import ValidWriteIds
+
+
+Kind = Literal["base", "delta", "delete_delta"]
+
+_ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
+_NAME: Final = re.compile(
+    r"(?:base_(?P<base>-?\d{1,19})"
+    r"|(?P<kind>delta|delete_delta)_(?P<first>\d{1,19})_(?P<last>\d{1,19})(?:_(?P<statement>\d{1,10}))?)"
+    r"(?:_v(?P<txn>\d{1,19}))?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AcidDirectory:
+    """The name of a directory, taken apart; ``first`` and ``last`` are the range of its write ids."""
+
+    name: str
+    kind: Kind
+    first: int
+    last: int
+    statement: int | None = None
+    txn_id: int | None = None
+    """The transaction of the compaction that wrote it; None if a writer did."""
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether a compaction wrote the directory."""
+        return self.txn_id is not None
+
+    @staticmethod
+    def parse(name: str) -> AcidDirectory | None:
+        """Parse a name; None if it is not that of an ACID directory, such as ``HIVE_UNION_SUBDIR_1``.
+
+        Raises BadInput for a name that starts like one but is malformed.
+        """
+        if not _ACID_LIKE.match(name):
+            return None
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise BadInput("malformed name of an ACID directory", name=name[:200])
+        txn_id = None if match["txn"] is None else int(match["txn"])
+        if match["base"] is not None:
+            write_id = int(match["base"])
+            return AcidDirectory(name, "base", write_id, write_id, None, txn_id)
+        first, last = int(match["first"]), int(match["last"])
+        if first > last:
+            raise BadInput("the write ids of an ACID directory are in the wrong order", name=name[:200])
+        statement = None if match["statement"] is None else int(match["statement"])
+        kind: Kind = "delta" if match["kind"] == "delta" else "delete_delta"
+        return AcidDirectory(name, kind, first, last, statement, txn_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedDirectories:
+    """The directories of a snapshot."""
+
+    names: tuple[str, ...] = ()
+    originals: bool = True
+    """Whether the files from before the table was transactional belong to it."""
+    base_write_id: int = 0
+    """The write id of the base; 0 without one."""
+    beyond: str | None = None
+    """A directory because of which the snapshot cannot be read any more; the other fields mean nothing then."""
+
+
+def select_directories(
+    names: Iterable[str],
+    valid: ValidWriteIds,
+    *,
+    is_ended: Callable[[int], bool],
+    is_committed: Callable[[int], bool],
+) -> SelectedDirectories:
+    """Select from all directories of a table or partition those that contain the rows of ``valid``.
+
+    ``valid`` has no open write ids. ``is_ended`` returns whether a transaction is committed, and ``is_committed`` whether a
+    write id above the snapshot is. Both refer to a moment after ``names`` were listed. Raises BadInput for malformed names.
+    """
+    parsed = [found for name in names if (found := AcidDirectory.parse(name)) is not None]
+    visible = [found for found in parsed if found.txn_id is None or is_ended(found.txn_id)]
+    mark = valid.high_water_mark
+    for directory in visible:
+        if _is_beyond(directory, mark, is_committed):
+            return SelectedDirectories(beyond=directory.name)
+    base = _select_base([found for found in visible if found.last <= mark], valid)
+    start = 0 if base is None else base.last
+    deltas = _select_deltas([found for found in visible if found.last <= mark], start, valid)
+    chosen = deltas if base is None else [base, *deltas]
+    return SelectedDirectories(tuple(found.name for found in chosen), base is None, start)
+
+
+def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int], bool]) -> bool:
+    """Whether the directory replaces rows up to ``mark`` by later ones."""
+    if directory.last <= mark:
+        return False
+    if directory.kind != "base":
+        return directory.first <= mark
+    return directory.is_compacted or is_committed(directory.last)
+
+
+def _select_base(directories: Sequence[AcidDirectory], valid: ValidWriteIds) -> AcidDirectory | None:
+    """Return the base with the highest write id, the latest of several; an overwrite counts if it was committed."""
+    bases = [
+        found
+        for found in directories
+        if found.kind == "base" and (found.is_compacted or valid.is_visible(found.last))
+    ]
+    return max(bases, key=lambda found: (found.last, found.txn_id or 0), default=None)
+
+
+def _select_deltas(
+    directories: Sequence[AcidDirectory], start: int, valid: ValidWriteIds
+) -> list[AcidDirectory]:
+    """Return the deltas above the base that no wider one replaces.
+
+    A wide delta comes before the ones in its range. All statements of one write belong together, and so do the rows that a write
+    or a compaction added and those that it deleted.
+    """
+    deltas = [
+        found
+        for found in directories
+        if found.kind != "base" and _has_visible(found.first, found.last, valid)
+    ]
+    deltas.sort(
+        key=lambda d: (d.first, -d.last, -1 if d.statement is None else d.statement, -(d.txn_id or 0))
+    )
+    chosen: list[AcidDirectory] = []
+    for found in deltas:
+        previous = chosen[-1] if chosen else None
+        covered_up_to = start if previous is None else previous.last
+        if found.last > covered_up_to:
+            if _has_visible(covered_up_to + 1, found.last, valid):
+                chosen.append(found)
+        elif previous is not None and _belongs_to(found, previous, chosen):
+            chosen.append(found)
+    return chosen
+
+
+def _belongs_to(found: AcidDirectory, previous: AcidDirectory, chosen: Sequence[AcidDirectory]) -> bool:
+    """Whether ``found`` is another part of the same write or compaction as ``previous``."""
+    if (found.first, found.last) != (previous.first, previous.last):
+        return False
+    if found.statement != previous.statement:
+        return previous.statement is not None
+    kinds = {other.kind for other in chosen if _same_part(other, found)}
+    return found.kind not in kinds
+
+
+def _same_part(left: AcidDirectory, right: AcidDirectory) -> bool:
+    return (left.first, left.last, left.statement) == (right.first, right.last, right.statement)
+
+
+def _has_visible(first: int, last: int, valid: ValidWriteIds) -> bool:
+    """Whether some write id of a range is committed."""
+    aborted = bisect_right(valid.aborted, last) - bisect_left(valid.aborted, first)
+    return aborted < last - first + 1
