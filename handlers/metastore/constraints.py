@@ -103,10 +103,15 @@ class ConstraintCalls(Session):
         columns: list[C] = getattr(answer, kind.list_field)
         return columns
 
+    def all_constraints(self, db: str, table: str) -> dict[ConstraintKind[Any], list[Any]]:
+        """Return the columns of all constraints of a table by kind, for the kinds that the server's version has."""
+        kinds = [kind for kind in CONSTRAINT_KINDS if _LIST[kind].exists_in(self.hive_version)]
+        return {kind: self.constraints(kind, db, table) for kind in kinds}
+
     def constraint_names(self, db: str, table: str) -> set[str]:
         """Return the names of all constraints of a table."""
-        kinds = [kind for kind in CONSTRAINT_KINDS if _LIST[kind].exists_in(self.hive_version)]
-        names = {kind.name_of(column) for kind in kinds for column in self.constraints(kind, db, table)}
+        found = self.all_constraints(db, table)
+        names = {kind.name_of(column) for kind, columns in found.items() for column in columns}
         return {name for name in names if name is not None}
 
 

@@ -1,0 +1,135 @@
+"""Recent changes at the source: which tables the events between two ids concern.
+
+A comparison reads two moving sides, one after the other. It proves a difference only if no event between the replica's position
+before it and the source's newest event after it concerns the table. Events name their table, except for the ends of
+transactions: these are found through the write ids that they end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from handlers.decoding.limits import Limits
+from handlers.decoding.notifications import decode_notification
+from handlers.events import (
+    DatabaseAltered,
+    DatabaseCreated,
+    DatabaseDropped,
+    Event,
+    TxnAborted,
+    TxnCommitted,
+    Undecodable,
+)
+from handlers.replication.renames import find_rename, is_foreign
+from state.errors import GapDetected
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
+    from handlers.structs.notifications import NotificationEvent
+    from state.transactions.valid_write_ids import ValidWriteIds
+
+
+PAGE: Final = 1_000
+_LIMITS: Final = Limits()
+_OF_DATABASES: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped, Undecodable)
+
+
+@dataclass(slots=True)
+class RecentChanges:
+    """The events of one source that concern a policy, read once and in order."""
+
+    source: Metastore
+    policy: Policy
+    beat: Callable[[], None] = lambda: None
+    _from_id: int = -1
+    """Events above this id and up to ``_upto_id`` are known."""
+    _upto_id: int = -1
+    _tables: dict[str, list[int]] = field(default_factory=dict)
+    """Ids of the events that name a table."""
+    _database: list[int] = field(default_factory=list)
+    """Ids of the events about the database itself."""
+    _ends: list[tuple[int, frozenset[int] | None]] = field(default_factory=list)
+    """Ends of transactions with the write ids in the database that they committed; None if the event does not say."""
+
+    def concern(
+        self, table: str, after: int, upto: int, write_ids: tuple[ValidWriteIds | None, ValidWriteIds | None]
+    ) -> bool:
+        """Whether an event above ``after`` and up to ``upto`` may have changed ``table``, whose lists were ``write_ids``.
+
+        Raises GapDetected if the log does not have these events any more.
+        """
+        self._read(after, upto)
+        if any(after < each <= upto for each in (*self._database, *self._tables.get(table, ()))):
+            return True
+        lists = [each for each in write_ids if each is not None]
+        return any(_ends_write(ids, lists) for event_id, ids in self._ends if after < event_id <= upto)
+
+    def forget(self, upto: int) -> None:
+        """Forget the events up to ``upto``, which no later comparison needs."""
+        if upto <= self._from_id:
+            return
+        self._from_id = min(upto, self._upto_id)
+        self._tables = {
+            name: kept
+            for name, ids in self._tables.items()
+            if (kept := [each for each in ids if each > upto])
+        }
+        self._database = [each for each in self._database if each > upto]
+        self._ends = [each for each in self._ends if each[0] > upto]
+
+    def _read(self, after: int, upto: int) -> None:
+        if self._from_id < 0 or after < self._from_id:
+            self._from_id = self._upto_id = after
+            self._tables, self._database, self._ends = {}, [], []
+        while self._upto_id < upto:
+            page = self.source.next_events(self._upto_id, min(PAGE, upto - self._upto_id))
+            if not page or page[0].eventId != self._upto_id + 1:
+                raise GapDetected(
+                    "events are missing in the source's log",
+                    first=self._upto_id + 1,
+                    hint="Bootstrap the policy again, then verify.",
+                )
+            for each in page:
+                self._add(each)
+            self.beat()
+
+    def _add(self, notification: NotificationEvent) -> None:
+        event = decode_notification(notification.set_fields(), _LIMITS, None)
+        event_id = self._upto_id = event.event_id
+        if is_foreign(event):
+            return
+        covers = self.policy.covers_db
+        if isinstance(event, TxnCommitted):
+            pairs = list(zip(event.write_ids, event.databases, strict=False))
+            ids = frozenset(write_id for write_id, db in pairs if covers(db.lower()))
+            self._ends.append((event_id, ids if pairs else None))
+        elif isinstance(event, TxnAborted):
+            if not event.databases or any(covers(db.lower()) for db in event.databases):
+                self._ends.append((event_id, None))
+        elif isinstance(event, _OF_DATABASES) and event.table is None and covers(event.db):
+            self._database.append(event_id)
+        else:
+            self._add_tables(event)
+
+    def _add_tables(self, event: Event) -> None:
+        move = find_rename(event)
+        names = {(event.db, event.table)} | ({move.before, move.after} if move else set())
+        for db, table in names:
+            if self.policy.covers_db(db) and table is not None:
+                self._tables.setdefault(table, []).append(event.event_id)
+
+
+def _ends_write(ids: frozenset[int] | None, lists: list[ValidWriteIds]) -> bool:
+    """Whether a transaction may have ended a write of the table.
+
+    With its write ids, it can concern the table only if one of them is invisible in a list; an id of another table may be equal,
+    which costs a repetition. Without them, it concerns every table with an open id.
+    """
+    if ids is None:
+        return any(each.open for each in lists)
+    return any(not each.is_visible(write_id) for write_id in ids for each in lists)

@@ -1,0 +1,151 @@
+"""Facts about a table, partition or database: a flat mapping, so that one rule compares all of them.
+
+A fact has a kind and a name. The facts of a source object are those that replay gives its copy: names of the source database
+in views and constraints are replaced, and the locations of external tables are mapped. Parameters that each side sets itself
+are left out, and statistics are compared by rules of their own (``statistics``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from handlers.replication.effects.databases import select_own_parameters
+from handlers.replication.target_objects import is_view, rewrite_view_text
+from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
+from handlers.structs.constraints import FOREIGN_KEY
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from handlers.replication.policy import Policy
+    from handlers.structs.constraints import ConstraintKind
+    from handlers.structs.objects import Database, FieldSchema, StorageDescriptor, Table
+    from handlers.structs.struct import Struct
+
+
+Facts = dict[tuple[Kind, str], str]
+
+LOCAL_PARAMETERS: Final = frozenset({"transient_lastDdlTime"})
+LOCAL_PREFIXES: Final = (
+    "repl.",
+    "hive.repl.",
+    "tideline.",
+    "cube.storagetable.partition.timeline.cache.",
+)
+"""Parameters of replication, of loads, and of timelines, which the catalog publishes to targets."""
+STATISTICS: Final = frozenset(
+    {
+        "numFiles",
+        "totalSize",
+        "numRows",
+        "rawDataSize",
+        "numFilesErasureCoded",
+        "COLUMN_STATS_ACCURATE",
+    }
+)
+"""Parameters that hold the basic statistics of a table or partition."""
+
+
+def describe_database(database: Database) -> Facts:
+    """Return what the databases of both sides have in common; names, locations and replication parameters differ."""
+    facts: Facts = {("database", "description"): database.description or ""}
+    facts["database", "owner"] = f"{database.ownerName or ''} ({database.ownerType})"
+    for key, value in select_own_parameters(database).items():
+        if not is_local(key):
+            facts["database", f"parameter {key}"] = value
+    return facts
+
+
+def describe_table(table: Table, policy: Policy | None) -> Facts:
+    """Return the facts of a table of the target, or with ``policy`` those that a source table has after replay."""
+    facts: Facts = {
+        ("type", ""): table.tableType or "",
+        ("owner", ""): f"{table.owner or ''} ({table.ownerType})",
+    }
+    facts |= _describe_columns("partition-column", table.partitionKeys)
+    facts |= _describe_storage(table.sd) | describe_parameters(table.parameters)
+    if is_view(table):
+        for name, text in (("original", table.viewOriginalText), ("expanded", table.viewExpandedText)):
+            facts["view", f"{name} text"] = (rewrite_view_text(text, policy) if policy else text) or ""
+    return facts
+
+
+def describe_parameters(parameters: Mapping[str, str] | None) -> Facts:
+    """Return the parameters that must be equal, without statistics."""
+    return {
+        ("parameter", key): value
+        for key, value in (parameters or {}).items()
+        if not is_local(key) and key not in STATISTICS
+    }
+
+
+def is_local(key: str) -> bool:
+    """Whether a parameter differs by design."""
+    return key in LOCAL_PARAMETERS or key.startswith(LOCAL_PREFIXES)
+
+
+def _describe_columns(kind: Kind, columns: Iterable[FieldSchema] | None) -> Facts:
+    """Return the columns with their positions, so that another order differs as well."""
+    return {
+        (kind, column.name or ""): f"{position}: {column.type}"
+        + (f" comment {column.comment}" if column.comment else "")
+        for position, column in enumerate(columns or [], 1)
+    }
+
+
+def _describe_storage(storage: StorageDescriptor | None) -> Facts:
+    if storage is None:
+        return {}
+    serde = storage.serdeInfo
+    values: dict[str, object] = {
+        "input format": storage.inputFormat,
+        "output format": storage.outputFormat,
+        "serde": serde.serializationLib if serde else None,
+        "buckets": storage.numBuckets,
+        "bucket columns": ", ".join(storage.bucketCols or []),
+        "sort columns": ", ".join(f"{each.col} {each.order}" for each in storage.sortCols or []),
+        "skewed columns": ", ".join((storage.skewedInfo and storage.skewedInfo.skewedColNames) or []),
+    }
+    values |= {f"serde parameter {key}": value for key, value in ((serde and serde.parameters) or {}).items()}
+    values |= {f"parameter {key}": value for key, value in (storage.parameters or {}).items()}
+    storage_facts: Facts = {
+        ("storage", name): str(value) for name, value in values.items() if value not in {None, ""}
+    }
+    return _describe_columns("column", storage.cols) | storage_facts
+
+
+def describe_partition(storage: StorageDescriptor | None, parameters: Mapping[str, str] | None) -> Facts:
+    """Return the facts of a partition."""
+    return _describe_storage(storage) | describe_parameters(parameters)
+
+
+def describe_constraints(
+    kind: ConstraintKind[Any], columns: Iterable[Struct], policy: Policy | None
+) -> Iterator[tuple[tuple[Kind, str], str] | NotCompared]:
+    """Yield the facts of the constraints of one kind; with ``policy``, those that replay gives to source constraints.
+
+    A foreign key to a table that is not replicated cannot exist on the target, and is not compared.
+    """
+    for column in columns:
+        values = column.set_fields()
+        if kind is FOREIGN_KEY and policy is not None:
+            referred = (
+                str(values.get("pktable_db", "")).lower(),
+                str(values.get("pktable_name", "")).lower(),
+            )
+            if not policy.covers(*referred):
+                yield NotCompared("constraints")
+                continue
+        dropped = {"catName", "table_db", "fktable_db", "pktable_db", kind.name_field}
+        text = ", ".join(f"{name}={values[name]}" for name in sorted(values.keys() - dropped))
+        position = values.get("fkcolumn_name") or values.get("column_name")
+        yield ("constraint", f"{kind.name_of(column)} {position}"), text
+
+
+def compare_facts(source: Facts, target: Facts, prefix: str = "") -> Iterator[Finding]:
+    """Yield a difference for every fact that is not the same on both sides."""
+    for fact in sorted({*source, *target}):
+        ours, theirs = source.get(fact), target.get(fact)
+        if ours != theirs:
+            yield Difference(fact[0], prefix + fact[1], ours, theirs)

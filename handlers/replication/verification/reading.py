@@ -1,0 +1,298 @@
+"""Reads the description of a table from one side, in pages: the metastore's objects first, then the files that readers see.
+
+Directories that readers do not see (obsolete, aborted, or of transactions that are still open) are not listed, and contents
+are read only for checksums. Several directories are listed at a time, because each costs a round trip on an object store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from handlers.files.filesystems import is_hidden
+from handlers.files.paths import parse_location
+from handlers.files.transfer import Transfer
+from handlers.replication.target_objects import (
+    format_partition_name,
+    is_external,
+    is_transactional,
+    is_view,
+    map_external_location,
+    partition_key_names,
+)
+from handlers.replication.verification.descriptions import Description
+from handlers.replication.verification.facts import (
+    Facts,
+    describe_constraints,
+    describe_partition,
+    describe_table,
+)
+from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
+from handlers.replication.verification.findings import NotCompared
+from handlers.replication.verification.statistics import Statistics
+from handlers.structs.struct import Struct
+from state.errors import LimitExceeded, NotFound
+from state.transactions.acid_directories import AcidDirectory, select_directories
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
+
+    from handlers.files.filesystems import FileSystem, FileSystems
+    from handlers.files.paths import Location
+    from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
+    from handlers.structs.objects import Partition, Table
+    from handlers.structs.statistics import ColumnStatisticsObj
+
+
+PAGE: Final = 500
+"""Partitions of a page, which is compared and forgotten before the next one is read."""
+DEPTH_MAX: Final = 8
+FILES_MAX: Final = 1_000_000
+"""Files in one directory tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of the comparison."""
+
+    metastore: Metastore
+    db: str
+    files: FileSystems
+    executor: Executor
+    policy: Policy
+    at_source: bool
+    checksums: bool = False
+    beat: Callable[[], None] = lambda: None
+
+    def find_table(self, name: str) -> OneTable | None:
+        """Return the table, with its write-id list; None if it does not exist."""
+        try:
+            table = self.metastore.get_table(self.db, name)
+        except NotFound:
+            return None
+        acid = is_transactional(table)
+        write_ids = self.metastore.valid_write_ids([f"{self.db}.{name}"])[0] if acid else None
+        return OneTable(self, table, write_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class OneTable:
+    """A table on one side. Its files are listed under the write-id list that was read before them."""
+
+    side: Side
+    table: Table
+    write_ids: ValidWriteIds | None
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return (self.table.tableName or "").lower()
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether rows are in partitions."""
+        return bool(self.table.partitionKeys) and not is_view(self.table)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the table has rows in files of its own."""
+        return not is_view(self.table) and bool(self.table.sd.location)
+
+    def describe(self) -> Description:
+        """Return the description of the table itself; without partitions, with files and statistics."""
+        side = self.side
+        facts = describe_table(self.table, side.policy if side.at_source else None)
+        if is_external(self.table) and side.policy.external_base is not None:
+            facts["location", ""] = self._map(self.table.sd.location)
+        not_compared = self._add_constraints(facts)
+        if not self.has_files or self.is_partitioned:
+            return Description(facts, self._statistics(self.table, {}), not_compared=not_compared)
+        columns = _texts(self._column_statistics())
+        files, acid_files = self._list(self.table.sd.location or "")
+        return Description(
+            facts, self._statistics(self.table, columns), files, acid_files, not_compared=not_compared
+        )
+
+    def partition_names(self) -> list[str]:
+        """Return the names of all partitions, sorted."""
+        return sorted(self.side.metastore.partition_names(self.side.db, self.name))
+
+    def describe_partitions(self, names: Sequence[str]) -> dict[str, Description]:
+        """Return the descriptions of those of the named partitions that exist, by name."""
+        keys = partition_key_names(self.table)
+        found = {
+            format_partition_name(keys, list(each.values or [])): each
+            for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
+        }
+        columns = self._partition_column_statistics(list(found))
+        listed = self.side.executor.map(self._list, [each.sd.location or "" for each in found.values()])
+        described = {}
+        for (name, each), (files, acid_files) in zip(found.items(), listed, strict=True):
+            described[name] = self._describe_partition(each, _texts(columns.get(name, ())), files, acid_files)
+            self.side.beat()
+        return described
+
+    def _describe_partition(
+        self, partition: Partition, columns: Mapping[str, str], files: Files, acid_files: AcidFiles
+    ) -> Description:
+        facts = describe_partition(partition.sd, partition.parameters)
+        location = self._partition_location(partition)
+        if location is not None:
+            facts["location", ""] = location
+        return Description(facts, self._statistics(partition, columns), files, acid_files)
+
+    def _partition_location(self, partition: Partition) -> str | None:
+        """Return where the partition is, as both sides write it; None outside of the table's directory, which the target decides."""
+        if is_external(self.table) and self.side.policy.external_base is not None:
+            return self._map(partition.sd.location)
+        root, at = parse_location(self.table.sd.location or ""), parse_location(partition.sd.location or "")
+        return at.path[len(root.path) :] if root.contains(at) else None
+
+    def _map(self, location: str | None) -> str:
+        """Return a location as the target has it."""
+        mapped = map_external_location(location, self.side.policy) if self.side.at_source else location
+        return str(parse_location(mapped)) if mapped else ""
+
+    def _add_constraints(self, facts: Facts) -> tuple[NotCompared, ...]:
+        skipped = []
+        if is_view(self.table):
+            return ()
+        policy = self.side.policy if self.side.at_source else None
+        for kind, columns in self.side.metastore.all_constraints(self.side.db, self.name).items():
+            for found in describe_constraints(kind, columns, policy):
+                if isinstance(found, NotCompared):
+                    skipped.append(found)
+                else:
+                    facts[found[0]] = found[1]
+        return tuple(skipped)
+
+    def _statistics(self, item: Table | Partition, columns: Mapping[str, str]) -> Statistics:
+        write_id = item.writeId or 0
+        valid = self.write_ids is None or write_id <= 0 or self.write_ids.is_visible(write_id)
+        return Statistics(Statistics.select(item.parameters), columns, valid)
+
+    def _column_names(self) -> list[str]:
+        return [column.name or "" for column in self.table.sd.cols or []]
+
+    def _column_statistics(self) -> list[ColumnStatisticsObj]:
+        valid = self.write_ids.format() if self.write_ids else None
+        return self.side.metastore.table_statistics(
+            self.side.db, self.name, self._column_names(), valid_write_ids=valid
+        )
+
+    def _partition_column_statistics(self, names: list[str]) -> dict[str, list[ColumnStatisticsObj]]:
+        if not names:
+            return {}
+        valid = self.write_ids.format() if self.write_ids else None
+        return self.side.metastore.partition_statistics(
+            self.side.db, self.name, names, self._column_names(), valid_write_ids=valid
+        )
+
+    def _list(self, location: str) -> tuple[Files, AcidFiles]:
+        """Return the files that readers see: those of a plain table, or those of a transactional one by directory."""
+        root = parse_location(location)
+        files = self.side.files.of(root)
+        read = partial(_read_md5, files) if self.side.checksums else None
+        if self.write_ids is None:
+            return _list_tree(files, root, read), {}
+        return {}, list_acid_files(files, root, self.write_ids, read)
+
+
+def list_acid_files(
+    files: FileSystem,
+    root: Location,
+    write_ids: ValidWriteIds,
+    read_md5: Callable[[Location], str] | None = None,
+) -> AcidFiles:
+    """Return the files of the ACID directories in ``root`` that readers with ``write_ids`` see."""
+    try:
+        entries = files.list(root)
+    except NotFound:
+        return {}
+    found: AcidFiles = {}
+    for directory in select_visible((entry.name for entry in entries if entry.is_directory), write_ids):
+        if directory.name:
+            found[directory] = _list_tree(files, root.child(directory.name), read_md5)
+            continue
+        own = _list_tree(files, root, read_md5, skip=lambda name: AcidDirectory.parse(name) is not None)
+        if own:
+            found[directory] = own
+    return found
+
+
+def select_visible(names: Iterable[str], write_ids: ValidWriteIds) -> list[Directory]:
+    """Return the directories that a reader with ``write_ids`` sees.
+
+    A compaction may end between the reads of list and directory, and replace rows that the list has by later ones. Nothing is
+    returned then; both sides differ, and are compared again.
+    """
+    hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
+    ended = ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
+    selected = select_directories(names, ended, is_ended=lambda _: True, is_committed=lambda _: False)
+    if selected.beyond is not None:
+        return []
+    parsed = [each for each in map(AcidDirectory.parse, selected.names) if each is not None]
+    return [*([Directory("")] if selected.originals else []), *map(Directory.of, parsed)]
+
+
+def _list_tree(
+    files: FileSystem,
+    root: Location,
+    read_md5: Callable[[Location], str] | None,
+    skip: Callable[[str], bool] = lambda _: False,
+) -> Files:
+    """Return the visible files below ``root``; none if it does not exist, or was removed meanwhile."""
+    found: Files = {}
+    for path, location, size_bytes in _walk(files, root, "", DEPTH_MAX, skip):
+        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 else None)
+        if len(found) > FILES_MAX:
+            raise LimitExceeded("a directory contains too many files", path=str(root), files_max=FILES_MAX)
+    return found
+
+
+def _walk(
+    files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
+) -> Iterator[tuple[str, Location, int]]:
+    if depth == 0:
+        raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)
+    try:
+        entries = files.list(directory)
+    except NotFound:
+        return
+    for entry in entries:
+        if is_hidden(entry.name) or (not below and skip(entry.name)):
+            continue
+        path, at = below + entry.name, directory.child(entry.name)
+        if entry.is_directory:
+            yield from _walk(files, at, f"{path}/", depth - 1, skip)
+        else:
+            yield path, at, entry.size_bytes
+
+
+def _read_md5(files: FileSystem, location: Location) -> str:
+    """Return the MD5 of the content; an empty text for a file that was removed meanwhile."""
+    try:
+        with files.open(location) as reader:
+            return Transfer().compute_md5(reader)
+    except NotFound:
+        return ""
+
+
+def _texts(statistics: Iterable[ColumnStatisticsObj]) -> dict[str, str]:
+    """Return the statistics of each column as text."""
+    return {each.colName or "": _text(each.statsData) for each in statistics}
+
+
+def _text(value: Any) -> str:
+    """Return the set fields of a struct as text; bytes as a digest, because bit vectors are long."""
+    if isinstance(value, bytes):
+        return hashlib.md5(value, usedforsecurity=False).hexdigest()[:12]
+    if not isinstance(value, Struct):
+        return str(value)
+    return ", ".join(f"{name}={_text(each)}" for name, each in value.set_fields().items())

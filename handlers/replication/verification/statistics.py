@@ -1,0 +1,63 @@
+"""Compares the statistics of a table or partition on both sides.
+
+Statistics depend on files, so a compaction on one side changes them there. Hive logs them before the transaction ends; if it
+aborts, replay removes the mark of accuracy on the target, while readers of the source ignore the statistics because of their
+write id. Such statistics are counted as not compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.verification.facts import STATISTICS
+from handlers.replication.verification.findings import Difference, Finding, NotCompared
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+ACCURATE: Final = "COLUMN_STATS_ACCURATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of one table or partition on one side."""
+
+    basic: Mapping[str, str]
+    """The parameters of ``STATISTICS`` that are present."""
+    columns: Mapping[str, str]
+    """Statistics by column, as text."""
+    valid: bool = True
+    """Whether their write id is visible to readers of this side."""
+
+    @staticmethod
+    def select(parameters: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the basic statistics among ``parameters``."""
+        return {key: value for key, value in (parameters or {}).items() if key in STATISTICS}
+
+
+def compare_statistics(
+    source: Statistics, target: Statistics, *, compacted: bool, prefix: str = ""
+) -> Iterator[Finding]:
+    """Yield the differences; with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference."""
+    expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
+    unmarked = ACCURATE not in target.basic
+    for key in sorted({*source.basic, *target.basic}):
+        ours, theirs = source.basic.get(key), target.basic.get(key)
+        if theirs in {ours, expected.get(key)}:
+            continue
+        if compacted or (key == ACCURATE and theirs is None):
+            yield NotCompared("statistics")
+        else:
+            yield Difference("statistics", prefix + key, ours, theirs)
+    for column in sorted({*source.columns, *target.columns}):
+        ours, theirs = source.columns.get(column), target.columns.get(column)
+        if ours == theirs:
+            continue
+        # Replay does not delete statistics, and a target whose statistics are not marked as accurate returns none.
+        if compacted or ours is None or (theirs is None and unmarked):
+            yield NotCompared("statistics")
+        else:
+            yield Difference("statistics", f"{prefix}column {column}", ours, theirs)

@@ -1,0 +1,272 @@
+"""Verifies a policy table by table: compares both sides as of one event of the source, while both are written to.
+
+One comparison of a table has these steps:
+
+1. Read the position up to which the replica has applied events.
+2. Read and compare both sides, page by page. If they are equal, the table is equal as of that position.
+3. If they differ, read the source's newest event id. If an event between the two ids concerns the table, the difference may be
+   only the time between the reads: wait until the replica has applied that event, and compare again.
+4. If no event concerns the table, compare again. A difference that two comparisons find in the same way is reported, so that
+   files that a compaction removes between two reads are none.
+
+After ``attempts`` comparisons the table is busy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from handlers.replication.verification.changes import RecentChanges
+from handlers.replication.verification.descriptions import (
+    Description,
+    compare,
+    compare_partitions,
+    missing_partition,
+)
+from handlers.replication.verification.facts import Facts, compare_facts, describe_database
+from handlers.replication.verification.findings import (
+    PRESENT,
+    Difference,
+    Findings,
+    Kind,
+    Outcome,
+    TableResult,
+)
+from handlers.replication.verification.reading import PAGE
+from handlers.replication.verification.write_id_rules import compare_lists
+from state.errors import BadInput, Inconsistent, NotFound, Refused
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from handlers.replication.verification.reading import OneTable, Side
+    from state.transactions.valid_write_ids import ValidWriteIds
+
+
+ATTEMPTS: Final = 6
+LOAD_PARAMETER: Final = "tideline.load"
+"""Parameter of a table on the target while its rows are being loaded."""
+NOT_REPLICATED: Final = "materialized views are not replicated"
+
+
+class Following(Protocol):
+    """How far the replica is, and which tables it does not follow."""
+
+    def position(self) -> int:
+        """Return the id up to which the replica has applied all events."""
+
+    def wait_for(self, event_id: int) -> bool:
+        """Wait until the replica has applied ``event_id``; return False if it makes no progress."""
+
+    def not_followed(self) -> Mapping[str, str]:
+        """Return why tables are not followed, by name: quarantined or being loaded."""
+
+
+class CompareRows(Protocol):
+    """Compares the rows of a table; see ``--rows``."""
+
+    def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int:
+        """Add the differences to ``findings``; return the number of rows at the source."""
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """What one comparison of a table has read and found."""
+
+    findings: Findings = field(default_factory=Findings)
+    write_ids: tuple[ValidWriteIds | None, ValidWriteIds | None] = (None, None)
+    partitions: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    rows: int | None = None
+    exists: bool = True
+    loading: str | None = None
+    """Why the target's table is incomplete."""
+    written: set[int] = field(default_factory=set)
+    compacted_up_to: int = 0
+
+
+class Verifier:
+    """Compares the tables of one policy. Used by one thread; ``source`` and ``target`` have metastore clients of their own."""
+
+    def __init__(
+        self,
+        source: Side,
+        target: Side,
+        following: Following,
+        *,
+        attempts: int = ATTEMPTS,
+        compare_rows: CompareRows | None = None,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        assert attempts >= 2, attempts
+        self._source = source
+        self._target = target
+        self._following = following
+        self._attempts = attempts
+        self._compare_rows = compare_rows
+        self._beat = beat
+        self._policy = source.policy
+        self._changes = RecentChanges(source.metastore, source.policy, beat)
+
+    def table_names(self) -> list[str]:
+        """Return the tables in scope that at least one side has, sorted."""
+        names = {*self._source.metastore.table_names(self._source.db)}
+        names |= {*self._target.metastore.table_names(self._target.db)}
+        return sorted(name for name in names if self._policy.covers(self._policy.source_db, name))
+
+    def verify_all(self, names: Sequence[str]) -> Iterator[TableResult]:
+        """Yield the outcome of the database and of each named table."""
+        yield self.verify_database()
+        for name in names:
+            yield self.verify_table(name)
+
+    def verify_database(self) -> TableResult:
+        """Compare the databases themselves."""
+        return self._repeat("", self._compare_databases)
+
+    def verify_table(self, name: str) -> TableResult:
+        """Compare one table. Raises transient errors of either side; permanent ones are an outcome of the table."""
+        reason = self._following.not_followed().get(name)
+        if reason is not None:
+            return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=reason)
+        try:
+            return self._repeat(name, lambda: self._compare_tables(name))
+        except (BadInput, Refused, Inconsistent) as error:
+            return TableResult(table=name, outcome=Outcome.FAILED, reason=str(error))
+
+    def _repeat(self, name: str, compare_once: Callable[[], _Comparison]) -> TableResult:
+        """Compare until a result is certain; see the steps above."""
+        earlier: tuple[int, tuple[Difference, ...]] | None = None
+        before = newest = 0
+        for _ in range(self._attempts):
+            before = self._following.position()  # step 1
+            self._changes.forget(before)
+            found = compare_once()  # step 2
+            if found.loading is not None:
+                return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=found.loading)
+            if found.findings.difference_count == 0:
+                return _to_result(name, Outcome.EQUAL, before, found)
+            newest = self._source.metastore.current_event_id()  # step 3
+            if self._changes.concern(name, before, newest, found.write_ids):
+                earlier = None
+                if not self._following.wait_for(newest):
+                    break
+                continue
+            signature = found.findings.signature()
+            if signature == earlier:  # step 4
+                return self._report_difference(name, newest, found)
+            earlier = signature
+        return TableResult(table=name, outcome=Outcome.BUSY, event_id=newest, reason=_busy(before, newest))
+
+    def _report_difference(self, name: str, event_id: int, found: _Comparison) -> TableResult:
+        """Return the result of a table that differs, unless the reason is that it is no longer followed."""
+        reason = self._following.not_followed().get(name)
+        if reason is not None:
+            return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=reason)
+        return _to_result(name, Outcome.DIFFERS, event_id, found)
+
+    def _compare_databases(self) -> _Comparison:
+        found = _Comparison()
+        ours, theirs = (_find_database(side) for side in (self._source, self._target))
+        if ours is not None and theirs is not None:
+            found.findings.add(compare_facts(ours, theirs))
+        elif ours is not theirs:
+            found.findings.add(
+                [_only_on_one_side("database", self._policy.source_db, at_source=ours is not None)]
+            )
+        return found
+
+    def _compare_tables(self, name: str) -> _Comparison:
+        found = _Comparison()
+        ours = self._source.find_table(name)
+        theirs = self._target.find_table(name)
+        found.write_ids = (ours.write_ids if ours else None, theirs.write_ids if theirs else None)
+        found.loading = _why_not_comparable(ours, theirs)
+        if found.loading is not None:
+            return found
+        if ours is not None and theirs is not None:
+            self._compare_present(ours, theirs, found)
+        elif ours is not None or theirs is not None:
+            found.findings.add([_only_on_one_side("table", name, at_source=ours is not None)])
+        return found
+
+    def _compare_present(self, ours: OneTable, theirs: OneTable, found: _Comparison) -> None:
+        description = ours.describe()
+        found.findings.add(compare(description, theirs.describe()))
+        _count(description, found)
+        if ours.is_partitioned and theirs.is_partitioned:
+            self._compare_pages(ours, theirs, found)
+        if ours.write_ids is not None and theirs.write_ids is not None:
+            found.findings.add(
+                compare_lists(
+                    ours.write_ids,
+                    theirs.write_ids,
+                    written=found.written,
+                    compacted_up_to=found.compacted_up_to,
+                )
+            )
+        if self._compare_rows is not None and ours.has_files and theirs.has_files:
+            found.rows = self._compare_rows(ours, theirs, found.findings)
+
+    def _compare_pages(self, ours: OneTable, theirs: OneTable, found: _Comparison) -> None:
+        """Compare the partitions page by page: first the names, then the partitions that both sides have."""
+        names, others = ours.partition_names(), theirs.partition_names()
+        found.findings.add(missing_partition(name, at_source=True) for name in sorted({*names} - {*others}))
+        found.findings.add(missing_partition(name, at_source=False) for name in sorted({*others} - {*names}))
+        both = sorted({*names} & {*others})
+        for start in range(0, len(both), PAGE):
+            page = both[start : start + PAGE]
+            described = ours.describe_partitions(page)
+            found.findings.add(compare_partitions(described, theirs.describe_partitions(page)))
+            for each in described.values():
+                _count(each, found)
+            found.partitions += len(described)
+            self._beat()
+
+
+def _find_database(side: Side) -> Facts | None:
+    try:
+        return describe_database(side.metastore.get_database(side.db))
+    except NotFound:
+        return None
+
+
+def _count(description: Description, found: _Comparison) -> None:
+    found.files += description.file_count
+    found.size_bytes += description.size_bytes
+    found.written |= description.written_ids()
+    found.compacted_up_to = max(found.compacted_up_to, description.compacted_up_to())
+
+
+def _why_not_comparable(ours: OneTable | None, theirs: OneTable | None) -> str | None:
+    if ours is not None and ours.table.tableType == "MATERIALIZED_VIEW":
+        return NOT_REPLICATED
+    if theirs is not None and LOAD_PARAMETER in (theirs.table.parameters or {}):
+        return "loading"
+    return None
+
+
+def _only_on_one_side(kind: Kind, name: str, *, at_source: bool) -> Difference:
+    return Difference(kind, name, PRESENT if at_source else None, None if at_source else PRESENT)
+
+
+def _busy(before: int, newest: int) -> str:
+    return f"events between {before}, the replica's position, and {newest}, the source's, concern the table"
+
+
+def _to_result(name: str, outcome: Outcome, event_id: int, found: _Comparison) -> TableResult:
+    return TableResult(
+        table=name,
+        outcome=outcome,
+        event_id=event_id,
+        differences=tuple(found.findings.differences),
+        difference_count=found.findings.difference_count,
+        not_compared=tuple(sorted(found.findings.not_compared.items())),
+        partitions=found.partitions,
+        files=found.files,
+        size_bytes=found.size_bytes,
+        rows=found.rows,
+    )
