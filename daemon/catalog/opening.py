@@ -83,7 +83,7 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
     name = projection_name(source)
     observer = CatalogObserver(tools.metrics, name)
     metastore = measured_metastore(tools.calls, source, beat)(tools.config.sources[source].metastore)
-    store = open_state(tools.config.state.dir, "catalog", source)
+    store = open_state(tools.config.state.dir, "catalog", source, snapshots=True)
     context = BranchContext(source, metastore, store, observer, tools)
     branches = {branch: opener(context) for branch, opener in tools.openers.items()}
     publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]

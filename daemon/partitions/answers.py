@@ -62,8 +62,7 @@ class KnownPartitions(Known):
 
     def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
         """Return each table with its columns and the progress of its load."""
-        with self.follower.lock():
-            return [{"source": source, **self._row(table)} for table in tables]
+        return [{"source": source, **self._row(table)} for table in tables]
 
     def counts(self) -> Answer:
         """Return how many partitions there are."""
@@ -76,7 +75,8 @@ class KnownPartitions(Known):
     def _row(self, table: str) -> Answer:
         load = self.under_load.get(table)
         indexed = table in self.follower.indexed
-        columns = self.follower.index.columns(table) if indexed else ()
+        known = self.follower.index.known_tables().get(table) if indexed else None
+        columns = () if known is None else known.key_schema.columns
         return {
             "table": table,
             "state": self.state(table),
@@ -88,7 +88,7 @@ class KnownPartitions(Known):
 
 
 class PartitionAnswers(CatalogAnswers[KnownPartitions]):
-    """Answers from several sources; for any thread, which may wait for a change that is being written."""
+    """Answers from several sources; for any thread. An answer and its event id come from one snapshot."""
 
     no_source = "the source has no partition index"
     no_branch = "no partition index is configured"
@@ -98,21 +98,24 @@ class PartitionAnswers(CatalogAnswers[KnownPartitions]):
     subject = "table"
 
     def answer(self, query: PartitionQuery) -> Answer:
-        """Return the answer; raise NotFound, BadInput, BadFilter, InvalidRequest, LimitExceeded."""
+        """Return the answer; raise NotFound, BadInput, BadFilter, InvalidRequest, FilterTooExpensive, LimitExceeded."""
         if isinstance(query, ListTables):
             return self.list_tables(query)
         source, known = self.find_table(query.name, query.source)
+        queries = known.queries(_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4)
+        result = _result(query, queries)
+        currency = self.currency(source, known)
         return {
-            **self.currency(source, known),
+            **currency,
+            "event_id": currency["event_id"] if queries.event_id is None else queries.event_id,
             "table": query.name,
             "state": known.state(query.name),
             "problem": known.quarantined.get(query.name),
-            **_result(query, known),
+            **result,
         }
 
 
-def _result(query: TableQuery, known: KnownPartitions) -> Answer:
-    queries = known.queries(_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4)
+def _result(query: TableQuery, queries: PartitionQueries) -> Answer:
     db, _, table = query.name.partition(".")
     match query:
         case FilterPartitions(names=True):

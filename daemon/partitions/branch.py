@@ -40,6 +40,7 @@ class PartitionBranch:
     def attach(self, projection: CatalogProjection) -> None:
         """Take the projection that drives the follower."""
         self.projection = projection
+        self.follower.turns = projection.turns
         self._measures = PartitionMeasures(self._metrics, projection.name)
 
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,9 +25,9 @@ def state_path(directory: Path, kind: str, name: str) -> Path:
     return directory / f"{kind}-{name}.db"
 
 
-def open_state(directory: Path, kind: str, name: str) -> SqliteStore:
-    """Open a part's state, or create it; raise StateLocked, StateCorrupt."""
-    return SqliteStore(state_path(directory, kind, name), schema_version=VERSION)
+def open_state(directory: Path, kind: str, name: str, *, snapshots: bool = False) -> SqliteStore:
+    """Open a part's state, or create it, with ``snapshots`` for readers in other threads; raise StateLocked, StateCorrupt."""
+    return SqliteStore(state_path(directory, kind, name), schema_version=VERSION, snapshots=snapshots)
 
 
 def write_atomically(path: Path, value: object) -> None:

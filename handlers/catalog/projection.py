@@ -14,6 +14,7 @@ from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loader import Loader
 from handlers.catalog.following.ports import NullObserver, Observer, open_changes
 from handlers.catalog.following.table_states import TableStates
+from handlers.catalog.turns import Turns
 from handlers.failpoints import failpoint
 from state.errors import NotFound, Transient
 from state.positions import POSITION_KEY, Position, Step
@@ -59,6 +60,8 @@ class CatalogProjection:
         """
         self._beat = beat
         self._publisher = publisher
+        self.turns = Turns()
+        """Shares the processor with the readers of the followers."""
         self._source_name = source_name
         self._source = source
         self._store = store
@@ -117,7 +120,7 @@ class CatalogProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in one transaction, skipping those before the position; then load tables for a bounded time."""
         position = self.position
-        with open_changes(self._store, self._followers) as (txn, changes):
+        with self.turns.work(), open_changes(self._store, self._followers) as (txn, changes):
             batch = EventBatch(
                 txn, self.states, list(zip(self._followers, changes, strict=True)), self._observer
             )
@@ -125,6 +128,7 @@ class CatalogProjection:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
                     batch.apply(event)
                     position = Position(event.event_id, event.part, event.parts)
+                    self.turns.breathe()
                     self._beat()
             txn.put(POSITION_KEY, position.to_bytes())
             failpoint("catalog.before-commit")

@@ -19,7 +19,7 @@ from handlers.failpoints import failpoint
 from handlers.hbase import layout, redo_log, server_filters
 from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.transaction import HBaseTransaction
-from state.store import Transaction, pages
+from state.store import Pause, Reader, Transaction, pages
 
 
 if TYPE_CHECKING:
@@ -95,6 +95,11 @@ class HBaseStore:
         ]
         found = self._scan_rows(start, end, cells, server_filters.write_filter(condition))
         return (layout.entry_key(each.row) for each in found)
+
+    @contextmanager
+    def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002 - its calls release the processor
+        """Read page by page what is committed then: HBase has no snapshot across rows."""
+        yield self
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -11,12 +11,13 @@ Every implementation guarantees:
 - there is one writer at a time;
 - keys of 8 KiB and values of 16 MiB (8 MiB on HBase) are accepted.
 
-While a transaction is open, its own thread must read through the transaction, and other threads wait. A scan fetches pages
-(``state.store.pages``), so the caller may write while it runs.
+While a transaction is open, its own thread must read through the transaction, and other threads wait, except those that read a
+snapshot. A scan fetches pages (``state.store.pages``), so the caller may write while it runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from state.errors import LimitExceeded
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 KEY_BYTES_MAX: Final = 8 * 1024
 VALUE_BYTES_MAX: Final = 16 * 1024 * 1024
+Pause = Callable[[], None]
+"""Called before each page that a snapshot reads; it may wait, or raise to end the reading."""
 
 
 class Reader(Protocol):
@@ -79,6 +82,12 @@ class Store(Reader, Protocol):
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open the only write transaction; a second one waits, or fails an assertion in the same thread."""
+
+    def snapshot(self, pause: Pause = ...) -> AbstractContextManager[Reader]:
+        """Open a snapshot for one thread: what is committed now, whatever a transaction changes meanwhile.
+
+        An implementation that has none (memory, HBase) reads page by page what is committed then. ``pause`` is called before each page.
+        """
 
     def check(self) -> None:
         """Assert the implementation's own invariants; raise StateCorrupt if the stored data breaks one."""

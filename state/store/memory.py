@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedDict
 
-from state.store import Transaction, refuse_oversize
-from state.store.pages import scan_key_pages, scan_pages
+from state.store import Pause, Reader, Transaction, refuse_oversize
+from state.store.pages import PausingReader, scan_key_pages, scan_pages
 
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class MemoryStore:
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""
         return scan_key_pages(self._committed_keys, start, end)
+
+    @contextmanager
+    def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:
+        """Read page by page what is committed then, waiting for an open transaction."""
+        yield PausingReader(self, pause)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

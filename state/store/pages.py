@@ -11,7 +11,11 @@ be consistent runs it inside a transaction, which keeps other writers out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from state.store import Pause, Reader
 
 
 PAGE_KEYS: Final = 512
@@ -50,3 +54,31 @@ def scan_key_pages(fetch: FetchKeys, start: bytes, end: bytes | None) -> Iterato
         if len(page) < PAGE_KEYS:
             return
         start = page[-1] + b"\x00"
+
+
+class PausingReader:
+    """A reader that calls ``pause`` for each page of a scan."""
+
+    def __init__(self, reader: Reader, pause: Pause) -> None:
+        self._reader = reader
+        self._pause = pause
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        return self._reader.get(key)
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end`` in key order."""
+        for number, found in enumerate(self._reader.scan(start, end, reverse=reverse, limit=limit)):
+            if not number % PAGE_KEYS:
+                self._pause()
+            yield found
+
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys with ``start <= key < end``."""
+        for number, key in enumerate(self._reader.scan_keys(start, end)):
+            if not number % PAGE_KEYS:
+                self._pause()
+            yield key

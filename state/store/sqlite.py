@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file, one connection, and BLOB keys in order.
+"""The embedded store: one SQLite file, one connection that writes, and BLOB keys in order.
 
 SQLite is in the standard library and survives ``kill -9`` at every write (tests/crash proves it for this use). It can be inspected
 with SQL, and it takes about 11,000 entries/s at 100 per commit, which is more than a metastore produces. In WAL mode a commit is
@@ -7,11 +7,13 @@ one sequential write. ``WITHOUT ROWID`` with a BLOB key makes the table the inde
 ``durable`` (the default) syncs at every commit. Without it, a power failure may lose the last commits, but never a part of one.
 That is right for what can be derived again, because the position goes back together with its effects.
 
-The store may be passed from thread to thread; a lock admits one thread at a time.
+The store may be passed from thread to thread; a lock admits one thread at a time. Readers in other threads that must not wait for
+a transaction use ``snapshot``, on a store opened with ``snapshots`` (``state.store.sqlite_snapshots``).
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,10 +21,11 @@ from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
-from state.store import Transaction, refuse_oversize
-from state.store.pages import scan_key_pages, scan_pages
+from state.store import Pause, Reader, Transaction, refuse_oversize
+from state.store.pages import PausingReader, scan_key_pages, scan_pages
 from state.store.sqlite_file import (
     create_content,
+    lock_file,
     open_file,
     read_version,
     refuse_newer,
@@ -30,6 +33,7 @@ from state.store.sqlite_file import (
     translate_error,
     translate_errors,
 )
+from state.store.sqlite_snapshots import SnapshotPool, bound, select
 
 
 Migration = Callable[[Transaction], None]
@@ -51,20 +55,23 @@ class SqliteStore:
         schema_version: int,
         migrations: Mapping[int, Migration] | None = None,
         durable: bool = True,
+        snapshots: bool = False,
     ) -> None:
         assert schema_version >= 1, schema_version
         self.path = fspath(path)
+        self._snapshots = SnapshotPool(self.path) if snapshots else None
         self._lock = threading.RLock()
         self._durable = durable
         self._open: SqliteTransaction | None = None
         self._failure: TidelineError | None = None
         self._is_closed = False
-        with translate_errors(self.path):
-            self._connection = open_file(self.path, durable=durable)
+        self._file_lock = lock_file(self.path) if snapshots else None
         try:
-            self._prepare_content(schema_version, migrations or {})
+            with translate_errors(self.path):
+                self._connection = self._open_file()
+            self._open_content(schema_version, migrations or {})
         except BaseException:
-            self._connection.close()
+            self._unlock_file()
             raise
 
     def get(self, key: bytes) -> bytes | None:
@@ -84,6 +91,18 @@ class SqliteStore:
         return scan_key_pages(self._committed_keys, start, end)
 
     @contextmanager
+    def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:
+        """Open a snapshot, without waiting for a transaction; ``pause`` is called before each page that is read.
+
+        A store without ``snapshots`` reads page by page what is committed then, and waits for an open transaction.
+        """
+        if self._snapshots is None:
+            yield PausingReader(self, pause)
+            return
+        with self._snapshots.open(pause) as opened:
+            yield opened
+
+    @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Open the only write transaction; it takes effect when the block ends without an error.
 
@@ -101,6 +120,7 @@ class SqliteStore:
                 transaction.end()
                 self._open = None
                 self._roll_back_open()
+            self._reset_wal()
 
     def check(self) -> None:
         """Run SQLite's integrity check over the file; raise StateCorrupt with its first finding."""
@@ -122,8 +142,10 @@ class SqliteStore:
                 raise self._failure
             with suppress(sqlite3.Error):  # the checkpoint at closing fails as the write did
                 self._connection.close()
+            if self._snapshots is not None:
+                self._snapshots.forget_idle()
             try:
-                connection = open_file(self.path, durable=self._durable)
+                connection = self._open_file()
             except sqlite3.Error as error:
                 raise translate_error(error, self.path, was_open=True) from error
             self._connection, self._failure = connection, None
@@ -134,7 +156,10 @@ class SqliteStore:
             assert self._open is None, "a transaction is open"
             self._is_closed = True
             self._failure = self._failure or FilesUnavailable("the store is closed", path=self.path)
+            if self._snapshots is not None:
+                self._snapshots.close()
             self._connection.close()
+            self._unlock_file()
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` as the connection sees it; used by the transaction."""
@@ -145,16 +170,13 @@ class SqliteStore:
         self, start: bytes, end: bytes | None, reverse: bool, most: int
     ) -> list[tuple[bytes, bytes]]:
         """Return the first ``most`` pairs of a scan as the connection sees them; used by the transaction."""
-        bounds, values = _bounds(start, end)
-        order = "DESC" if reverse else "ASC"
-        statement = f"SELECT key, value FROM entries WHERE {bounds} ORDER BY key {order} LIMIT ?"  # noqa: S608 - fixed words
-        return self.execute(statement, *values, most).fetchall()
+        bounds, values = bound(start, end)
+        return self.execute(select("key, value", bounds, reverse=reverse), *values, most).fetchall()
 
     def read_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
         """Return the first ``most`` keys of a scan as the connection sees them; used by the transaction."""
-        bounds, values = _bounds(start, end)
-        statement = f"SELECT key FROM entries WHERE {bounds} ORDER BY key LIMIT ?"  # noqa: S608 - fixed words
-        return [key for (key,) in self.execute(statement, *values, most)]
+        bounds, values = bound(start, end)
+        return [key for (key,) in self.execute(select("key", bounds), *values, most)]
 
     def execute(self, statement: str, *values: bytes | int) -> sqlite3.Cursor:
         """Run one statement, or raise the earlier failure of the store again; used by the transaction."""
@@ -178,6 +200,28 @@ class SqliteStore:
         with self._lock:
             assert self._open is None, "scan through the open transaction"
             return self.read_keys(start, end, most)
+
+    def _open_file(self) -> sqlite3.Connection:
+        return open_file(self.path, durable=self._durable, exclusive=self._snapshots is None)
+
+    def _unlock_file(self) -> None:
+        if self._file_lock is not None:
+            os.close(self._file_lock)
+            self._file_lock = None
+
+    def _reset_wal(self) -> None:
+        """Let the WAL file start again, where it is long and no snapshot reads it; a failure to do so is harmless."""
+        if self._snapshots is not None and self._snapshots.should_reset():
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._snapshots.reset_done()
+
+    def _open_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
+        try:
+            self._prepare_content(schema_version, migrations)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def _prepare_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
         with translate_errors(self.path):
@@ -246,7 +290,7 @@ class SqliteTransaction:
     def delete_range(self, start: bytes, end: bytes | None) -> int:
         """Delete every key with ``start <= key < end`` and return how many there were."""
         assert not self._ended, "the transaction is over"
-        bounds, values = _bounds(start, end)
+        bounds, values = bound(start, end)
         return self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values).rowcount  # noqa: S608 - fixed words
 
     def end(self) -> None:
@@ -262,7 +306,3 @@ class SqliteTransaction:
     def _own_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
         assert not self._ended, "the transaction is over"
         return self._store.read_keys(start, end, most)
-
-
-def _bounds(start: bytes, end: bytes | None) -> tuple[str, tuple[bytes, ...]]:
-    return ("key >= ?", (start,)) if end is None else ("key >= ? AND key < ?", (start, end))

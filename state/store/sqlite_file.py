@@ -2,7 +2,8 @@
 
 The file is locked to one connection (``locking_mode=EXCLUSIVE``). A second daemon on the same state is refused at once, and
 SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or checkpoint, cannot occur. The kernel holds
-the lock, so it ends with the process, even after ``kill -9``.
+the lock, so it ends with the process, even after ``kill -9``. A file with snapshots has several connections in this process; a lock
+on an empty file beside it (``FILE.lock``) then keeps other processes away.
 
 ``application_id`` marks the file as Tideline's. ``user_version`` is the schema version of the content, chosen by the owner of the
 store. Both are written in the transaction that creates or migrates the content, so no crash leaves a file in between.
@@ -12,6 +13,8 @@ No ``sqlite3.Error`` leaves this package: ``translate_errors`` raises errors of 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -29,11 +32,30 @@ APPLICATION_ID: Final = 0x54_49_44_45
 _CREATE = "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 
 
-def open_file(path: str, *, durable: bool) -> sqlite3.Connection:
-    """Return the one connection to ``path``, locked to this process; raises ``sqlite3.Error``."""
+def lock_file(path: str) -> int:
+    """Lock ``path`` for this process and return the descriptor that holds the lock; raise StateLocked, ConfigError."""
+    try:
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            "the state file cannot be opened for writing",
+            path=path,
+            reason=error.strerror,
+            hint="Check that its directory exists and that this user can write to it.",
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StateLocked("another process has the state file open", path=path) from error
+    return descriptor
+
+
+def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Connection:
+    """Return the one connection to ``path`` that writes, locked to this process; raises ``sqlite3.Error``."""
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if exclusive else 'NORMAL'}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         # Take the lock now and not at the first write, so that a second daemon fails when it starts.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
     from state.errors import TidelineError
-    from state.store import Reader, Store, Transaction
+    from state.store import Store, Transaction
 
 
 class Staging(Protocol):
@@ -101,7 +101,7 @@ class Follower(Protocol):
     def loads_in_pieces(self) -> bool:
         """Whether large tables are loaded in pieces, through ``FollowerChange.staging``."""
 
-    def open(self, reader: Reader) -> None:
+    def open(self, store: Store) -> None:
         """Read the state from the store and discard what a failed change left in memory; raise StateCorrupt."""
 
     def accepts(self, table: TableInfo) -> bool:
@@ -109,9 +109,6 @@ class Follower(Protocol):
 
     def names_suffice(self, table: TableInfo) -> bool:
         """Whether partition names are enough to load the table; listing whole partitions takes a hundred times as long."""
-
-    def lock(self) -> AbstractContextManager[object]:
-        """Lock out readers: held from before a transaction until its changes are published."""
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""
@@ -125,14 +122,11 @@ def open_changes(
     store: Store, followers: Iterable[Follower]
 ) -> Iterator[tuple[Transaction, list[FollowerChange]]]:
     """Open one transaction with a change for each follower; the catalog's store commits last, then all changes are published."""
-    with ExitStack() as locks:
-        for follower in followers:
-            locks.enter_context(follower.lock())
-        with store.transaction() as txn, ExitStack() as own:
-            changes = [own.enter_context(follower.open_change(txn)) for follower in followers]
-            yield txn, changes
-        for change in changes:
-            change.publish()
+    with store.transaction() as txn, ExitStack() as own:
+        changes = [own.enter_context(follower.open_change(txn)) for follower in followers]
+        yield txn, changes
+    for change in changes:
+        change.publish()
 
 
 class Observer(Protocol):

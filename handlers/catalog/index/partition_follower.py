@@ -1,31 +1,37 @@
 """The partition index as a follower of the catalog: names, values and whole partitions of the tables that the rules select.
 
-Readers in other threads hold ``lock`` for the length of an answer; the catalog's thread holds it from before a transaction until its
-changes are published. So every answer reflects one event id. ``follower_change`` applies the changes.
+Readers in other threads answer from a snapshot of the store, which is one moment between two transactions of the catalog: partitions,
+the table's state and the event id belong together. They hold no lock that the catalog's thread needs. A store without snapshots
+(HBase) is read as it is then. ``follower_change`` applies the changes.
 """
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.index.follower_change import PartitionFollowerChange
 from handlers.catalog.index.payloads import Packer
-from handlers.catalog.index.table_records import read_counts
+from handlers.catalog.index.table_records import has_record, read_counts
+from handlers.catalog.turns import Turns
+from state.partitions.index.check_budget import AnswerBudget
+from state.partitions.index.index_snapshot import IndexSnapshot
 from state.partitions.index.partition_index import PartitionIndex
+from state.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from handlers.catalog.following.table_info import TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition
     from state.store import Reader, Store, Transaction
+
+
+_UNPACKED_BETWEEN_LOOKS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,38 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+@dataclass(frozen=True, slots=True)
+class FollowerSnapshot:
+    """The index at one moment."""
+
+    index: IndexSnapshot
+    packer: Packer
+    budget: AnswerBudget
+    catalog: Reader | None
+    """The catalog's store at the same moment; None where the index has a store of its own."""
+
+    def is_indexed(self, name: str, known: Mapping[str, int]) -> bool:
+        """Whether a table can be queried; ``known`` are the tables by memory."""
+        return name in known if self.catalog is None else has_record(self.catalog, name)
+
+    def event_id(self) -> int | None:
+        """Return the event id that the snapshot reflects; None where only the catalog knows it."""
+        stored = None if self.catalog is None else self.catalog.get(POSITION_KEY)
+        return None if stored is None else Position.from_bytes(stored).applied_event_id
+
+    def whole(self, name: str, found: Sequence[IndexedPartition]) -> list[Partition]:
+        """Return partitions of the table ``name`` as the metastore would send them; raise StateCorrupt, LimitExceeded."""
+        db, _, table = name.partition(".")
+        return [self._unpack(one, db, table, number) for number, one in enumerate(found)]
+
+    def _unpack(self, found: IndexedPartition, db: str, table: str, number: int) -> Partition:
+        if not number % _UNPACKED_BETWEEN_LOOKS:
+            self.budget.look()
+        inflated = self.packer.inflate(found.payload)
+        self.budget.count_bytes(len(inflated))
+        return self.packer.read(found.payload, inflated, db, table)
+
+
 class PartitionFollower:
     """Keeps ``index`` up to date."""
 
@@ -61,7 +99,9 @@ class PartitionFollower:
         self.index: PartitionIndex
         self._own = store
         self._packer: Packer
-        self._lock = threading.RLock()
+        self._store: Store
+        self.turns = Turns()
+        """Shares the processor between readers and the catalog that applies events; set by the owner of both."""
         self.indexed: Mapping[str, int] = {}
         """The tables that can be queried, with their numbers of partitions; replaced as a whole, for any thread."""
 
@@ -75,20 +115,30 @@ class PartitionFollower:
         """True: the whole partitions of a large table do not fit into one transaction."""
         return True
 
-    def open(self, reader: Reader) -> None:
+    def open(self, store: Store) -> None:
         """Read the indexed tables from the store."""
-        with self._lock:
-            if self._own is not None:
-                with self._own.transaction():
-                    pass  # finishes an interrupted transaction of a remote store before it is read
-            self.index = PartitionIndex(self._own or reader)
-            self._packer = Packer(self._own or reader)
-            tables = set(self.index.tables())
-            self.indexed = {
-                name: count
-                for name, count in read_counts(reader, self._own or reader).items()
-                if name in tables
-            }
+        if self._own is not None:
+            with self._own.transaction():
+                pass  # finishes an interrupted transaction of a remote store before it is read
+        self._store = self._own or store
+        self.index = PartitionIndex(self._store)
+        self._packer = Packer(self._store)
+        tables = set(self.index.tables())
+        self.indexed = {
+            name: count for name, count in read_counts(store, self._store).items() if name in tables
+        }
+
+    @contextmanager
+    def snapshot(self) -> Iterator[FollowerSnapshot]:
+        """Open what is indexed now, for one answer in any thread; it must end within seconds."""
+        budget = AnswerBudget(self.turns.give_way)
+        with self.turns.reading(), self._store.snapshot(budget.look) as reader:
+            yield FollowerSnapshot(
+                IndexSnapshot(self.index, reader, budget),
+                self._packer.at(reader),
+                budget,
+                catalog=reader if self._own is None else None,
+            )
 
     def accepts(self, table: TableInfo) -> bool:
         """Whether the rules select the table."""
@@ -97,10 +147,6 @@ class PartitionFollower:
     def names_suffice(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
         """False: answers contain whole partitions."""
         return False
-
-    def lock(self) -> AbstractContextManager[object]:
-        """Return the lock that readers hold for an answer."""
-        return self._lock
 
     @contextmanager
     def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:

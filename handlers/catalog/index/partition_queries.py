@@ -1,6 +1,6 @@
 """Answers the metastore's partition queries with whole partitions, as the metastore would send them.
 
-Thread-safe: every answer reflects the state between two transactions of the catalog. ``read`` reads the expressions of
+Thread-safe: every answer comes from one snapshot, so it reflects the state between two transactions of the catalog. ``read`` reads the expressions of
 ``get_partitions_by_expr``; without it, the answer to that call is all partitions, some of which may not match.
 """
 
@@ -19,7 +19,7 @@ from state.partitions.index.partition_index import NO_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from handlers.catalog.index.partition_follower import PartitionFollower
+    from handlers.catalog.index.partition_follower import FollowerSnapshot, PartitionFollower
     from handlers.structs.objects import Partition
     from state.partitions.index.explanation import Explanation
     from state.partitions.index.metastore_calls import ReadExpression
@@ -37,8 +37,8 @@ class PartitionQueries:
     """The partition queries on one follower's index, in one dialect of the filter language.
 
     Every query raises NotFound for a table that is not indexed, InvalidRequest for a missing name, BadFilter with the position of the
-    error, or LimitExceeded for a filter. ``limit`` is a number of partitions, -1 for all; the answer contains the first in the
-    order of names.
+    error, FilterTooExpensive, or LimitExceeded for a filter or an answer. ``limit`` is a number of partitions, -1 for all; the answer
+    contains the first in the order of names. Made for one thread.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class PartitionQueries:
         self._dialect = dialect
         self._parse_record = read
         self._observer = observer
+        self.event_id: int | None = None
+        """The event id that the last answer reflects; None where only the catalog knows it."""
 
     def by_filter(
         self, db: str | None, table: str | None, text: str | None, limit: int = NO_LIMIT
@@ -85,42 +87,40 @@ class PartitionQueries:
         self, db: str | None, table: str | None, expression: bytes, limit: int = NO_LIMIT
     ) -> tuple[list[Partition], bool]:
         """``get_partitions_by_expr``: partitions, and whether some of them may not match."""
-        tree = (
-            None if self._parse_record is None else self._parse_record(expression)
-        )  # before taking the lock
+        tree = None if self._parse_record is None else self._parse_record(expression)  # before the snapshot
         with self._query("by_expr", db, table) as query:
-            calls = PartitionCalls(self._follower.index, self._dialect, lambda _: tree)
+            calls = PartitionCalls(query.snapshot.index, self._dialect, lambda _: tree)
             answer = calls.by_expr(db, table, expression, limit)
             return query.whole(answer.partitions), answer.has_unknown
 
     def explain(self, db: str, table: str, text: str) -> Explanation:
         """Run a filter and explain how it is answered."""
         with self._query("explain", db, table) as query:
-            explanation = self._follower.index.explain(query.name, text, self._dialect)
+            explanation = query.snapshot.index.explain(query.name, text, self._dialect)
             query.matched = explanation.matched_rows
             return explanation
 
     @contextmanager
     def _query(self, call: str, db: str | None, table: str | None) -> Iterator[_Query]:
         started = time.perf_counter()
-        with self._follower.lock():
-            index = self._follower.index
+        with self._follower.snapshot() as snapshot:
             name = f"{db}.{table}".lower()
-            if db is not None and table is not None and name not in self._follower.indexed:
+            if db is not None and table is not None and not snapshot.is_indexed(name, self._follower.indexed):
                 raise NotFound("the table is not in the partition index", table=name)
-            before = index.counts.copy()
-            query = _Query(self._follower, PartitionCalls(index, self._dialect), name)
+            self.event_id = snapshot.event_id()
+            query = _Query(snapshot, PartitionCalls(snapshot.index, self._dialect), name)
             yield query
-            costs = index.counts - before
         if self._observer is not None:
-            self._observer.query_answered(call, time.perf_counter() - started, costs, query.matched)
+            self._observer.query_answered(
+                call, time.perf_counter() - started, snapshot.index.counts, query.matched
+            )
 
 
 class _Query:
     """One query while it is answered."""
 
-    def __init__(self, follower: PartitionFollower, calls: PartitionCalls, name: str) -> None:
-        self._follower = follower
+    def __init__(self, snapshot: FollowerSnapshot, calls: PartitionCalls, name: str) -> None:
+        self.snapshot = snapshot
         self.calls = calls
         self.name = name
         self.matched = 0
@@ -128,7 +128,7 @@ class _Query:
     def whole(self, found: Sequence[IndexedPartition]) -> list[Partition]:
         """Return each partition as the metastore would send it."""
         self.matched = len(found)
-        return [self._follower.whole(self.name, one) for one in found]
+        return self.snapshot.whole(self.name, found)
 
     def count(self, names: list[str]) -> list[str]:
         """Count the names and return them."""

@@ -111,9 +111,13 @@ class Packer:
         payload = id of the dictionary (8 bytes), 01 where the data columns are the dictionary's and left out (else 00), deflated Thrift
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, dictionaries: dict[bytes, _Dictionary] | None = None) -> None:
         self._reader = reader
-        self._dictionaries: dict[bytes, _Dictionary] = {}
+        self._dictionaries: dict[bytes, _Dictionary] = {} if dictionaries is None else dictionaries
+
+    def at(self, reader: Reader) -> Packer:
+        """Return a packer that reads unknown dictionaries from ``reader``; known ones are shared, as they never change."""
+        return Packer(reader, self._dictionaries)
 
     def pack(self, partition: Partition, number: bytes) -> bytes:
         """Return the payload of a normalized partition; raise MalformedEvent where it cannot be serialized."""
@@ -133,16 +137,25 @@ class Packer:
 
         The objects of its data columns are shared between partitions and must not be changed.
         """
+        return self.read(payload, self.inflate(payload), db, table)
+
+    def inflate(self, payload: bytes) -> bytes:
+        """Return the Thrift form in a payload; raise StateCorrupt where it cannot be read."""
         dictionary = self._dictionary(payload[:_ID_BYTES])
         try:
             deflated = zlib.decompressobj(wbits=_RAW, zdict=dictionary.content)
-            partition = binary.decode(Partition, deflated.decompress(payload[_ID_BYTES + 1 :]))
-        except (zlib.error, MalformedEvent) as error:
-            raise StateCorrupt(
-                "a partition of the index cannot be read", payload=payload.hex()[:80]
-            ) from error
+            return deflated.decompress(payload[_ID_BYTES + 1 :])
+        except zlib.error as error:
+            raise _unreadable(payload) from error
+
+    def read(self, payload: bytes, inflated: bytes, db: str, table: str) -> Partition:
+        """Return the partition of a payload whose Thrift form is ``inflated``; raise StateCorrupt."""
+        try:
+            partition = binary.decode(Partition, inflated)
+        except MalformedEvent as error:
+            raise _unreadable(payload) from error
         if payload[_ID_BYTES]:
-            partition.sd.cols = list(dictionary.columns)
+            partition.sd.cols = list(self._dictionary(payload[:_ID_BYTES]).columns)
         partition.dbName, partition.tableName = db, table
         return partition
 
@@ -158,6 +171,10 @@ class Packer:
             found = _Dictionary(stored[-DICTIONARY_BYTES_MAX:], typical.sd.cols or [])
             self._dictionaries[number] = found
         return found
+
+
+def _unreadable(payload: bytes) -> StateCorrupt:
+    return StateCorrupt("a partition of the index cannot be read", payload=payload.hex()[:80])
 
 
 def merge_statistics(partition: Partition, parameters: Mapping[str, str], write_id: int | None) -> Partition:

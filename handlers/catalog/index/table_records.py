@@ -124,6 +124,11 @@ def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
     return {name: _parse_count(own.get(_count_key(name))) for name in names}
 
 
+def has_record(reader: Reader, name: str) -> bool:
+    """Whether a table can be queried, as of ``reader``."""
+    return reader.get(_key(name)) is not None
+
+
 def digest_columns(table: TableInfo) -> str:
     """Return the digest of a table's data columns."""
     return "" if table.whole is None else digest_data_columns(table.whole)

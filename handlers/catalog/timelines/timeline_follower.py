@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.ports import Observer
     from handlers.catalog.following.table_info import PartitionInfo, Spec
     from handlers.catalog.timelines.rules import Rules
-    from state.store import Reader, Store, Transaction
+    from state.store import Store, Transaction
     from state.timelines.tables.settings import TableSettings
 
 
@@ -55,10 +55,10 @@ class TimelineFollower:
         """The rules as text, which is stored."""
         return repr(self.rules)
 
-    def open(self, reader: Reader) -> None:
+    def open(self, store: Store) -> None:
         """Read the timelines from the store."""
-        self.timelines = Timelines.open(reader)
-        stored = reader.scan(_UNPUBLISHED, prefix_end(_UNPUBLISHED)) if self.publishes else ()
+        self.timelines = Timelines.open(store)
+        stored = store.scan(_UNPUBLISHED, prefix_end(_UNPUBLISHED)) if self.publishes else ()
         self.unpublished = {key[len(_UNPUBLISHED) :].decode(): time.monotonic() for key, _ in stored}
 
     def mark_published(self, store: Store, name: str) -> None:
@@ -79,10 +79,6 @@ class TimelineFollower:
     def loads_in_pieces(self) -> bool:
         """False: runs are small, whatever the number of partitions."""
         return False
-
-    def lock(self) -> AbstractContextManager[object]:
-        """Return an empty lock: readers see timelines that are only replaced as a whole."""
-        return nullcontext()
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
         """Open a change in the catalog's transaction."""

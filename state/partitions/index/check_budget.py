@@ -1,39 +1,78 @@
-"""The processor time that one filter may spend on checking keys.
+"""What one answer may use: processor time for checking keys and altogether, and bytes.
 
-A filter within the limits of size can still have thousands of conditions, each evaluated for every key in its ranges. Readers hold a
-lock that the events need, so such a filter must end soon. Time is the processor time of the thread: a loaded machine or a slow store
-never makes a filter fail that is cheap by itself.
+A filter within the limits of size can still have thousands of conditions, each evaluated for every key in its ranges, so that one query
+could keep the processor busy for minutes. Time is the processor time of the thread: a loaded machine or a slow store never makes a
+filter fail that is cheap by itself.
+
+``pause`` is called at every look, so that answers give way to more urgent work.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from state.errors import FilterTooExpensive
+from state.errors import FilterTooExpensive, LimitExceeded
 from state.partitions.filters.conditions import Condition, Leaf
 
 
+if TYPE_CHECKING:
+    from state.store import Pause
+
+
 CHECK_S: Final = 2.0
-"""Processor time for the keys of one answer; a check of one condition takes about 0.2 µs."""
+"""Processor time for checking the keys of one answer; a check of one condition takes about 0.2 µs."""
+ANSWER_S: Final = 30.0
+"""Processor time of one answer; a million whole partitions take about as long."""
+ANSWER_BYTES_MAX: Final = 512 * 1024 * 1024
 _CHECKS_BETWEEN_LOOKS: Final = 20_000
 _LIKE_WEIGHT: Final = 50
 """Conditions that a LIKE pattern counts as, because it may search a long text."""
 Clock = Callable[[], float]
 
 
+class AnswerBudget:
+    """What one answer has used and may use; for the thread that makes the answer."""
+
+    def __init__(self, pause: Pause = lambda: None, clock: Clock = time.thread_time) -> None:
+        self.clock = clock
+        self._pause = pause
+        self._end = clock() + ANSWER_S
+        self._bytes = 0
+
+    def look(self) -> None:
+        """Give way to more urgent work; raise LimitExceeded where the time is used up."""
+        self._pause()
+        if self.clock() > self._end:
+            raise LimitExceeded(
+                "the answer takes too long", limit_s=ANSWER_S, hint="Request fewer partitions at once."
+            )
+
+    def count_bytes(self, size: int) -> None:
+        """Count a part of the answer; raise LimitExceeded where it becomes too long."""
+        self._bytes += size
+        if self._bytes > ANSWER_BYTES_MAX:
+            raise LimitExceeded(
+                "the answer is too long",
+                limit_bytes=ANSWER_BYTES_MAX,
+                hint="Request fewer partitions at once.",
+            )
+
+
 class CheckBudget:
     """Counts the checked keys of one answer; looks at the clock only every few thousand conditions."""
 
-    def __init__(self, condition: Condition, clock: Clock) -> None:
+    def __init__(self, condition: Condition, whole: AnswerBudget) -> None:
         self._conditions = count_conditions(condition)
-        self._clock = clock
+        self._whole = whole
         self._step = max(1, _CHECKS_BETWEEN_LOOKS // self._conditions)
-        self._end = clock() + CHECK_S
+        self._end = whole.clock() + CHECK_S
 
     def look(self, keys: int) -> int:
         """Return after how many keys to look again; raise FilterTooExpensive where the time is used up."""
-        if self._clock() > self._end:
+        self._whole.look()
+        if self._whole.clock() > self._end:
             raise FilterTooExpensive(
                 "checking partitions against the filter takes too long",
                 checked=keys,

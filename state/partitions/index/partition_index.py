@@ -28,7 +28,7 @@ from state.partitions.filters.conditions import Check, Condition, Leaf, all_of, 
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import records
-from state.partitions.index.check_budget import CheckBudget
+from state.partitions.index.check_budget import AnswerBudget, CheckBudget
 from state.partitions.index.explanation import (
     Explanation,
     describe_condition,
@@ -101,14 +101,31 @@ class PartitionIndex:
 
     def __init__(self, reader: Reader, *, clock: Clock = time.thread_time) -> None:
         """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures what answers may use."""
-        self._reader = reader
+        self._attach(reader, dict(records.read_tables(reader)), OrderedDict())
         self._clock = clock
-        self._remote = reader if isinstance(reader, RemoteReader) else None
-        self._filtering = reader if isinstance(reader, FilteringReader) else None
-        self._tables = dict(records.read_tables(reader))
-        self._prepared: OrderedDict[tuple[int, str, Dialect], PreparedFilter] = OrderedDict()
         self.counts: Counter[str] = Counter()
         """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
+
+    def _attach(
+        self,
+        reader: Reader,
+        tables: dict[str, IndexedTable],
+        plans: OrderedDict[tuple[int, str, Dialect], PreparedFilter],
+    ) -> None:
+        self._reader = reader
+        self._remote = reader if isinstance(reader, RemoteReader) else None
+        self._filtering = reader if isinstance(reader, FilteringReader) else None
+        self._tables = tables
+        self.plans = plans
+        """Planned filters, by table number, text and dialect."""
+
+    def known_tables(self) -> dict[str, IndexedTable]:
+        """Return all indexed tables; the dictionary is replaced by changes, never modified."""
+        return self._tables
+
+    def budget(self) -> AnswerBudget:
+        """Return what the next answer may use."""
+        return AnswerBudget(clock=self._clock)
 
     def change(self, txn: Transaction) -> IndexChange:
         """Open a change within a store transaction; only one may be open at a time."""
@@ -126,14 +143,14 @@ class PartitionIndex:
         """Plan a filter; raise NotFound, BadFilter or LimitExceeded."""
         known = self.table(table)
         key = (known.number, text, dialect)
-        found = self._prepared.get(key)
+        found = self.plans.get(key)
         if found is not None:
             return found
         planned = self._plan_text(known, text, dialect)
         if len(text) <= _PREPARED_CHARS_MAX:
-            self._prepared[key] = planned
-            if len(self._prepared) > _PREPARED_MAX:
-                self._prepared.popitem(last=False)
+            self.plans[key] = planned
+            if len(self.plans) > _PREPARED_MAX:
+                self.plans.popitem(last=False)
         return planned
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
@@ -146,7 +163,7 @@ class PartitionIndex:
     def _scan(self, prepared: PreparedFilter) -> Iterator[bytes]:
         if prepared.check is not None and prepared.residual is not None:
             yield from self._scan_checked(
-                prepared, prepared.check, CheckBudget(prepared.residual, self._clock)
+                prepared, prepared.check, CheckBudget(prepared.residual, self.budget())
             )
             return
         scanned = 0

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,6 +87,12 @@ def read_tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
     """Yield (name, table) of every indexed table; raise StateCorrupt where a record cannot be read."""
     for key, value in reader.scan(_TABLES, prefix_end(_TABLES)):
         yield key[len(_TABLES) :].decode(), _parse_table(value)
+
+
+def read_table(reader: Reader, name: str) -> IndexedTable | None:
+    """Return one indexed table, None where it is not indexed; raise StateCorrupt where its record cannot be read."""
+    value = reader.get(_TABLES + name.encode())
+    return None if value is None else _parse_table(value)
 
 
 def put_table(txn: Transaction, name: str, table: IndexedTable) -> None:
@@ -204,6 +211,7 @@ def _posting_keys(table: IndexedTable, fields: Sequence[bytes], row: bytes) -> l
     return [table.postings(column) + field + row for column, field in enumerate(fields[1:], 1)]
 
 
+@lru_cache(maxsize=256)
 def _parse_table(value: bytes) -> IndexedTable:
     record = _parse_json(value)
     try:

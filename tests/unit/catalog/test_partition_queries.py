@@ -34,7 +34,7 @@ def test_answers_from_other_threads_never_show_half_of_a_change(
         model.add("a", f"{number:02}", "x")
     source: Any = model
     follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
-    store = SqliteStore(tmp_path / "c.db", schema_version=1)
+    store = SqliteStore(tmp_path / "c.db", schema_version=1, snapshots=True)
     projection = CatalogProjection(source_name="s", source=source, store=store, followers=[follower])
     seen: set[tuple[int, int, int]] = set()
     failures: list[BaseException] = []
@@ -72,7 +72,7 @@ def test_missing_names_and_unknown_tables_raise_the_errors_of_the_metastore(
     tmp_path: Path,
 ) -> None:
     follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
-    with closing(SqliteStore(tmp_path / "c.db", schema_version=1)) as store:
+    with closing(SqliteStore(tmp_path / "c.db", schema_version=1, snapshots=True)) as store:
         follower.open(store)
         served = PartitionQueries(follower)
         with pytest.raises(NotFound):

@@ -123,7 +123,7 @@ def test_a_filter_is_answered_with_whole_partitions_and_the_event_they_reflect(
     assert answer["partitions"][0]["sd"]["location"] == "/w/a/dt=2015-01-03/x=x"
     assert answer["partitions"][0]["parameters"] == {"numRows": "1"}
     assert (answer["partitions"][0]["dbName"], answer["partitions"][0]["tableName"]) == (DB, "a")
-    assert (answer["event_id"], answer["current_event_id"]) == (10, 12)
+    assert (answer["event_id"], answer["current_event_id"]) == (7, 12), "of the snapshot"
     assert (answer["state"], answer["truncated"]) == ("following", False)
 
 

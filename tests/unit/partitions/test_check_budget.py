@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.errors import FilterTooExpensive
+from state.errors import FilterTooExpensive, LimitExceeded
 from state.partitions.index import check_budget
+from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
@@ -95,3 +96,17 @@ def test_a_filter_with_many_conditions_looks_at_the_clock_more_often() -> None:
         return next(calls)
 
     assert looks("b != 5 or a = 5") < 5 < looks(EXPENSIVE)
+
+
+def test_an_answer_that_takes_too_long_or_becomes_too_long_is_refused() -> None:
+    seconds = itertools.count()
+    slow = AnswerBudget(clock=lambda: next(seconds) * check_budget.ANSWER_S / 3)
+    slow.look()
+    slow.look()
+    slow.look()
+    with pytest.raises(LimitExceeded, match="takes too long"):
+        slow.look()
+    large = AnswerBudget()
+    large.count_bytes(check_budget.ANSWER_BYTES_MAX)
+    with pytest.raises(LimitExceeded, match="too long"):
+        large.count_bytes(1)

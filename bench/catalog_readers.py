@@ -1,0 +1,120 @@
+"""Readers against the writer: filters in many threads on one table while its events are applied, in one process.
+
+Measured are the events per second in relation to the same events without readers, the longest time between two signs of life of the
+follower, and how many filters were answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.report import Row, row
+from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
+from handlers.catalog.index.partition_queries import PartitionQueries
+from handlers.catalog.projection import CatalogProjection
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.events import Event
+
+
+READERS: Final = 16
+BATCH: Final = 500
+FILTERS: Final = (
+    "ds >= '2024-01-10' and hr like '1%'",
+    "hr = '7' and region != 'r3'",
+    "ds like '2024-02-%' and region = 'r5'",
+    "region between 'r2' and 'r4' and ds != '2024-01-01'",
+)
+"""Filters that read and check many keys."""
+
+
+def reader_cases(quick: bool) -> Iterator[Row]:
+    partitions = 20_000 if quick else 100_000
+    events = 5_000 if quick else 20_000
+    with tempfile.TemporaryDirectory() as directory:
+        case = _Case(Path(directory), partitions)
+        alone, _ = case.apply(events)
+        with case.readers() as answered:
+            rate, latest_s = case.apply(events)
+        case.projection.close()
+    title = f"{READERS} readers with filters on {partitions:,} partitions"
+    yield row(
+        f"{title}: events applied", rate, "events/s", at_least=alone / 2, rival=("without readers", alone)
+    )
+    yield row(f"{title}: latest heartbeat", latest_s, "s", at_most=2)
+    yield row(f"{title}: filters answered meanwhile", sum(answered), "filters", at_least=1)
+
+
+class _Case:
+    """A table of many partitions, its projection, and batches of events about it."""
+
+    def __init__(self, directory: Path, partitions: int) -> None:
+        self.source = MemorySource()
+        self.source.create("t", ("ds", "hr", "region"))
+        for number in range(partitions):
+            self.source.add("t", *_values(number))
+        self.follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
+        self.beats: list[float] = []
+        metastore: Any = self.source
+        self.projection = CatalogProjection(
+            source_name="s",
+            source=metastore,
+            store=SqliteStore(directory / "catalog.db", schema_version=1, snapshots=True),
+            followers=[self.follower],
+            beat=lambda: self.beats.append(time.perf_counter()),
+        )
+        self.follower.turns = self.projection.turns
+        self.projection.open()
+        self.projection.load_all()
+        self.next = partitions
+
+    def apply(self, count: int) -> tuple[float, float]:
+        """Apply ``count`` events; return events per second and the longest time between two heartbeats."""
+        start = len(self.source.events)
+        for number in range(self.next, self.next + count // 2):
+            self.source.add("t", *_values(number))
+            self.source.drop("t", *_values(number))
+        self.next += count // 2
+        events: Sequence[Event] = self.source.events[start:]
+        self.beats[:] = [time.perf_counter()]
+        for first in range(0, len(events), BATCH):
+            self.projection.apply(events[first : first + BATCH])
+        ended_s = time.perf_counter()
+        gaps = [
+            later - earlier for earlier, later in zip(self.beats, [*self.beats[1:], ended_s], strict=True)
+        ]
+        return len(events) / (ended_s - self.beats[0]), max(gaps)
+
+    @contextmanager
+    def readers(self) -> Iterator[list[int]]:
+        """Run the readers meanwhile; provides how many filters each of them has answered."""
+        stop, answered = threading.Event(), [0] * READERS
+
+        def ask(reader: int) -> None:
+            queries = PartitionQueries(self.follower)
+            while not stop.is_set():
+                queries.count_by_filter(DB, "t", FILTERS[(reader + answered[reader]) % len(FILTERS)])
+                answered[reader] += 1
+
+        threads = [threading.Thread(target=ask, args=(reader,)) for reader in range(READERS)]
+        for thread in threads:
+            thread.start()
+        yield answered
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _values(number: int) -> tuple[str, str, str]:
+    day, rest = divmod(number, 240)
+    return f"{2024 + day // 360}-{day // 30 % 12 + 1:02}-{day % 30 + 1:02}", str(rest // 10), f"r{rest % 10}"

@@ -1,0 +1,187 @@
+"""Snapshots of the state file: read connections of their own, beside the one that writes.
+
+A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer, and never waits for it.
+Read connections are opened read-only and never checkpoint, so SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that
+write or checkpoint, cannot occur. Because several connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other processes
+away (``state.store.sqlite_file``).
+
+The WAL file can only start again from its beginning while no snapshot is open, and with readers that never pause it would grow without
+end. So once it is long, new snapshots wait until the open ones have ended and the writer has reset the file, for at most
+``GATE_S``.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from state.errors import FilesUnavailable
+from state.store.pages import scan_key_pages, scan_pages
+from state.store.sqlite_file import translate_error
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from state.store import Pause
+
+
+WAL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Length of the WAL file from which on it is reset at the next opportunity."""
+GATE_S: Final = 0.5
+"""How long a new snapshot waits for the reset."""
+_IDLE_MAX: Final = 16
+
+
+class SnapshotPool:
+    """The read connections of one file; for any thread."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._changed = threading.Condition()
+        self._idle: list[sqlite3.Connection] = []
+        self._open = 0
+        self._gate_closed = False
+        self._is_closed = False
+
+    @contextmanager
+    def open(self, pause: Pause) -> Iterator[SqliteSnapshot]:
+        """Open a snapshot of what is committed now; ``pause`` is called before each page that it reads."""
+        connection = self._take()
+        snapshot = SqliteSnapshot(connection, self._path, pause)
+        try:
+            snapshot.begin()
+            yield snapshot
+        finally:
+            self._give_back(connection)
+
+    def should_reset(self) -> bool:
+        """Whether the WAL file is long and no snapshot is open; keeps new ones away until ``reset_done``."""
+        with self._changed:
+            if not self._gate_closed:
+                self._gate_closed = self._wal_bytes() > WAL_BYTES_MAX
+            return self._gate_closed and not self._open
+
+    def reset_done(self) -> None:
+        """Admit new snapshots again."""
+        with self._changed:
+            self._gate_closed = False
+            self._changed.notify_all()
+
+    def forget_idle(self) -> None:
+        """Close the idle connections: the file may have been replaced or repaired."""
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        """Refuse new snapshots; an open one may end first."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self.forget_idle()
+
+    def _take(self) -> sqlite3.Connection:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or not self._gate_closed, GATE_S)
+            if self._is_closed:
+                raise FilesUnavailable("the store is closed", path=self._path)
+            self._gate_closed = False
+            self._open += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return _connect(self._path)
+        except sqlite3.Error as error:
+            self._leave()
+            raise translate_error(error, self._path, was_open=True) from error
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.rollback()
+            keep = len(self._idle) < _IDLE_MAX
+        except sqlite3.Error:
+            keep = False
+        self._leave(connection if keep else None)
+        if not keep:
+            connection.close()
+
+    def _leave(self, reusable: sqlite3.Connection | None = None) -> None:
+        with self._changed:
+            self._open -= 1
+            if reusable is not None and not self._is_closed:
+                self._idle.append(reusable)
+
+    def _wal_bytes(self) -> int:
+        try:
+            return os.stat(f"{self._path}-wal").st_size  # noqa: PTH116 - after every commit: a Path takes ten times as long
+        except OSError:
+            return 0
+
+
+class SqliteSnapshot:
+    """The file as of one moment (``state.store.Reader``); for one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, pause: Pause) -> None:
+        self._connection = connection
+        self._path = path
+        self._pause = pause
+
+    def begin(self) -> None:
+        """Fix the moment."""
+        self._read("BEGIN")
+        self._read("SELECT 1 FROM entries LIMIT 1")  # the read transaction begins with the first read
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of ``key``, or None."""
+        rows = self._read("SELECT value FROM entries WHERE key = ?", key)
+        return rows[0][0] if rows else None
+
+    def scan(
+        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) with ``start <= key < end`` in key order."""
+        return scan_pages(self._page, start, end, reverse=reverse, limit=limit)
+
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys with ``start <= key < end``."""
+        return scan_key_pages(self._keys, start, end)
+
+    def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
+        self._pause()
+        bounds, values = bound(start, end)
+        return self._read(select("key, value", bounds, reverse=reverse), *values, most)
+
+    def _keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        self._pause()
+        bounds, values = bound(start, end)
+        return [key for (key,) in self._read(select("key", bounds), *values, most)]
+
+    def _read(self, statement: str, *values: bytes | int) -> list[Any]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise translate_error(error, self._path, was_open=True) from error
+
+
+def select(what: str, bounds: str, *, reverse: bool = False) -> str:
+    """Return the statement for the first rows between ``bounds``, in order."""
+    return f"SELECT {what} FROM entries WHERE {bounds} ORDER BY key {'DESC' if reverse else 'ASC'} LIMIT ?"  # noqa: S608 - fixed words
+
+
+def bound(start: bytes, end: bytes | None) -> tuple[str, tuple[bytes, ...]]:
+    """Return the condition ``start <= key < end`` and its values."""
+    return ("key >= ?", (start,)) if end is None else ("key >= ? AND key < ?", (start, end))
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(path)}?mode=ro", uri=True, timeout=1.0, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA query_only = ON")
+    return connection

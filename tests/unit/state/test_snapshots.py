@@ -1,0 +1,136 @@
+"""Snapshots of the state file: one moment, without waiting for the writer, and without a log that grows for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from state.errors import FilesUnavailable, StateLocked
+from state.store import sqlite_snapshots
+from state.store.memory import MemoryStore
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "s.db", schema_version=1, snapshots=True)) as opened:
+        yield opened
+
+
+def put(store: SqliteStore, **entries: bytes) -> None:
+    with store.transaction() as txn:
+        for key, value in entries.items():
+            txn.put(key.encode(), value)
+
+
+def test_a_snapshot_shows_one_moment_whatever_is_committed_meanwhile(store: SqliteStore) -> None:
+    put(store, a=b"1", b=b"1")
+    with store.snapshot() as before:
+        put(store, a=b"2", c=b"2")
+        with store.snapshot() as after:
+            assert dict(after.scan(b"", None)) == {b"a": b"2", b"b": b"1", b"c": b"2"}
+        assert dict(before.scan(b"", None, reverse=True)) == {b"a": b"1", b"b": b"1"}
+        assert list(before.scan_keys(b"a", b"b")) == [b"a"]
+        assert (before.get(b"a"), before.get(b"c")) == (b"1", None)
+
+
+def test_a_snapshot_is_opened_and_read_while_a_transaction_is_open(store: SqliteStore) -> None:
+    put(store, a=b"1")
+    seen: list[bytes | None] = []
+
+    def read() -> None:
+        with store.snapshot() as snapshot:
+            seen.append(snapshot.get(b"a"))
+
+    with store.transaction() as txn:
+        txn.put(b"a", b"2")
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join(5)
+        assert seen == [b"1"]
+
+
+def test_the_pause_is_called_for_every_page_and_may_end_the_reading(store: SqliteStore) -> None:
+    put(store, **{f"{number:05}": b"" for number in range(2_000)})
+    pages = []
+    with store.snapshot(lambda: pages.append(1)) as snapshot:
+        assert len(list(snapshot.scan_keys(b"", None))) == 2_000
+    assert len(pages) == 4
+
+    def refuse() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError), store.snapshot(refuse) as snapshot:
+        list(snapshot.scan(b"", None))
+
+
+def test_the_log_starts_again_although_readers_never_pause(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_snapshots, "WAL_BYTES_MAX", 200_000)
+    stop, failures = threading.Event(), []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                with store.snapshot() as snapshot:
+                    list(snapshot.scan_keys(b"", None))
+        except BaseException as error:  # noqa: BLE001 - reported in the test's own thread
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    longest = 0
+    for number in range(600):
+        put(store, **{f"k{number % 7}": b"x" * 5_000})
+        longest = max(longest, (tmp_path / "s.db-wal").stat().st_size)
+    stop.set()
+    for reader in readers:
+        reader.join(10)
+    assert not failures
+    assert longest < 3_000_000, "600 commits of about two pages would take 5 MB"
+
+
+def test_other_processes_are_refused_until_the_file_is_closed(store: SqliteStore, tmp_path: Path) -> None:
+    program = (
+        "import sys; from state.store.sqlite import SqliteStore; "
+        "SqliteStore(sys.argv[1], schema_version=1, snapshots=sys.argv[2] == 'yes')"
+    )
+    for snapshots in ("yes", "no"):
+        command = [sys.executable, "-c", program, str(tmp_path / "s.db"), snapshots]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "StateLocked" in refused.stderr
+    with pytest.raises(StateLocked):
+        SqliteStore(tmp_path / "s.db", schema_version=1, snapshots=True)
+    store.close()
+    SqliteStore(tmp_path / "s.db", schema_version=1, snapshots=True).close()
+
+
+def test_a_snapshot_of_a_closed_store_is_refused_and_an_open_one_may_end(store: SqliteStore) -> None:
+    put(store, a=b"1")
+    with store.snapshot() as snapshot:
+        store.close()
+        assert snapshot.get(b"a") == b"1"
+    with pytest.raises(FilesUnavailable), store.snapshot():
+        pass
+
+
+def test_a_store_without_snapshots_reads_what_is_committed_then() -> None:
+    store, pages = MemoryStore(), []
+    with store.transaction() as txn:
+        txn.put(b"a", b"1")
+    with store.snapshot(lambda: pages.append(1)) as snapshot:
+        assert (snapshot.get(b"a"), list(snapshot.scan_keys(b"", None))) == (b"1", [b"a"])
+        assert list(snapshot.scan(b"", None)) == [(b"a", b"1")]
+    assert len(pages) == 2
