@@ -44,6 +44,7 @@ each of them demands a different decision from the caller::
         ├── TableAltered            a flat table was altered by hand
         ├── TopicReplaced           a topic was created again under its name, or lost records that were already read
         ├── TargetDiverged
+        ├── Fenced                  another instance took over the target: this one must not write there any more
         └── FileLost                neither the source nor the change manager has the file with the recorded checksum
 
 A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compares the two) and a test.
@@ -350,6 +351,16 @@ class TargetDiverged(Inconsistent):
     """The target is in a state that only an external change can explain."""
 
     code = "target-diverged"
+
+
+class Fenced(Inconsistent):
+    """Another instance of Tideline took over the target database. This one must not write there any more."""
+
+    code = "fenced"
+    default_hint = (
+        "Only one instance may replicate into a database: stop one of the two. "
+        "The instance that is started last takes the database over."
+    )
 
 
 class FileLost(Inconsistent):

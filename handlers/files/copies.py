@@ -43,7 +43,7 @@ from state.errors import FileLost, FilesUnavailable, NotFound, Refused, Tideline
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from handlers.events import SourceFile
     from handlers.files.filesystems import FileState, FileSystem, FileSystems, ReadStream, WriteStream
@@ -113,6 +113,10 @@ class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handl
     """The bytes are not the recorded ones, or changed while they were read."""
 
 
+def _allow() -> None:
+    """Allow every copy."""
+
+
 class Copier:
     """Copies files between the file systems of ``file_systems``; thread-safe.
 
@@ -132,6 +136,8 @@ class Copier:
         self._allowed = allowed
         self._attempts_max = attempts_max
         self._swept = SweptDirectories() if sweeps else None
+        self.guard: Callable[[], None] = _allow
+        """Called right before a finished copy appears under its name; an error that it raises prevents that."""
 
     def copy(
         self,
@@ -199,6 +205,7 @@ class Copier:
                 self._move(files, reader, writer, origin, before, transfer)
                 if origin.checksum is None:
                     self._require_unchanged(origin, origins, before)
+                self.guard()
                 writer.publish()
         return before.size_bytes, False
 

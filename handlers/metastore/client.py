@@ -55,5 +55,7 @@ class Metastore(
         super().__init__(addresses, options)
 
     def clone(self) -> Self:
-        """Return a client of the same metastore with a connection of its own."""
-        return type(self)(self._uris, **asdict(self.options))
+        """Return a client of the same metastore with a connection of its own, and with the same guard."""
+        made = type(self)(self._uris, **asdict(self.options))
+        made.guard = self.guard
+        return made

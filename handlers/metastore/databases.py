@@ -6,6 +6,7 @@ from types import NoneType
 from typing import Final
 
 from handlers.metastore.calls import DECLARED, Call, PlainCall
+from handlers.metastore.hive_version import V3_1
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import (
     AlreadyExistsException,
@@ -35,6 +36,7 @@ _ALTER: Final = Call(
     changes=True,
 )
 _DROP: Final = PlainCall("drop_database", NoneType, changes=True)
+_UUID: Final = Call("get_metastore_db_uuid", {}, str, (MetaException,), changes=False, since=V3_1)
 _CONFIG: Final = PlainCall("get_config_value", str, changes=False)
 
 
@@ -67,6 +69,10 @@ class DatabaseCalls(Session):
         Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are revealed.
         """
         return self._invoke(_CONFIG, key, default)
+
+    def metastore_uuid(self) -> str:
+        """Return the random id that the metastore's database got when it was created (since Hive 3.1)."""
+        return self._invoke(_UUID)
 
     def version(self) -> str:
         """Return the version that the server reports ("3.0" for every 2.3 and 3.1)."""

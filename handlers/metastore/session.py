@@ -79,6 +79,8 @@ class Session:
         self._uris = tuple(uris)
         self.addresses = [Address.parse(uri) for uri in uris]
         self._connection: Connection | None = None
+        self.guard: Callable[[], None] = _allow
+        """Called right before a call that changes something is sent; an error that it raises prevents the call."""
 
     @property
     def hive_version(self) -> HiveVersion:
@@ -129,6 +131,8 @@ class Session:
         connection = self._connected(deadline)
         if not call.exists_in(connection.hive_version):
             raise self._unsupported(call.name, connection)
+        if call.changes:
+            self.guard()
         try:
             return connection.perform(call, arguments, deadline)
         except BrokenConnectionError as broken:
@@ -177,6 +181,10 @@ class Session:
         """Try ``address`` last from now on."""
         self.addresses.remove(address)
         self.addresses.append(address)
+
+
+def _allow() -> None:
+    """Allow every call."""
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:

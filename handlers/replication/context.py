@@ -9,6 +9,7 @@ from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
 from handlers.replication.target_position import TargetPosition
+from state.errors import Fenced
 from state.transactions.write_id_mapping import WriteIdMapping
 
 
@@ -84,13 +85,19 @@ class Context:
         files: FileSystems,
         observer: Observer,
     ) -> Context:
-        """Return the context for ``policy``, with empty caches and state."""
+        """Return the context for ``policy``, with empty caches and state.
+
+        Every write to the target, by ``target``, its clones and ``copies``, then needs the claim of the target database.
+        """
+        target_position = TargetPosition(target.clone(), policy)
+        target.guard = target_position.require_held
+        copies.protect(target_position.require_held)
         return Context(
             policy=policy,
             source=source,
             target=target,
             table_cache=TableCache(target, policy),
-            target_position=TargetPosition(target, policy),
+            target_position=target_position,
             write_ids=WriteIdMapping(),
             quarantine=Quarantine(),
             loads=TableLoads(),
@@ -110,8 +117,11 @@ class Context:
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
         """Handle a permanent failure of one table as the policy requires; return the reason why the event had no effect.
 
-        Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short time.
+        Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short time. That another
+        instance took over the target is not a failure of a table, and always stops the policy.
         """
+        if isinstance(error, Fenced):
+            raise error
         match self.policy.on_failure:
             case "fail":
                 raise error

@@ -16,12 +16,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.events import WriteIdsAllocated
+from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.loading.bootstrap import bootstrap
 from handlers.replication.renames import may_concern, needs_checkpoint
+from handlers.replication.target_claim import TargetClaim
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
 from state.table_failure import TableFailure
@@ -90,6 +91,7 @@ class ReplicationProjection:
         self._context = context
         self._store = store
         self._dispatcher = Dispatcher(context)
+        self._claim = TargetClaim(context, store, source_name)
         self._position = Position(0)
         self._target_event_id = -1
         self._faults = _Faults()
@@ -106,10 +108,10 @@ class ReplicationProjection:
         return self._source_name
 
     def open(self) -> Position:
-        """Load the state, read the target's position, and return the position to continue from.
+        """Load the state, claim the target, read its position, and return the position to continue from.
 
-        Raises ConfigError if the policy was never bootstrapped, TargetDiverged if Hive marked the replica as incompatible,
-        and what ``bootstrap`` raises if the policy bootstraps itself.
+        Raises ConfigError if the policy was never bootstrapped, TargetDiverged or Fenced if the target is not as the state says
+        (``target_claim``), and what ``bootstrap`` raises if the policy bootstraps itself.
         """
         context = self._context
         self._store.recover()
@@ -118,15 +120,16 @@ class ReplicationProjection:
         context.quarantine.load(self._store)
         context.loads.load(self._store)
         context.write_ids.load(self._store)
-        on_target = context.target_position.read()
-        self._target_event_id = -1 if on_target is None else on_target
         stored = self._store.get(POSITION_KEY)
+        if stored is None and context.target_position.read() is None:
+            self._start_new_policy()
+            stored = self._position.to_bytes()
+        target = self._claim.open()
+        self._target_event_id = -1 if target.last_id is None else target.last_id
         if stored is not None:
             self._position = Position.from_bytes(stored)
-        elif on_target is not None:
-            self._start_without_state(on_target)
         else:
-            self._start_new_policy()
+            self._start_without_state(self._target_event_id)
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
         return self._position
@@ -159,6 +162,7 @@ class ReplicationProjection:
         tables may have been renamed since.
         """
         policy = self._context.policy
+        self._context.target_position.check(may_be_missing=self._drops_database(events))
         applied = max(self._target_event_id, self._position.applied_event_id)
         new = [event for event in events if event.event_id > applied and may_concern(event, policy)]
         merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
@@ -175,6 +179,11 @@ class ReplicationProjection:
         finally:
             self._record()
         return self._position
+
+    def _drops_database(self, events: Sequence[Event]) -> bool:
+        """Whether the first event drops the database, so that a run which was killed after the drop left none."""
+        first = next(iter(events), None)
+        return isinstance(first, DatabaseDropped) and self._context.policy.covers_db(first.db)
 
     def _advance(self, event: Event, *, merged: bool) -> None:
         """Apply the next event; record the position before and after an event that cannot be repeated later."""
@@ -236,6 +245,7 @@ class ReplicationProjection:
             self._context.write_ids.flush(txn)
             self._context.quarantine.flush(txn)
             self._context.loads.flush(txn)
+            self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
         failpoint("replay.after-position")
@@ -245,7 +255,9 @@ class ReplicationProjection:
 
         During a stream of commits it is one event behind. At rest it shows users of the target how far the replica is.
         """
-        self._context.target_position.advance(self._position.applied_event_id)
+        position = self._context.target_position
+        if position.written is None or position.written < self._position.applied_event_id:
+            position.advance(self._position.applied_event_id)
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""
@@ -266,6 +278,7 @@ class ReplicationProjection:
         """Release connections, copies and the store."""
         self._dispatcher.transactions.files.cancel_all()
         self._context.source.close()
+        self._context.target_position.close()
         self._context.target.close()
         self._context.copies.close()
         self._store.close()

@@ -27,19 +27,18 @@ def create(event: DatabaseCreated, context: Context) -> None:
     """
     policy = context.policy
     source = event.database.value if event.database is not None else Database(name=policy.source_db)
+    created = to_target_database(source, policy)
+    created.parameters = {**(created.parameters or {}), **context.target_position.stamp}
     with suppress(AlreadyExists):
-        context.target.create_database(to_target_database(source, policy))
+        context.target.create_database(created)
     with suppress(NotFound):
         mark_source(context.source, policy)
 
 
 def alter(event: DatabaseAltered, context: Context) -> None:
     """Copy description, owner and parameters; do nothing if the database does not exist (it was dropped later)."""
-    try:
-        target = context.target.get_database(context.policy.target_db)
-    except NotFound:
-        return
-    context.target.alter_database(context.policy.target_db, apply_database_changes(event.after.value, target))
+    with suppress(NotFound):
+        context.target_position.update(lambda target: apply_database_changes(event.after.value, target))
 
 
 def drop(_event: DatabaseDropped, context: Context) -> None:
@@ -96,4 +95,4 @@ def select_own_parameters(database: Database) -> dict[str, str]:
 
 def is_replication_parameter(key: str) -> bool:
     """Whether a database parameter belongs to replication and must not be copied."""
-    return key.startswith(("repl.", "hive.repl."))
+    return key.startswith(("repl.", "hive.repl.", "tideline."))

@@ -183,5 +183,6 @@ def remove_other_files(context: Context, location: str, kept: frozenset[str]) ->
 
 def remove_file(context: Context, uri: str) -> None:
     """Remove one file of the target; it may be missing."""
+    context.target_position.require_held()
     location = parse_location(uri)
     context.files.of(location).remove(location)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from handlers.files.filesystems import FileSystems
     from handlers.structs.notifications import WriteEventInfo
     from handlers.structs.objects import Table
     from state.store import Store
@@ -118,6 +119,16 @@ class FakeTarget:
         if isinstance(answer, TidelineError):
             raise answer
         return answer
+
+    def clone(self) -> FakeClient:
+        """Return a client with a guard of its own."""
+        return FakeClient(self)
+
+    def metastore_uuid(self) -> str:
+        return "a-source"
+
+    def newest_txn_id(self) -> int:
+        return 100
 
     def get_database(self, name: str) -> Database:
         if name not in self.databases:
@@ -224,6 +235,66 @@ class FakeTarget:
         """Nothing to release."""
 
 
+READS = frozenset(
+    {
+        "get_database",
+        "get_table",
+        "table_names",
+        "valid_write_ids",
+        "metastore_uuid",
+        "newest_txn_id",
+        "close",
+    }
+)
+
+
+class FakeClient:
+    """A client of the fake, with a guard in front of calls that change something, as the real client has."""
+
+    def __init__(self, target: FakeTarget) -> None:
+        self.target = target
+        self.guard: Callable[[], None] = lambda: None
+
+    def clone(self) -> FakeClient:
+        return FakeClient(self.target)
+
+    def __getattr__(self, name: str) -> Any:
+        answer = getattr(self.target, name)
+        if not callable(answer) or name in READS:
+            return answer
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.guard()
+            return answer(*arguments, **options)
+
+        return call
+
+
+def fake_context(
+    target: FakeTarget, policy: Policy, *, copies: CopyPool, files: FileSystems, clock: Clock
+) -> Context:
+    """Return the context of one process, with clients of its own; the fake also plays the source."""
+    client, other = FakeClient(target), FakeClient(target)
+    metastore: Any = client
+    own: Any = other
+    position = TargetPosition(own, policy, clock=clock)
+    client.guard = position.require_held
+    copies.protect(position.require_held)
+    return Context(
+        policy=policy,
+        source=metastore,
+        target=metastore,
+        table_cache=TableCache(metastore, policy),
+        target_position=position,
+        write_ids=WriteIdMapping(),
+        quarantine=Quarantine(clock=clock),
+        loads=TableLoads(),
+        copies=copies,
+        files=files,
+        observer=SilentObserver(),
+    )
+
+
 @dataclass
 class FakedReplica:
     """A projection of policy ``shop`` on the fake, with real copies between directories of the test."""
@@ -252,6 +323,32 @@ class FakedReplica:
         root = self.target.warehouse
         return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of the target database, which a test may change as another client would."""
+        database = self.target.databases["shop_r"]
+        database.parameters = database.parameters or {}
+        return database.parameters
+
+    def restart(self, *, target_at: int | None = None, store: Store | None = None) -> ReplicationProjection:
+        """Open the policy in a new process, and return its projection; ``store`` is another state file.
+
+        With ``target_at``, the target's position is ahead, as after a kill before the position was recorded.
+        """
+        if target_at is not None:
+            self.parameters["repl.last.id"] = str(target_at)
+        old = self.context
+        self.context = fake_context(
+            self.target, old.policy, copies=old.copies, files=old.files, clock=self.clock
+        )
+        self.store = self.store if store is None else store
+        self.projection = ReplicationProjection(
+            source_name="lake", context=self.context, store=self.store, clock=self.clock
+        )
+        self.projection.open()
+        self.target.calls.clear()
+        return self.projection
+
     def stored_quarantine(self) -> dict[str, str]:
         """Return the stored quarantine: tables and error codes."""
         stored = Quarantine()
@@ -271,24 +368,12 @@ def faked_replica(directory: Path, *, store: Store | None = None, **policy: Any)
     store = store or MemoryStore()
     chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
     target.databases["shop_r"] = Database(name="shop_r", parameters={})
-    metastore: Any = target
     file_systems = open_file_systems()
     copier = Copier(file_systems, AllowedRoots.of([f"file:{directory}/source"]), attempts_max=2)
-    context = Context(
-        policy=chosen,
-        source=metastore,
-        target=metastore,
-        table_cache=TableCache(metastore, chosen),
-        target_position=TargetPosition(metastore, chosen),
-        write_ids=WriteIdMapping(),
-        quarantine=Quarantine(clock=now),
-        loads=TableLoads(),
-        copies=CopyPool(copier, workers=1),
-        files=file_systems,
-        observer=SilentObserver(),
-    )
+    context = fake_context(target, chosen, copies=CopyPool(copier, workers=1), files=file_systems, clock=now)
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(0).to_bytes())
     projection = ReplicationProjection(source_name="lake", context=context, store=store, clock=now)
     projection.open()
+    target.calls.clear()
     return FakedReplica(directory, target, store, context, projection, now)

@@ -55,7 +55,11 @@ def state_of_target(replica: Replica) -> dict[str, Any]:
             (valid.table, valid.high_water_mark, valid.open)
             for valid in target.valid_write_ids([f"{db}.{name}" for name in tables])
         ],
-        "events": [event.eventId for event in target.next_events(0, -1) if event.dbName == db],
+        "events": [  # but for the claim of the database by each new process
+            event.eventId
+            for event in target.next_events(0, -1)
+            if event.dbName == db and event.eventType != "ALTER_DATABASE"
+        ],
         "files": {
             str(path): (path.stat().st_mtime_ns, path.stat().st_ino)
             for name in tables

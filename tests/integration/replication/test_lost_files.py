@@ -143,9 +143,10 @@ def test_a_lost_file_quarantines_its_table_and_nothing_else(
     assert ids("other") == [("11",), ("20",)], "the other table of the transaction is followed"
     assert replica.context.copies.counters().from_change_manager >= 2, "a replaced and a dropped file"
 
-    with closing(build(source, target, history, replica.store).projection) as projection:
-        projection.open()
-        assert projection.quarantined() == (f"{history.db}.lost",), "the quarantine survives a restart"
+    replica.projection.close()
+    replica = build(source, target, history, replica.store)
+    replica.projection.open()
+    assert replica.projection.quarantined() == (f"{history.db}.lost",), "the quarantine survives a restart"
 
     replica.follow(upto=history.after_rename)
     assert replica.quarantined() == {"moved": "file-lost"}, "a rename keeps the quarantine"
@@ -157,6 +158,7 @@ def test_a_lost_file_quarantines_its_table_and_nothing_else(
     assert [line for line in replica.differences() if not line.startswith("other: file")] == [], (
         "but for the file that was replaced at the source"
     )
+    replica.projection.close()
 
 
 def test_unlogged_rows_of_a_partition_that_was_renamed_since_quarantine_their_table(

@@ -18,7 +18,7 @@ from handlers.files.copies import Copier, CopyTask, build_copy_task
 from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems
 from handlers.files.local import LocalFiles, LocalReader, LocalWriter
 from handlers.files.paths import AllowedRoots
-from state.errors import FileLost, FilesUnavailable, Refused, UnsafePath
+from state.errors import Fenced, FileLost, FilesUnavailable, Refused, UnsafePath
 from tests.builders.replication.warehouse import DELTA, Warehouse, path_of
 
 
@@ -47,6 +47,18 @@ class Meddling(LocalFiles):
 
 def meddling(when_opened: Callable[[Location], None]) -> FileSystems:
     return FileSystems({"file": lambda _authority, _options: Meddling(when_opened)})
+
+
+def test_a_copy_that_its_guard_refuses_does_not_appear(warehouse: Warehouse) -> None:
+    copier = warehouse.copier()
+
+    def refuse() -> None:
+        raise Fenced("another instance took over")
+
+    copier.guard = refuse
+    with pytest.raises(Fenced):
+        copier.copy(warehouse.task(warehouse.wrote()))
+    assert warehouse.target_files() == {}
 
 
 @pytest.mark.parametrize("checksum", [True, False])

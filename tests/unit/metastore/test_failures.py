@@ -75,6 +75,22 @@ def client(server: FakeMetastore) -> Iterator[WritingMetastore]:
         yield metastore
 
 
+def test_the_guard_of_a_client_is_asked_before_calls_that_change_something(
+    server: FakeMetastore, client: WritingMetastore
+) -> None:
+    class NotAllowedError(Exception):
+        pass
+
+    def refuse() -> None:
+        raise NotAllowedError
+
+    client.guard = refuse
+    assert client.current_event_id() == 7, "reading needs no guard"
+    with client.clone() as clone, pytest.raises(NotAllowedError):
+        clone.drop_database("shop")
+    assert "drop_database" not in server.calls
+
+
 Connect = Callable[..., WritingMetastore]
 
 

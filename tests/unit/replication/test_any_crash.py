@@ -168,7 +168,7 @@ def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: lis
 
 def newborn(context: Context, target: FakeTarget) -> Context:
     """Return the context of a new process: no state, only the connections."""
-    metastore: Any = target
+    metastore: Any = target.clone()
     return Context.between(
         metastore,
         metastore,

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
 
 def target_at(replica: FakedReplica, event_id: int) -> None:
-    """Set the target's own position and restart."""
-    replica.target.databases["shop_r"].parameters = {"repl.last.id": str(event_id)}
-    replica.projection.open()
+    """Set the target's own position and restart, as after a kill before the position was recorded."""
+    replica.restart(target_at=event_id)
 
 
 def allocated_tables(replica: FakedReplica, txn_id: int) -> list[str]:

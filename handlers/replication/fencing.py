@@ -1,0 +1,138 @@
+"""Fencing: one instance at a time writes to a target database, the one that claimed it last.
+
+Every process raises the database's epoch once, when it first opens the policy. The epoch stands in the policy's state file
+and in the parameter ``tideline.epoch`` of the target database. A process that finds another epoch there than its own was
+replaced while it was stopped or cut off, and must not write any more: its position is stale, and repeating what the other
+instance has already done would damage the target's transaction map.
+
+An epoch is ``NUMBER-RANDOM``. The number grows with every claim, so that a target restored from a backup is not taken for one
+that another instance holds. The random part separates two instances that claimed at the same moment.
+
+These are the rules, without input or output. ``target_position`` reads and compares, ``target_claim`` claims.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from state.errors import Fenced, StateCorrupt, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+EPOCH: Final = "tideline.epoch"
+INSTANCE: Final = "tideline.instance"
+SOURCE: Final = "tideline.source"
+"""Parameters of the target database: the epoch, a description of the process that claimed it, and whose events
+``repl.last.id`` counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the state file remembers of the claims of this policy. The field names are those of the stored JSON."""
+
+    epoch: str
+    """The newest epoch of this state."""
+    replaced: str | None = None
+    """The epoch that it replaced on the target. If the process ended before it wrote the target, that one is still there."""
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form."""
+        return orjson.dumps(asdict(self))
+
+    @staticmethod
+    def from_bytes(value: bytes) -> Claim:
+        """Read the stored form; raise StateCorrupt if that is not possible."""
+        try:
+            return Claim(**orjson.loads(value))
+        except (TypeError, orjson.JSONDecodeError) as error:
+            raise StateCorrupt("the epoch of the target cannot be read", reason=str(error)) from error
+
+
+def epoch_number(epoch: str | None) -> int:
+    """Return the number of an epoch; 0 for a missing one or a text of another form."""
+    number = (epoch or "").partition("-")[0]
+    return int(number) if number.isascii() and number.isdigit() else 0
+
+
+def next_epoch(*known: str | None) -> str:
+    """Return an epoch above all ``known`` ones."""
+    return f"{max(map(epoch_number, known), default=0) + 1}-{secrets.token_hex(4)}"
+
+
+def describe_instance() -> str:
+    """Describe this process for the operator who finds two of them: host, process id and time of the claim."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return f"host {socket.gethostname()}, pid {os.getpid()}, since {since}"
+
+
+def describe_source(name: str, database: str, uuid: str | None) -> str:
+    """Return the identity of the source database; ``uuid`` is the metastore's own, ``name`` the configured name."""
+    return f"{database} of {f'metastore {uuid}' if uuid else f'source {name}'}"
+
+
+def require_held(parameters: Mapping[str, str], epoch: str, database: str) -> None:
+    """Raise Fenced unless the target database carries ``epoch``."""
+    found = parameters.get(EPOCH)
+    if found == epoch:
+        return
+    message = (
+        "the epoch of this instance is gone from the target database: it was restored or created again"
+        if found is None
+        else "another instance took over the target database"
+    )
+    raise Fenced(message, database=database, holder=parameters.get(INSTANCE), epoch=found, own_epoch=epoch)
+
+
+def was_held_by_others(
+    claim: Claim | None, parameters: Mapping[str, str], *, last_id: int | None, database: str
+) -> bool:
+    """Return whether another instance held the target since ``claim`` was stored, so that the state file is out of date.
+
+    ``last_id`` is the ``repl.last.id`` that this state wrote last. Raises TargetDiverged if the target has an older one, or an
+    older epoch: it was restored from a backup.
+    """
+    if claim is None:
+        return False
+    found = parameters.get(EPOCH)
+    ours = found in {claim.epoch, claim.replaced}
+    on_target = parameters.get("repl.last.id", "")
+    behind = last_id is not None and (not on_target.isdecimal() or int(on_target) < last_id)
+    if behind or (not ours and epoch_number(found) < epoch_number(claim.epoch)):
+        raise restored_target(database, on_target or None, last_id)
+    return not ours
+
+
+def restored_target(database: str, found: str | int | None, last_id: int | None) -> TargetDiverged:
+    """Return the error for a target that is older than what this state wrote into it."""
+    return TargetDiverged(
+        "the target database is older than what was written to it: it was restored from a backup, or changed by hand",
+        database=database,
+        key="repl.last.id",
+        value=found,
+        expected=last_id,
+        hint="If the whole target was restored, move the policy's state file away: replication then continues from the "
+        "target's own position. Otherwise set the parameter to the expected value and run 'tideline verify'.",
+    )
+
+
+def other_source(database: str, found: str | None, expected: str) -> TargetDiverged:
+    """Return the error for a target whose ``repl.last.id`` counts the events of another source."""
+    return TargetDiverged(
+        "the target database is a replica of another source",
+        database=database,
+        key=SOURCE,
+        value=found,
+        expected=expected,
+        hint="Correct the policy's source, or choose another target database. If the source's metastore was moved, "
+        "set the parameter to the expected value.",
+    )
