@@ -216,6 +216,6 @@ def stages() -> dict[str, str]:
 
 
 def pins(lock: str) -> dict[str, str]:
-    """Return the pinned version and hashes by package name."""
-    text = (REPOSITORY / "requirements" / lock).read_text()
+    """Return the pinned version and hashes by package name, without the platforms that need it."""
+    text = re.sub(r" ; .* \\$", r" \\", (REPOSITORY / "requirements" / lock).read_text(), flags=re.MULTILINE)
     return dict(re.findall(r"^([A-Za-z0-9._-]+)==((?:.*\\\n)+.*)$", text, re.MULTILINE))
