@@ -21,6 +21,7 @@ from handlers.events import (
     TxnCommitted,
     Undecodable,
 )
+from handlers.metastore.hive_version import V4_1
 from handlers.replication.renames import find_rename, is_foreign
 from state.errors import GapDetected
 
@@ -105,16 +106,22 @@ class RecentChanges:
             return
         covers = self.policy.covers_db
         if isinstance(event, TxnCommitted):
-            pairs = list(zip(event.write_ids, event.databases, strict=False))
+            pairs = zip(event.write_ids, event.databases, strict=True)
             ids = frozenset(write_id for write_id, db in pairs if covers(db.lower()))
-            self._ends.append((event_id, ids if pairs else None))
+            self._add_end(event, ids)
         elif isinstance(event, TxnAborted):
-            if not event.databases or any(covers(db.lower()) for db in event.databases):
-                self._ends.append((event_id, None))
+            self._add_end(event, None)
         elif isinstance(event, _OF_DATABASES) and event.table is None and covers(event.db):
             self._database.append(event_id)
         else:
             self._add_tables(event)
+
+    def _add_end(self, event: TxnCommitted | TxnAborted, ids: frozenset[int] | None) -> None:
+        """Note the end of a transaction. Since Hive 4.1 it names the databases that the transaction wrote into, possibly none."""
+        if not event.databases and self.source.hive_version < V4_1:
+            self._ends.append((event.event_id, None))
+        elif any(self.policy.covers_db(db.lower()) for db in event.databases):
+            self._ends.append((event.event_id, ids))
 
     def _add_tables(self, event: Event) -> None:
         move = find_rename(event)

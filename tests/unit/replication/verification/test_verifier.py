@@ -11,6 +11,7 @@ import pytest
 
 from dev.fixtures.notifications import notification
 from handlers.files.schemes import open_file_systems
+from handlers.metastore.hive_version import V4_0, V4_2, HiveVersion
 from handlers.replication.policy import Policy
 from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.findings import Outcome
@@ -39,6 +40,7 @@ class FakeMetastore:
     log: list[NotificationEvent] = field(default_factory=list)
     on_read: Callable[[], None] = lambda: None
     reads: int = 0
+    hive_version: HiveVersion = V4_2
 
     def table_names(self, _db: str) -> list[str]:
         return list(self.tables)
@@ -228,8 +230,23 @@ def test_a_commit_concerns_the_tables_that_do_not_see_its_write_ids_yet() -> Non
     assert not other.concern("t", 0, 1, (LIST, DONE))
 
 
-def test_an_end_of_a_transaction_without_write_ids_concerns_tables_with_open_ones() -> None:
-    log = changes(("ABORT_TXN", None, {"txnid": 9}))
+def test_the_end_of_a_transaction_that_wrote_nothing_concerns_no_table() -> None:
+    log = changes(
+        ("ABORT_TXN", None, {"txnid": 9, "dbsUpdated": []}),
+        ("COMMIT_TXN", None, {"txnid": 8, "writeIds": [], "databases": []}),
+    )
+    assert not log.concern("t", 0, 2, (LIST, DONE))
+
+
+def test_an_abort_concerns_tables_of_its_database_with_open_write_ids() -> None:
+    log = changes(("ABORT_TXN", None, {"txnid": 9, "dbsUpdated": ["shop"]}))
+    assert log.concern("t", 0, 1, (LIST, DONE))
+    assert not log.concern("t", 0, 1, (DONE, DONE))
+
+
+def test_a_source_that_does_not_name_databases_may_have_ended_any_open_write_id() -> None:
+    log = changes(("COMMIT_TXN", None, {"txnid": 9}))
+    log.source.hive_version = V4_0  # type: ignore[misc]  # the fake's field
     assert log.concern("t", 0, 1, (LIST, DONE))
     assert not log.concern("t", 0, 1, (DONE, DONE))
 
