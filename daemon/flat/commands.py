@@ -86,6 +86,7 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
 @click.option(
     "--any-number", is_flag=True, help="Use the events of the raw table even if it has more than the hour."
 )
+@click.option("--key", help="Only hours without a value of this key, as $.a.b.")
 @config_option
 @json_option
 @click.pass_context
@@ -95,6 +96,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     first: str | None,
     end: str | None,
     any_number: bool,
+    key: str | None,
     config_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -104,9 +106,12 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     """
     from daemon.flat.driver import hours_between, spark_commands
     from daemon.flat.text import backfill_text
+    from state.columns.paths import parse_column_key
 
     settings = _settings(config_path, table)
-    done = spark_commands().backfill(settings, hours_between(first, end), any_number=any_number)
+    column = None if key is None else parse_column_key(key)
+    hours = hours_between(first, end)
+    done = spark_commands().backfill(settings, hours, _show_event, any_number=any_number, key=column)
     if as_json:
         echo_json(done)
     else:

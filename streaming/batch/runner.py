@@ -5,7 +5,8 @@ the next call resumes from the recorded state:
 
 1. *new*: evolve the table's columns, then record the plan;
 2. *planned*: split and stage the rows as planned (if the table's columns changed in the meantime, the plan adopts them), then
-   record the staged files;
+   record the staged files. If numbers have outgrown their columns, the columns are widened, the plan adopts them, and the rows are
+   staged once more, so that no reader misses these numbers;
 3. *staged*: move the files to their final locations; no row is read again;
 4. *published*: update the hour counts and mark the batch done.
 """
@@ -28,6 +29,8 @@ from streaming.batch.schema_evolution import (
     find_keys_without_column,
     propose,
     propose_proven,
+    read_retained,
+    select_widening,
 )
 from streaming.batch.watermark import Watermark
 from streaming.split.file_columns import textual_slots
@@ -123,8 +126,9 @@ class BatchRunner:
         plan = self._load_or_make_plan(raw, batch, state)
         failpoint("flat.planned")
         # 2. planned: the staged record decides the batch.
-        files = stream.stager.stage(raw, plan, origin.parts)
-        staged = self._describe_staged(plan, origin, files)
+        staged = self._describe_staged(plan, origin, stream.stager.stage(raw, plan, origin.parts))
+        if wider := self._widen_plan(plan, staged):
+            staged = self._describe_staged(wider, origin, stream.stager.stage(raw, wider, origin.parts))
         failpoint("flat.staged")
         stream.records.save_staged(staged)
         failpoint("flat.decided")
@@ -164,6 +168,27 @@ class BatchRunner:
         live = set(altered.layout.by_key)
         kept = {hour: seen.without(live) for hour, seen in sample.items()}
         return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourCounts(kept))
+
+    def _widen_plan(self, plan: BatchPlan, staged: StagedBatch) -> BatchPlan | None:
+        """Widen the columns that numbers of the staged rows have outgrown; return the plan with them, None if there are none."""
+        stream = self._stream
+        if not staged.counts["misfits"]:
+            return None
+        state = stream.lease.hold()
+        counts = stream.hour_counts.load().join(staged.observed)
+        partitions = stream.table.partitions()
+        hour = current_hour(counts, plan.watermark.reached_s)
+        requested = stream.key_demand.read()
+        proposal = propose(state, requested, counts, read_retained(partitions), hour)
+        widening = select_widening(proposal, state.layout)
+        if widening is None:
+            return None
+        altered = evolve(stream.table, state, widening.evolution)
+        document = widening.document(altered, counts, partitions)
+        stream.key_demand.save_snapshot(altered.version, document, widening.changes)
+        wider = replace(plan, layout=altered.layout, textual=textual_slots(altered))
+        stream.records.save_plan(wider)
+        return wider
 
     def _observe_sample(
         self, raw: DataFrame, draft: BatchPlan, requested: RequestedKeys, state: TableState

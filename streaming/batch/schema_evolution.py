@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from state.columns.observations import HourCounts, KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
-    from state.columns.slots import Slot
+    from state.columns.slots import Layout, Slot
     from streaming.batch.key_demand import RequestedKeys
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
 
@@ -149,6 +149,22 @@ def propose_proven(
             return found
         assert not filled <= held.filled, "a slot that holds a value must not be reused"
         held = replace(held, filled=held.filled | filled)
+
+
+def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
+    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type; None if there are none."""
+    widened = tuple(
+        change
+        for change in proposal.evolution.of(ChangeKind.WIDEN)
+        if change.index is not None and change.type is not None and change.type.is_numeric
+    )
+    if not widened:
+        return None
+    for change in widened:
+        assert change.index is not None
+        assert change.type is not None
+        layout = layout.with_slot(replace(layout.slots[change.index], type=change.type))
+    return Proposal(proposal.demand, Evolution(replace(layout, version=layout.version + 1), widened))
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from state.columns.observations import HourCounts
+    from state.columns.paths import KeyPath
     from streaming.batch.schema_evolution import Proposal
     from streaming.driver.assembly import Assembly
     from streaming.driver.progress import ProgressListener
@@ -66,14 +67,23 @@ def seal(settings: FlatSettings, progress: ProgressListener = ignore_progress) -
 
 
 def backfill(
-    settings: FlatSettings, hours: range | None, *, any_number: bool = False
+    settings: FlatSettings,
+    hours: range | None,
+    progress: ProgressListener = ignore_progress,
+    *,
+    any_number: bool = False,
+    key: KeyPath | None = None,
 ) -> list[BackfillResult]:
-    """Split sealed hours (None: all) again from the raw table, after all maintenance that is due."""
+    """Split sealed hours (None: all) again from the raw table, after all maintenance that is due.
+
+    With ``key``, only hours without a value of it. ``progress`` receives an event for every rewritten hour.
+    """
     from streaming.upkeep.backfill import backfill as filled
 
-    with _session(settings) as parts:
+    with _session(settings, progress) as parts:
         parts.maintenance.run(everything=True)
-        done = filled(parts.sealer.rewriter, parts.stream.lease.hold(), hours, any_number=any_number)
+        state, rewriter = parts.stream.lease.hold(), parts.sealer.rewriter
+        done = filled(rewriter, state, hours, any_number=any_number, key=key)
         _save_snapshot(parts)
         return done
 

@@ -118,7 +118,7 @@ class Stream:
             places = [
                 f"{place}/{child.name}"
                 for place in places
-                for child in storage.list(place)
+                for child in sorted(storage.list(place), key=lambda entry: (len(entry.name), entry.name))
                 if "=" in child.name
             ]
         return [child.name for place in places for child in storage.list(place)]

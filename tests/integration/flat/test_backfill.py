@@ -6,9 +6,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from state.errors import NotFound
 from streaming.settings import Limits
+from streaming.upkeep import backfill as backfilling
 from streaming.upkeep.backfill import backfill
-from tests.builders.flat.streams import Stream, rules
+from tests.builders.flat.streams import Stream, key, rules
 
 
 if TYPE_CHECKING:
@@ -55,3 +59,43 @@ def test_an_oversize_record_neither_prevents_the_backfill_of_its_hour_nor_enters
     assert "0-99" not in uuids
     letters = spark.read.orc(f"{stream.settings.dead_letter_directory}/oversize")
     assert letters.count() == 1
+
+    hours: list[tuple[int, int, int]] = []
+    rewriter = replace(
+        parts.sealer.rewriter, report=lambda _, hour, done, total: hours.append((hour, done, total))
+    )
+    again = backfill(rewriter, parts.stream.lease.hold(), None, key=key("newly"))
+    assert [each.hour for each in again] == [FIRST + 2 * HOUR_S], "the other hours have values of the key"
+    assert hours == [(FIRST + 2 * HOUR_S, 1, 1)]
+    assert sum(row["newly"] is not None for row in stream.rows(spark)) == 21
+    assert not parts.storage.list(f"{stream.settings.location}/.staging")
+    with pytest.raises(NotFound, match="no column"):
+        backfill(rewriter, parts.stream.lease.hold(), None, key=key("other"))
+
+
+def test_hours_are_split_from_one_scan_of_the_raw_directory(
+    tmp_path: Path, spark: Any, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql(f"CREATE DATABASE {database}")
+    stream = Stream.of_directory(tmp_path / "flat", database, rules("epoch", "uuid"))
+    for hour in range(4):
+        stream.land(f"{hour}", [event(hour, n, price=n if hour else n + 0.5) for n in range(3)])
+    stream.run(spark)
+    stream.settings = replace(
+        stream.settings, rules=rules("epoch", "uuid", "price"), raw_location=str(stream.landing)
+    )
+    stream.land("4", [event(4, 0, price="x")])
+    stream.run(spark)
+    scans: list[list[int]] = []
+    stage = backfilling._stage_group
+
+    def count(*given: Any) -> None:
+        scans.append([each.hour for each in given[3]])
+        stage(*given)
+
+    monkeypatch.setattr(backfilling, "_stage_group", count)
+    parts = stream.parts(spark)
+    backfill(parts.sealer.rewriter, parts.stream.lease.hold(), None)
+    assert scans == [[FIRST + hour * HOUR_S for hour in range(4)]]
+    prices = {row["uuid"]: row["price"] for row in stream.rows(spark)}
+    assert (prices["0-0"], prices["1-1"], prices["4-0"]) == ("0.5", "1", "x")

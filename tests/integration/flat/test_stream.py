@@ -57,6 +57,11 @@ def test_files_become_a_table_that_hive_reads(
     stream.land("a", [event(0, n, action={"name": f"a{n % 2}"}, n=n) for n in range(40)])
     stream.run(spark)
     stream.land("b", [event(1, n, n=1_000 * n) for n in range(40)])
+    (wider,) = stream.run(spark)
+    assert (wider["misfits"], wider["rescued"]) == (0, 0), (
+        "numbers that outgrow their column are right at once"
+    )
+    assert {row["n"] for row in stream.rows(spark)} >= {"39000", "1000"}
     stream.land(
         "c",
         [

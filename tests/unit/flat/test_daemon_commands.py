@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from state.columns.paths import KeyPath
     from streaming.driver.progress import ProgressListener
     from streaming.settings import FlatSettings
 
@@ -147,15 +148,32 @@ class FakeCommands:
         return UpkeepResult(sealed=3, open=(waiting,))
 
     def backfill(
-        self, settings: FlatSettings, hours: range | None, *, any_number: bool
+        self,
+        settings: FlatSettings,
+        hours: range | None,
+        progress: ProgressListener,
+        *,
+        any_number: bool,
+        key: KeyPath | None,
     ) -> list[BackfillResult]:
-        self.given += [settings.name, hours, any_number]
+        progress(REWRITTEN)
+        self.given += [settings.name, hours, any_number, key]
         return [BackfillResult(HOUR, 5, 4, is_done=False)]
 
     def plan(self, settings: FlatSettings) -> Proposal:
         self.given.append(settings.name)
         wait = Change(ChangeKind.WAIT, "no row has brought it", key("zz"))
         return Proposal(Demand(()), Evolution(Layout.new(), (wait,)))
+
+
+REWRITTEN = {
+    "event": "rewritten",
+    "activity": "backfilled",
+    "hour": HOUR,
+    "done": 1,
+    "total": 3,
+    "left_s": 240.0,
+}
 
 
 @pytest.fixture
@@ -202,6 +220,8 @@ def test_a_backfill_that_left_an_hour_ends_with_1(split: Callable[..., tuple[int
     code, output = split("backfill", "events", "--from", "2016-04-18")
     assert code == 1
     assert "unchanged: " in output
+    assert output.startswith("2016-04-18 21h backfilled, 1 of 3, about 4 min left\n")
+    assert split("backfill", "events", "--key", "$.a.b")[0] == 1
     assert split("backfill", "events", "--from", "then")[0] == 1
 
 

@@ -13,7 +13,9 @@ from state.columns.demand import Demand
 from state.columns.observations import HourCounts, KeyCounts, Observations
 from state.columns.paths import KeyPath
 from state.columns.slots import Layout
-from streaming.batch.schema_evolution import Proposal, current_hour, propose_proven
+from state.columns.types import ColumnType
+from streaming.batch.schema_evolution import Proposal, current_hour, propose_proven, select_widening
+from tests.builders.flat.columns import a_layout, a_slot
 
 
 if TYPE_CHECKING:
@@ -103,3 +105,18 @@ def test_before_the_first_watermark_rows_without_values_do_not_determine_the_cur
     assert current_hour(HourCounts({events: rows_with(3), broken: rows_with(0)}), None) == events
     assert current_hour(HourCounts({broken: rows_with(0)}), None) == broken
     assert current_hour(HourCounts(), None) == 0
+
+
+def test_only_wider_numbers_are_adopted_while_a_batch_is_staged() -> None:
+    layout = a_layout(a_slot(1, "n", ColumnType.TINYINT), a_slot(2, "s", ColumnType.INT))
+    changes = (
+        Change(ChangeKind.APPEND, "asked for", OTHER, 9, ColumnType.INT),
+        Change(ChangeKind.WIDEN, "too narrow", NEW, 1, ColumnType.INT),
+        Change(ChangeKind.WIDEN, "no files", NEW, 2, ColumnType.STRING),
+    )
+    proposal = Proposal(Demand(), Evolution(Layout.new(), changes))
+    found = select_widening(proposal, layout)
+    assert found is not None
+    assert [slot.type for slot in found.evolution.layout.slots[1:]] == [ColumnType.INT, ColumnType.INT]
+    assert (found.evolution.layout.version, found.changes) == (layout.version + 1, changes[1:2])
+    assert select_widening(Proposal(Demand(), Evolution(Layout.new(), changes[:1])), layout) is None
