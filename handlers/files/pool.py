@@ -88,29 +88,53 @@ class CopyCounters:
 
 
 class CopyHandle:
-    """One submitted copy."""
+    """One submitted copy.
 
-    __slots__ = ("_done", "_error", "_result", "cancelled", "task")
+    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock, and its event exists
+    only while the copy runs.
+    """
+
+    __slots__ = ("_cancelled", "_done", "_error", "_event", "_pending", "_result", "task")
 
     def __init__(self, task: CopyTask) -> None:
         self.task = task
-        self.cancelled = threading.Event()
-        self._done = threading.Event()
+        self._cancelled = False
+        self._event: threading.Event | None = None
+        self._done = False
+        self._pending = threading.Lock()
+        """Held until the copy has ended."""
+        self._pending.acquire()
         self._result: Copied | None = None
         self._error: BaseException | None = None
 
     @property
     def done(self) -> bool:
         """Whether the copy ended, successfully or not."""
-        return self._done.is_set()
+        return self._done
 
-    def wait(self, timeout_s: float) -> bool:
+    def cancel(self) -> None:
+        """Let the copy end as soon as possible: it never starts, or ends at its next chunk."""
+        self._cancelled = True  # before the event is read: ``start`` creates the event and then reads this
+        event = self._event
+        if event is not None:
+            event.set()
+
+    def start(self) -> threading.Event:
+        """Return the event that is set when the copy is cancelled; raise FilesUnavailable if it already is."""
+        self._event = event = threading.Event()
+        if self._cancelled:
+            raise FilesUnavailable("the copy was cancelled", target=self.task.target_uri)
+        return event
+
+    def wait(self, timeout_s: float | None) -> bool:
         """Wait until the copy has ended, at most ``timeout_s``; return whether it has."""
-        return self._done.wait(timeout_s)
+        if not self._done and self._pending.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
+            self._pending.release()
+        return self._done
 
     def result(self, timeout_s: float | None = None) -> Copied:
         """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after ``timeout_s``."""
-        if not self._done.wait(timeout_s):
+        if not self.wait(timeout_s):
             raise FilesUnavailable(
                 "the copy did not end in time", target=self.task.target_uri, timeout_s=timeout_s
             )
@@ -122,8 +146,9 @@ class CopyHandle:
     def finish(self, result: Copied | None, error: BaseException | None) -> None:
         """Record the outcome; called once, by the pool."""
         assert (result is None) != (error is None)
-        self._result, self._error = result, error
-        self._done.set()
+        self._result, self._error, self._event = result, error, None
+        self._done = True
+        self._pending.release()
 
 
 class CopyPool:
@@ -223,7 +248,7 @@ class CopyPool:
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
         """Cancel the copies: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
         for handle in handles:
-            handle.cancelled.set()
+            handle.cancel()
 
     def counters(self) -> CopyCounters:
         """Return the totals so far."""
@@ -267,14 +292,13 @@ class CopyPool:
         with self._lock:
             self._running.add(handle)
         if self._closed.is_set():
-            handle.cancelled.set()
+            handle.cancel()
         copied: Copied | None = None
         error: BaseException | None = None
         try:
-            _check_cancelled(handle)
             copied = self._copier.copy(
                 handle.task,
-                cancelled=handle.cancelled,
+                cancelled=handle.start(),
                 reserve=self._budget.reserve_bytes,
                 moved=self._note_step,
             )
@@ -294,11 +318,6 @@ class CopyPool:
             except queue.Empty:
                 return
             handle.finish(None, FilesUnavailable("the copy pool is closed", target=handle.task.target_uri))
-
-
-def _check_cancelled(handle: CopyHandle) -> None:
-    if handle.cancelled.is_set():
-        raise FilesUnavailable("the copy was cancelled", target=handle.task.target_uri)
 
 
 def _add_to_counters(counters: CopyCounters, copied: Copied | None) -> CopyCounters:

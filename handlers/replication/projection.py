@@ -46,6 +46,10 @@ RECORD_S: Final = 5.0
 """The position is recorded within a batch after so many events, or after the first event that ends so long after the last record. A
 restart repeats at most these."""
 
+TARGET_POSITION_S: Final = 60.0
+"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that, the one of a quiet
+database would become older than the source's log, and a replica without its state file could not continue from it."""
+
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
 
@@ -86,6 +90,9 @@ class ReplicationProjection:
         self._beat = beat
         self._unrecorded_events = 0
         self._recorded_s = clock()
+        self._raised_s = clock()
+        self._took_effect = True
+        """Whether an event may have taken effect since the target's position was raised."""
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
         self._context = context
@@ -178,6 +185,8 @@ class ReplicationProjection:
                         files.start_early_copies(later for later in ahead if later.event_id > event.event_id)
         finally:
             self._record()
+        if self._clock() - self._raised_s >= TARGET_POSITION_S:
+            self._raise_target_position()
         return self._position
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
@@ -220,6 +229,7 @@ class ReplicationProjection:
             reason = self._apply_or_give_up(event)
         observer = self._context.observer
         if reason is None:
+            self._took_effect = True
             observer.event_applied(event.kind, time.perf_counter() - started)
         else:
             observer.event_skipped(event.kind, reason)
@@ -253,11 +263,17 @@ class ReplicationProjection:
     def settle(self) -> None:
         """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply.
 
-        During a stream of commits it is one event behind. At rest it shows users of the target how far the replica is.
+        During a stream of commits it is one event behind. At rest it shows users of the target how far the replica is. If no
+        event concerned the policy, it is raised every ``TARGET_POSITION_S`` only.
         """
+        if self._took_effect or self._clock() - self._raised_s >= TARGET_POSITION_S:
+            self._raise_target_position()
+
+    def _raise_target_position(self) -> None:
         position = self._context.target_position
         if position.written is None or position.written < self._position.applied_event_id:
             position.advance(self._position.applied_event_id)
+        self._raised_s, self._took_effect = self._clock(), False
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _PARTITIONS_MAX: Final = 50_000
+"""Cached locations of partitions, of all tables together."""
 _TABLES_MAX: Final = 5_000
 
 
@@ -31,6 +32,8 @@ class TableCache:
         self._db = policy.target_db
         self._tables: OrderedDict[str, Table] = OrderedDict()
         self._locations: dict[str, dict[str, str]] = {}
+        self._count = 0
+        """At least as many as there are cached locations."""
 
     def table(self, name: str) -> Table:
         """Return the target's table, which the caller must not change; raise NotFound if there is none."""
@@ -54,11 +57,12 @@ class TableCache:
         return location
 
     def _remember(self, name: str, partition_name: str, location: str) -> None:
-        """Cache the location of a partition; the cache of a table with too many partitions starts again empty."""
-        locations = self._locations.setdefault(name, {})
-        if len(locations) >= _PARTITIONS_MAX:
-            locations.clear()
-        locations[partition_name] = location
+        """Cache the location of a partition; a full cache starts again empty."""
+        if self._count >= _PARTITIONS_MAX:
+            self._locations.clear()
+            self._count = 0
+        self._locations.setdefault(name, {})[partition_name] = location
+        self._count += 1
 
     def forget(self, name: str) -> None:
         """Remove a table that is about to change, with its partitions."""
@@ -73,6 +77,7 @@ class TableCache:
         """Remove everything, as after a restart."""
         self._tables.clear()
         self._locations.clear()
+        self._count = 0
 
 
 def _require_location(sd: object, name: str) -> str:

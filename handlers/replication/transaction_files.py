@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
-from handlers.files.copies import CopyTask, build_copy_task
+from handlers.files.copies import build_copy_task
 from handlers.files.listing import list_write_directories
 from handlers.replication.batch_plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
@@ -39,10 +39,16 @@ EARLY_FILES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """A write event whose files are being copied."""
+    """A write event whose files are being copied.
 
-    event: FilesWritten
-    tasks: tuple[CopyTask, ...]
+    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event of each contains
+    the table's and the partition's object.
+    """
+
+    table: str
+    partition_name: str
+    write_id: int
+    raw_files: tuple[str, ...]
     handles: tuple[CopyHandle, ...]
 
 
@@ -62,15 +68,11 @@ class TransactionFiles:
 
     def list_entries(self, txn_id: int) -> set[tuple[str, str]]:
         """Return the file entries of a transaction that write events in the topic named, each with its table."""
-        return {
-            (write.event.table or "", entry)
-            for write in self._pending.get(txn_id, ())
-            for entry in write.event.raw_files
-        }
+        return {(write.table, entry) for write in self._pending.get(txn_id, ()) for entry in write.raw_files}
 
     def start_early_copies(self, coming: Iterable[Event]) -> None:
         """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
-        for event in find_early_copies(coming, self._is_allocated):
+        for event in find_early_copies(coming, self._context.write_ids.holds):
             key = (event.event_id, event.part)
             if key in self._early or not self._context.in_scope(event.db, event.table):
                 continue
@@ -81,10 +83,6 @@ class TransactionFiles:
             ):  # the error is raised again at the event's turn, and counts there
                 directory = self._context.table_cache.location(event.table or "", event.partition_name)
                 self._early[key] = self._submit(event, directory)
-
-    def _is_allocated(self, txn_id: int, table: str, write_id: int) -> bool:
-        txn = self._context.write_ids.get(txn_id)
-        return txn is not None and any((a.table, a.write_id) == (table, write_id) for a in txn.allocations)
 
     def start_copies(self, event: FilesWritten) -> None:
         """Start the copies of a write event at its turn, unless they started early.
@@ -98,9 +96,10 @@ class TransactionFiles:
         self._pending.setdefault(event.txn_id, []).append(write)
 
     def _submit(self, event: FilesWritten, directory: str) -> PendingWrite:
-        tasks = tuple(build_copy_task(file, directory) for file in event.files)
+        tasks = [build_copy_task(file, directory) for file in event.files]
         failpoint("replay.before-copies")
-        return PendingWrite(event, tasks, tuple(self._context.copies.submit(task) for task in tasks))
+        handles = tuple(self._context.copies.submit(task) for task in tasks)
+        return PendingWrite(event.table or "", event.partition_name, event.write_id, event.raw_files, handles)
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
         """Return the directory of the write's table or partition; add a partition that no event has added (§3.4)."""
@@ -117,13 +116,11 @@ class TransactionFiles:
 
         Their files are found by listing the partition at the source.
         """
-        logged = {
-            (w.event.db, w.event.table, w.event.partition_name) for w in self._pending.get(event.txn_id, ())
-        }
+        logged = {(write.table, write.partition_name) for write in self._pending.get(event.txn_id, ())}
         found = []
         for touched in known.touched:
             db, _, table = touched.table.partition(".")
-            if (db, table, touched.partition_name) in logged or not self._context.in_scope(db, table):
+            if (table, touched.partition_name) in logged or not self._context.in_scope(db, table):
                 continue
             try:
                 files = self._list_at_source(touched)
@@ -193,8 +190,7 @@ class TransactionFiles:
         """
         entries: dict[tuple[str, int], list[str]] = {}
         for write in writes:
-            key = (write.event.partition_name, write.event.write_id)
-            entries.setdefault(key, []).extend(write.event.raw_files)
+            entries.setdefault((write.partition_name, write.write_id), []).extend(write.raw_files)
         return [
             WriteEventInfo(
                 writeId=write_id,
@@ -223,10 +219,10 @@ class TransactionFiles:
     def discard_table(self, table: str) -> None:
         """Discard the copied files of a table for all transactions that are not yet committed on the target."""
         for txn_id, writes in self._pending.items():
-            self._discard([write for write in writes if write.event.table == table])
-            self._pending[txn_id] = [write for write in writes if write.event.table != table]
+            self._discard([write for write in writes if write.table == table])
+            self._pending[txn_id] = [write for write in writes if write.table != table]
         for key, write in list(self._early.items()):
-            if write.event.table == table:
+            if write.table == table:
                 self._discard([self._early.pop(key)])
 
     def _discard(self, writes: Sequence[PendingWrite]) -> None:
@@ -236,8 +232,8 @@ class TransactionFiles:
         for write in writes:
             with suppress(TidelineError):
                 self._context.copies.wait(write.handles)
-            for task in write.tasks:
-                remove_file(self._context, task.target_uri)
+            for handle in write.handles:
+                remove_file(self._context, handle.task.target_uri)
 
     def forget_transaction(self, txn_id: int) -> None:
         """Forget a transaction that is committed on the target."""
@@ -255,7 +251,7 @@ class TransactionFiles:
 def _group_by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:
     tables: dict[str, list[PendingWrite]] = {}
     for write in writes:
-        tables.setdefault(write.event.table or "", []).append(write)
+        tables.setdefault(write.table, []).append(write)
     return tables
 
 

@@ -56,7 +56,7 @@ class TransactionReplay:
         write_ids = self._context.write_ids
         for txn_id, write_id in event.pairs:
             known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
-            if known and write_ids.get(txn_id) is None:
+            if known and txn_id not in write_ids:
                 continue  # the event is repeated, and the transaction has ended since
             failpoint("replay.before-open")
             write_ids.link_target_txn(txn_id, self._open(txn_id))  # step 1
@@ -66,9 +66,9 @@ class TransactionReplay:
 
     def _open(self, txn_id: int) -> int:
         """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
-        known = self._context.write_ids.get(txn_id)
-        if known is not None and known.target_txn is not None:
-            return known.target_txn
+        known = self._context.write_ids.find_target_txn(txn_id)
+        if known is not None:
+            return known
         return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
     def _allocate_one(self, table: str, txn_id: int, write_id: int) -> None:

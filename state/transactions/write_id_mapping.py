@@ -50,10 +50,28 @@ class WriteIdMapping:
         """How many source transactions are open in scope."""
         return len(self._entries.txns)
 
+    def __contains__(self, txn_id: object) -> bool:
+        """Whether a transaction is open in scope."""
+        return txn_id in self._entries.txns
+
     def get(self, txn_id: int) -> SourceTxn | None:
-        """Return what is remembered of a transaction; None if nothing of it is in scope."""
+        """Return what is remembered of a transaction; None if nothing of it is in scope.
+
+        This copies the list of touched partitions, so it is meant for the end of a transaction and not for each of its events.
+        """
         txn = self._entries.txns.get(txn_id)
         return None if txn is None else txn.to_value()
+
+    def holds(self, txn_id: int, table: str, write_id: int) -> bool:
+        """Whether a transaction holds this write id of ``table``."""
+        txn = self._entries.txns.get(txn_id)
+        held = None if txn is None else txn.by_table.get(table)
+        return held is not None and held.write_id == write_id
+
+    def find_target_txn(self, txn_id: int) -> int | None:
+        """Return the target transaction that stands for a source transaction; None if none was linked."""
+        txn = self._entries.txns.get(txn_id)
+        return None if txn is None else txn.target_txn
 
     def find_oldest_open(self) -> SourceTxn | None:
         """Return the open transaction with the earliest first allocation."""

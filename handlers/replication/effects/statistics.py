@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from handlers.metastore.partitions import BATCH
 from handlers.replication.target_objects import KEEP_STATISTICS, replayed_write_id
 from state.errors import MalformedEvent, NotFound
 
@@ -71,23 +72,20 @@ def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], c
 
 
 def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
-    changed: list[Partition] = []
-    for name in names:
-        try:
-            partition = context.target.get_partition_by_name(context.policy.target_db, table, name)
-        except NotFound:
-            continue
-        if partition.writeId == write_id and _remove_accuracy_mark(partition):
-            changed.append(partition)
-    if changed:
-        context.target.alter_partitions(
-            context.policy.target_db,
-            table,
-            changed,
-            write_id=write_id,
-            valid_write_ids=context.valid_up_to(table, write_id),
-            environment=KEEP_STATISTICS,
-        )
+    """Mark the partitions, ``BATCH`` in two calls, because a transaction may touch a hundred thousand."""
+    db, listed = context.policy.target_db, list(names)
+    for start in range(0, len(listed), BATCH):
+        found = context.target.get_partitions(db, table, listed[start : start + BATCH])
+        changed = [each for each in found if each.writeId == write_id and _remove_accuracy_mark(each)]
+        if changed:
+            context.target.alter_partitions(
+                db,
+                table,
+                changed,
+                write_id=write_id,
+                valid_write_ids=context.valid_up_to(table, write_id),
+                environment=KEEP_STATISTICS,
+            )
 
 
 def _remove_accuracy_mark(item: Table | Partition) -> bool:

@@ -358,12 +358,13 @@ def test_only_statistics_of_the_lost_write_id_are_marked_as_inaccurate(
     statistics.mark_inaccurate("orders", 3, [], context_on(replica, whole))
     assert ("alter_table" in whole.names()) == marked
 
-    def find(_db: str, _table: str, _name: str) -> Partition:
-        return a_partition(write_id=write_id, **{statistics.ACCURATE: "{}"})
+    def find(_db: str, _table: str, names: list[str]) -> list[Partition]:
+        return [a_partition(write_id=write_id, **{statistics.ACCURATE: "{}"}) for _ in names]
 
-    parts = RecordingMetastore({"get_table": partitioned(), "get_partition_by_name": find})
-    statistics.mark_inaccurate("orders", 3, ["dt=1"], context_on(replica, parts))
-    assert ("alter_partitions" in parts.names()) == marked
+    parts = RecordingMetastore({"get_table": partitioned(), "get_partitions": find})
+    statistics.mark_inaccurate("orders", 3, [f"dt={n}" for n in range(600)], context_on(replica, parts))
+    assert parts.names().count("alter_partitions") == (2 if marked else 0), "in bounded batches"
+    assert parts.names().count("get_partitions") == 2
 
 
 # --- constraints ---

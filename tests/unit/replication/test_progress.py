@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from handlers.replication.projection import RECORD_EVENTS, RECORD_S, ReplicationProjection
+from handlers.replication.projection import (
+    RECORD_EVENTS,
+    RECORD_S,
+    TARGET_POSITION_S,
+    ReplicationProjection,
+)
 from tests.builders.replication.replay_events import allocated, committed, created, written
 
 
@@ -62,3 +67,33 @@ def test_a_position_recorded_within_a_batch_is_never_inside_an_event(replica: Fa
         [created(1), allocated(2, 1, 1), written(3, file, part=0, parts=2), committed(3, part=1, parts=2)]
     )
     assert watched.recorded == [1, 2, 2, 3]
+
+
+def on_target(replica: FakedReplica) -> str | None:
+    return (replica.target.databases["shop_r"].parameters or {}).get("repl.last.id")
+
+
+def test_the_position_on_the_target_is_raised_although_no_event_concerns_the_policy(
+    replica: FakedReplica,
+) -> None:
+    """A busy source is never idle, and the position of a quiet database would become older than the source's log."""
+    for event_id in range(1, 1_000):
+        replica.projection.apply([committed(event_id, txn_id=event_id)])
+        replica.clock.now_s += TARGET_POSITION_S / 100
+    assert int(on_target(replica) or 0) > 1_000 - 110
+    assert replica.target.calls.count("alter_database") <= 10, "cheaply"
+
+
+def test_at_rest_the_position_on_the_target_is_raised_at_once_only_after_an_effect(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1), committed(2, txn_id=9)])
+    replica.projection.settle()
+    assert on_target(replica) == "2"
+    for event_id in range(3, 50):
+        replica.projection.apply([committed(event_id, txn_id=event_id)])
+        replica.projection.settle()
+    assert on_target(replica) == "2"
+    replica.clock.now_s += TARGET_POSITION_S
+    replica.projection.settle()
+    assert on_target(replica) == "49"

@@ -231,10 +231,20 @@ class MappingMachine(RuleBasedStateMachine):
         assert len(self.mapping) == len(self.source.remembered)
         for txn_id in range(1, self.source.txn_id + 1):
             value = self.mapping.get(txn_id)
+            assert (
+                self.mapping.find_target_txn(txn_id) == self.source.target_txns.get(txn_id) or value is None
+            )
+            held = [
+                a for a in self.source.allocations(txn_id) if self.mapping.holds(txn_id, a.table, a.write_id)
+            ]
+            assert not self.mapping.holds(txn_id, "sales.orders", 10**6)
+            assert (txn_id in self.mapping) == (value is not None)
             if txn_id not in self.source.remembered:
                 assert value is None
+                assert held == []
                 continue
             assert value is not None
+            assert tuple(held) == value.allocations
             assert value.allocations == self.source.allocations(txn_id)
             assert value.target_txn == self.source.target_txns.get(txn_id)
             assert set(value.touched) == {x for t, x in self.source.touched if t == txn_id}
