@@ -1,4 +1,4 @@
-"""``tideline split run | seal | backfill | plan | view``: a flat table's Spark driver, and its maintenance by hand.
+"""``tideline split run | seal | backfill | narrow | plan | view``: a flat table's Spark driver, and its maintenance by hand.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table, so its driver must be
 stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan`` and ``view`` can run beside a driver.
@@ -117,6 +117,34 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     else:
         click.echo(backfill_text(done))
     ctx.exit(0 if all(each.is_done for each in done) else 1)
+
+
+@split.command()
+@click.argument("table")
+@click.argument("key")
+@click.option(
+    "--to",
+    type=click.Choice(["tinyint", "smallint", "int", "bigint", "double"]),
+    help="The type; by default the narrowest that holds all values.",
+)
+@config_option
+@json_option
+def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_json: bool) -> None:
+    """Make the STRING column of KEY in the flat TABLE numeric again, if all retained values are numbers.
+
+    Rewrites all hours. If it is interrupted, the driver completes it between its batches.
+    """
+    from daemon.flat.driver import spark_commands
+    from state.columns.paths import parse_column_key
+    from state.columns.types import ColumnType
+
+    settings, column = _settings(config_path, table), parse_column_key(key)
+    target = None if to is None else ColumnType[to.upper()]
+    done = spark_commands().narrow(settings, column, target, _show_event).hive
+    if as_json:
+        echo_json({"table": settings.name, "key": column.text, "type": done})
+    else:
+        click.echo(f"{settings.name}: the column of {column.text} is {done}")
 
 
 @split.command()

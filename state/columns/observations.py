@@ -165,6 +165,16 @@ class HourCounts:
             hours[hour] = hours.get(hour, Observations()).join(observations)
         return HourCounts(hours, max(self.batch, other.batch))
 
+    def without_misfits(self, key: KeyPath) -> HourCounts:
+        """Return the counts with the misfits of ``key`` counted as values: all of them fit the column's type by now."""
+        hours = dict(self.hours)
+        for hour, observations in self.hours.items():
+            seen = observations.keys.get(key)
+            if seen is not None:
+                fitting = KeyCounts(seen.rows, seen.values, 0, replace(seen.evidence, has_text=False))
+                hours[hour] = replace(observations, keys={**observations.keys, key: fitting})
+        return replace(self, hours=hours)
+
     def since(self, hour: int) -> HourCounts:
         """Return the counts without the hours before ``hour``: the retained window."""
         return replace(self, hours={each: seen for each, seen in self.hours.items() if each >= hour})

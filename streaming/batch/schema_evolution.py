@@ -20,7 +20,7 @@ from state.columns.evolution import decide
 from state.columns.promotion_delay import announce, encode_announced, find_due, parse_announced
 from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
-from streaming.split.file_columns import promoting_slots
+from streaming.split.file_columns import narrowing_types, promoting_slots
 from streaming.table.parameters import ANNOUNCED, FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
 from streaming.table.value_counts import parse_counts
 
@@ -183,7 +183,7 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
     Step 1 of ``streaming.upkeep.promotion``. Only one promotion runs at a time; further slots wait for the next one.
     """
     slots = sorted({change.index for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None})
-    if not slots or promoting_slots(state):
+    if not slots or promoting_slots(state) or narrowing_types(state):
         return state
     parameter = json.dumps({"slots": slots, "version": state.version + 1})
     altered = table.alter(state, parameters={PROMOTION: parameter})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from state.columns.observations import HourCounts
     from state.columns.paths import KeyPath
+    from state.columns.types import ColumnType
     from streaming.batch.schema_evolution import Proposal
     from streaming.driver.assembly import Assembly
     from streaming.driver.progress import ProgressListener
@@ -86,6 +87,26 @@ def backfill(
         done = filled(rewriter, state, hours, any_number=any_number, key=key)
         _save_snapshot(parts)
         return done
+
+
+def narrow(
+    settings: FlatSettings,
+    key: KeyPath,
+    target: ColumnType | None = None,
+    progress: ProgressListener = ignore_progress,
+) -> ColumnType:
+    """Make the STRING column of ``key`` numeric, by default of the narrowest type that holds all values; return its type.
+
+    If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does not fit.
+    """
+    from streaming.upkeep import narrowing
+
+    with _session(settings, progress) as parts:
+        parts.maintenance.run(everything=True)
+        narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key, target)
+        parts.maintenance.run(everything=True)
+        _save_snapshot(parts)
+        return parts.stream.table.read().layout.by_key[key].type
 
 
 def plan(settings: FlatSettings) -> Proposal:

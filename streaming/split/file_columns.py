@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from state.columns.types import ColumnType
 from streaming.split.parse_schema import quote
-from streaming.table.parameters import PROMOTED, PROMOTION
+from streaming.table.parameters import NARROWING, PROMOTED, PROMOTION
 
 
 if TYPE_CHECKING:
@@ -22,12 +23,20 @@ def promoting_slots(state: TableState) -> frozenset[int]:
     return _slots(state, PROMOTION)
 
 
+def narrowing_types(state: TableState) -> dict[int, ColumnType]:
+    """Return the slots that are being narrowed, with their future types: the table's type is still STRING."""
+    text = state.parameters.get(NARROWING)
+    types: dict[str, str] = json.loads(text)["types"] if text else {}
+    return {int(slot): ColumnType[name.upper()] for slot, name in types.items()}
+
+
 def textual_slots(state: TableState) -> frozenset[int]:
     """Return the slots that new files must contain as text that Spark does not filter by (``streaming.split.pushdown_guard``).
 
-    These are the slots under promotion, and those promoted so recently that queries planned under the numeric type may still run.
+    These are the slots whose type is changing between STRING and a number, and those where it changed so recently that queries
+    planned under the old type may still run.
     """
-    return promoting_slots(state) | _slots(state, PROMOTED)
+    return promoting_slots(state) | narrowing_types(state).keys() | _slots(state, PROMOTED)
 
 
 def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:

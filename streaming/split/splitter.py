@@ -234,6 +234,11 @@ def _apply(function: str, values: Sequence[str]) -> str:
     return f"{function}({', '.join(values)})" if len(values) > 1 else values[0]
 
 
+def read_number(text: str, column_type: ColumnType) -> str:
+    """Return, as SQL, the number in a text if the text is what JSON and a column of this type write for it; otherwise NULL."""
+    return _cast(text, column_type)
+
+
 def _cast(text: str, column_type: ColumnType) -> str:
     """Return the number in a text if writing the number gives the same text; a DOUBLE also accepts integers."""
     typed = f"try_cast({text} AS {column_type.hive})"

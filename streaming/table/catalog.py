@@ -10,15 +10,17 @@ was lost ("The table has been modified", reference: flat-tables-hive4.md §6). T
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from types import NoneType
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
+from handlers.metastore.calls import PlainCall
 from state.errors import Conflict, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from handlers.metastore.client import Metastore
     from handlers.structs.objects import Partition, Table
@@ -33,8 +35,11 @@ class Catalog(Protocol):
     def create_table(self, table: Table) -> None:
         """Create a table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
-    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
-        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise Conflict."""
+    def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
+        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise Conflict.
+
+        With ``narrows``, the metastore's check of column types is off for this call.
+        """
 
     def partition_names(self, db: str, table: str) -> list[str]:
         """Return the names of all partitions."""
@@ -57,6 +62,9 @@ class Catalog(Protocol):
         """Drop the partitions that exist; keep their files."""
 
 
+TYPE_CHECK: Final = "hive.metastore.disallow.incompatible.col.type.changes"
+"""The metastore's check that a column's type does not narrow."""
+_SET_CONFIG: Final = PlainCall("setMetaConf", NoneType, changes=False)
 _UNCOUNTED: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _FEW: Final = 4
 """Up to so many partitions are requested one by one."""
@@ -77,8 +85,12 @@ class HiveCatalog:
         """Create a table."""
         self._metastore.create_table(table, environment=_UNCOUNTED)
 
-    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
+    def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
         """Store ``table`` by compare-and-set. No CASCADE: partitions keep their own columns."""
+        if narrows:
+            with self._without_type_check():
+                self.replace_table(table, key=key, expected=expected)
+            return
         try:
             self._metastore.alter_table(
                 table.dbName, table.tableName, table, environment=_UNCOUNTED, expected=(key, expected)
@@ -91,6 +103,16 @@ class HiveCatalog:
                 table=f"{table.dbName}.{table.tableName}",
                 expected=expected,
             ) from error
+
+    @contextmanager
+    def _without_type_check(self) -> Iterator[None]:
+        """Switch the check off for this connection; only that has an effect (reference: flat-tables-hive4.md §2)."""
+        before = self._metastore.config_value(TYPE_CHECK, "true")
+        self._metastore._invoke(_SET_CONFIG, TYPE_CHECK, "false")  # noqa: SLF001 - the client has no method for the one call
+        try:
+            yield
+        finally:
+            self._metastore._invoke(_SET_CONFIG, TYPE_CHECK, before)  # noqa: SLF001 - likewise
 
     def partition_names(self, db: str, table: str) -> list[str]:
         """Return the names of all partitions."""

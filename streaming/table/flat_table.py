@@ -89,12 +89,14 @@ class FlatTable(Protocol):
         *,
         parameters: Mapping[str, str | None] | None = None,
         proven: Collection[int] = (),
+        narrowed: Collection[int] = (),
     ) -> TableState:
         """Change the table if it is still at ``old.version``; otherwise raise Conflict and change nothing.
 
         ``layout`` must have a higher version; None keeps the slots and raises the version by one. ``parameters`` are changes
         to parameters that begin with ``tideline.``; None removes one. ``proven`` lists the slots whose retained files were
         inspected: only these may get another key (no file holds a value) or become STRING (the files were rewritten).
+        ``narrowed`` lists the STRING slots that become numeric: all their values were found to fit, and the files hold marked text.
         Raises InvalidRequest for any other change after which readers would return wrong values.
         """
 

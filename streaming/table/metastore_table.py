@@ -100,18 +100,19 @@ class MetastoreTable:
         *,
         parameters: Mapping[str, str | None] | None = None,
         proven: Collection[int] = (),
+        narrowed: Collection[int] = (),
     ) -> TableState:
         """Change the table if it is still at ``old.version``."""
         changes = dict(parameters or {})
         check_parameters(changes)
         new = layout or replace(old.layout, version=old.version + 1)
-        check_successor(old.layout, new, proven)
+        check_successor(old.layout, new, proven, narrowed)
         stored = self._catalog.get_table(self.database, self.name)
         if parse_table(stored).version != old.version:
             raise Conflict("the table changed in the meantime", table=self.title, expected=old.version)
         stored.sd.cols = build_columns(new, old.columns)
         stored.parameters = merge_parameters(replace_parameters(stored.parameters or {}, new), changes)
-        self._store(stored, old.version)
+        self._store(stored, old.version, narrows=bool(narrowed))
         return parse_table(stored)
 
     def hours(self) -> Sequence[int]:
@@ -180,10 +181,10 @@ class MetastoreTable:
         names = [name for hour in hours if (name := columns.partition_name(hour)) in there]
         self._catalog.drop_partitions(self.database, self.name, names)
 
-    def _store(self, table: Table, expected: int) -> None:
+    def _store(self, table: Table, expected: int, *, narrows: bool) -> None:
         """Replace the table. If the answer is lost, read the table to find out whether it was replaced."""
         try:
-            self._catalog.replace_table(table, key=VERSION, expected=str(expected))
+            self._catalog.replace_table(table, key=VERSION, expected=str(expected), narrows=narrows)
         except AmbiguousCall:
             found = self._catalog.get_table(self.database, self.name)
             if (found.sd.cols, select_own(found.parameters)) != (table.sd.cols, select_own(table.parameters)):

@@ -58,9 +58,10 @@ class CachedTable:
         *,
         parameters: Mapping[str, str | None] | None = None,
         proven: Collection[int] = (),
+        narrowed: Collection[int] = (),
     ) -> TableState:
         """Change the table."""
-        altered = self._inner.alter(old, layout, parameters=parameters, proven=proven)
+        altered = self._inner.alter(old, layout, parameters=parameters, proven=proven, narrowed=narrowed)
         if old.version != self._version:
             self._known = None
         self._version = altered.version

@@ -18,6 +18,7 @@ from handlers.structs import tjson
 from handlers.structs.objects import EnvironmentContext, Partition, Table
 from handlers.structs.struct import Struct
 from state.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, ServerFault, TidelineError
+from streaming.table.catalog import TYPE_CHECK
 
 
 if TYPE_CHECKING:
@@ -47,12 +48,8 @@ class SparkCatalog:
         self._session = session
         opened: Any = session
         self._jvm = opened._jvm  # noqa: SLF001 - py4j's way into the JVM; no public way exists
-        configuration = opened._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
-        hive = self._jvm.org.apache.hadoop.hive
-        with _errors("connect"):
-            self._client = hive.metastore.HiveMetaStoreClient(
-                hive.conf.HiveConf(configuration, configuration.getClass())
-            )
+        self._configuration = opened._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
+        self._client = self._open_client()
         protocol = self._jvm.org.apache.thrift.protocol.TJSONProtocol.Factory()
         self._writer = self._jvm.org.apache.thrift.TSerializer(protocol)
         self._reader = self._jvm.org.apache.thrift.TDeserializer(protocol)
@@ -73,7 +70,7 @@ class SparkCatalog:
         with _LOCK, _errors("createTable"):
             self._client.createTable(self._java(table))
 
-    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
+    def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
         """Compare and store under the process's lock, then drop the table from Spark's cache."""
         with _LOCK, _errors("alter_table"):
             current = self.get_table(table.dbName, table.tableName)
@@ -85,7 +82,12 @@ class SparkCatalog:
                     expected=expected,
                     found=found,
                 )
-            self._client.alter_table(table.dbName, table.tableName, self._java(table))
+            client = self._open_client(checks_types=False) if narrows else self._client
+            try:
+                client.alter_table(table.dbName, table.tableName, self._java(table))
+            finally:
+                if narrows:
+                    client.close()
             self._refresh(table.dbName, table.tableName)
 
     def partition_names(self, db: str, table: str) -> list[str]:
@@ -127,6 +129,15 @@ class SparkCatalog:
             with _LOCK, _errors("dropPartition"):
                 self._client.dropPartition(db, table, self._list(partition.values), False)  # noqa: FBT003 - Java's: delete data
         self._refresh(db, table)
+
+    def _open_client(self, *, checks_types: bool = True) -> Any:
+        """Return a client. Each has a metastore of its own in the JVM, which checks changes of column types or does not."""
+        hive = self._jvm.org.apache.hadoop.hive
+        with _errors("connect"):
+            conf = hive.conf.HiveConf(self._configuration, self._configuration.getClass())
+            if not checks_types:
+                conf.set(TYPE_CHECK, "false")
+            return hive.metastore.HiveMetaStoreClient(conf)
 
     def _refresh(self, db: str, table: str) -> None:
         self._session.catalog.refreshTable(f"`{db}`.`{table}`")

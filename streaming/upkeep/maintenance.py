@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from streaming.batch.schema_evolution import current_hour
 from streaming.split.file_columns import promoting_slots
-from streaming.upkeep.promotion import advance
+from streaming.upkeep import narrowing, promotion
 from streaming.upkeep.sealing import OpenHour, find_open
 
 
 if TYPE_CHECKING:
+    from state.columns.paths import KeyPath
     from streaming.batch.runner import BatchRunner, Stream
     from streaming.upkeep.sealing import Sealer
 
@@ -30,7 +32,7 @@ class UpkeepResult:
     backlog: int = 0
     """Hours that are due but left for the next pass."""
     hardening: int = 0
-    """Hours left to rewrite before a promoted column changes its type."""
+    """Hours left to rewrite before a promoted or narrowed column changes its type."""
     dropped: int = 0
     deleted: int = 0
     refused: str = ""
@@ -56,7 +58,10 @@ class Maintenance:
         last = self._runner.finish(last)
         hours_max = EVERYTHING if everything else stream.settings.sealing.hours_per_pass
         state = stream.lease.hold()
-        state, hardening = advance(rewriter, state, hours_max=hours_max)
+        state, hardening = promotion.advance(rewriter, state, hours_max=hours_max)
+        state, narrowing_left, narrowed = narrowing.advance(rewriter, state, hours_max=hours_max)
+        if narrowed is not None:
+            self._forget_misfits(narrowed, last.watermark.reached_s)
         sealed, backlog = self._sealer.seal(state, last.watermark.reached_s, hours_max=hours_max)
         expiry = self._sealer.drop_expired()
         deleted = self._delete()
@@ -65,8 +70,20 @@ class Maintenance:
             stream.table.partitions(), last.watermark.reached_s, stream.settings.event_time
         )
         return UpkeepResult(
-            sealed, backlog, hardening, len(expiry.hours), deleted, expiry.refused, open_hours
+            sealed,
+            backlog,
+            hardening + narrowing_left,
+            len(expiry.hours),
+            deleted,
+            expiry.refused,
+            open_hours,
         )
+
+    def _forget_misfits(self, key: KeyPath, reached_s: int | None) -> None:
+        """Count the misfits of a narrowed column as values, or they would promote it again."""
+        file = self._stream.hour_counts
+        counts = file.load().without_misfits(key)
+        file.save(counts, current_hour(counts, reached_s))
 
     def _delete(self) -> int:
         """Delete directories that are due, according to the current partitions in the metastore."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from handlers.failpoints import failpoint
 from state.columns.evolution import promote_to_string
 from streaming.split.file_columns import promoting_slots, textual_slots
-from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, PROMOTED, PROMOTION
+from streaming.table.parameters import LAST_NARROWING, LAST_PROMOTION, LAYOUT_VERSION, PROMOTED, PROMOTION
 
 
 if TYPE_CHECKING:
@@ -81,4 +81,7 @@ def _end_marking(rewriter: Rewriter, state: TableState) -> TableState:
     text = state.parameters.get(PROMOTED)
     if not text or rewriter.clock() < json.loads(text)["until_s"]:
         return state
-    return rewriter.table.alter(state, parameters={PROMOTED: None})
+    changes: dict[str, str | None] = {PROMOTED: None}
+    if json.loads(text).get("narrowed"):
+        changes[LAST_NARROWING] = str(state.version + 1)
+    return rewriter.table.alter(state, parameters=changes)

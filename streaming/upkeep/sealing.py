@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S
-from streaming.table.parameters import LAST_PROMOTION, LAYOUT_VERSION, TOUCHED, VALUES
+from streaming.table.parameters import LAST_NARROWING, LAST_PROMOTION, LAYOUT_VERSION, TOUCHED, VALUES
 from streaming.table.retention import Expiry, RetentionRules, drop_hours, find_expired
 from streaming.table.value_counts import parse_counts
 
@@ -56,15 +56,20 @@ def find_open(
 
 
 def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
-    """Return the sealed hours whose rows in ``_rescued`` may fit now, because a column became STRING since they were written."""
+    """Return the sealed hours that a change of a column's type left to be rewritten.
+
+    These are hours with rows in ``_rescued`` that may fit now, because a column became STRING since the hours were written, and hours
+    that hold the numbers of a narrowed column as text.
+    """
     since = int(state.parameters.get(LAST_PROMOTION, 0))
-    return [
-        each
-        for each in partitions
-        if each.is_sealed
-        and int(each.parameters.get(LAYOUT_VERSION, 0)) < since
-        and any(parse_counts(each.parameters.get(VALUES, ""))[:1])
-    ]
+    narrowed = int(state.parameters.get(LAST_NARROWING, 0))
+    found = []
+    for each in partitions:
+        version = int(each.parameters.get(LAYOUT_VERSION, 0))
+        has_rescued = any(parse_counts(each.parameters.get(VALUES, ""))[:1])
+        if each.is_sealed and (version < narrowed or (version < since and has_rescued)):
+            found.append(each)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

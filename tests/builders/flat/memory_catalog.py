@@ -36,7 +36,8 @@ class MemoryCatalog:
             raise AlreadyExists("there is such a table", table=f"{table.dbName}.{table.tableName}")
         self._tables[table.dbName, table.tableName] = table.copy()
 
-    def replace_table(self, table: Table, *, key: str, expected: str) -> None:
+    def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
+        del narrows
         stored = self.get_table(table.dbName, table.tableName)
         if (stored.parameters or {}).get(key) != expected:
             raise Conflict("another writer changed the table", expected=expected)

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.types import ColumnType
-from state.errors import Inconsistent
+from state.errors import Inconsistent, InvalidRequest
+from streaming.batch.footers import Kind
 from streaming.batch.staging import Stager
 from streaming.settings import Publishing, Sealing
+from streaming.table.parameters import NARROWING
+from streaming.upkeep import narrowing
 from streaming.upkeep.backfill import backfill
 from tests.builders.components.spark_sessions import copy_file
 from tests.builders.flat.streams import Stream, key, rules
@@ -145,6 +148,48 @@ def test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_va
     assert len(found) == 60
     assert [row["_rescued"] for row in found.values() if row["_rescued"]] == []
     assert (found["1-3"]["n"], found["1-4"]["n"], found["0-7"]["n"]) == ("x", "007", "7")
+
+
+def test_a_text_column_of_numbers_becomes_numeric_on_request_unless_text_arrives(
+    stream: Stream, spark: Any, source_sql: Session, database: str
+) -> None:
+    stream.settings = replace(stream.settings, sealing=Sealing(old_files_s=0, hours_per_pass=1))
+    for hour in range(4):
+        stream.land(f"{hour}", [event(hour, n, n=f"{100 * n}") for n in range(5)])
+        stream.run(spark)
+    parts = stream.parts(spark)
+    with pytest.raises(InvalidRequest, match="do not fit") as refused:
+        narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("uuid"))
+    assert refused.value.context["misfits"] == 20
+    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
+    stream.land("4", [event(4, 0, n="x")])
+    stream.run(spark)
+    stream.upkeep(spark)
+    assert columns(stream, spark)["n"] is ColumnType.STRING, "a text arrived in the meantime"
+    assert NARROWING not in stream.parts(spark).stream.table.read().parameters
+
+    stream.land("5", [event(4, 0, n="7")])
+    parts.stream.table.drop_hours([FIRST + 4 * HOUR_S])
+    stream.run(spark)
+    parts = stream.parts(spark)
+    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
+    stream.upkeep(spark)
+    assert columns(stream, spark)["n"] is ColumnType.SMALLINT
+    count = f"select count(*), sum(n) from {database}.events_flat where n >= 200"
+    assert source_sql.rows(count) == [("12", "3600")]
+    stream.upkeep(spark)
+    stream.land("6", [event(5, n, n=n) for n in range(3)])
+    (done,) = stream.run(spark)
+    assert (done["misfits"], columns(stream, spark)["n"]) == (0, ColumnType.SMALLINT)
+    assert source_sql.rows(count) == [("12", "3600")]
+    parts = stream.parts(spark)
+    kinds = {
+        parts.stream.sampler.footers.read(path).columns["n"].kind
+        for each in parts.stream.table.partitions()
+        for path in parts.stream.sampler.list_files(str(each.location))
+        if each.is_sealed
+    }
+    assert kinds == {Kind.INTEGER}
 
 
 def test_a_replayed_batch_changes_nothing(stream: Stream, spark: Any) -> None:

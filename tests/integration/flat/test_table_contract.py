@@ -98,6 +98,18 @@ def test_a_slot_takes_another_key_only_after_its_files_were_inspected(
     assert flat.read().layout == layout
 
 
+def test_a_text_column_becomes_a_number_only_on_request(state: TableState, flat: MetastoreTable) -> None:
+    layout = retyped(next_version(state.layout), 4, ColumnType.INT)
+    with pytest.raises(InvalidRequest):
+        flat.alter(state, layout, proven={4})
+    flat.alter(state, layout, narrowed={4})
+    assert flat.read().layout == layout
+    stored = flat._catalog.get_table(flat.database, flat.name)
+    (stored.sd.cols or [])[3].type = "tinyint"
+    with pytest.raises(InvalidRequest):
+        flat._catalog.replace_table(stored, key=VERSION, expected="2")
+
+
 def test_a_number_becomes_text_only_after_its_files_were_rewritten(
     state: TableState, flat: MetastoreTable
 ) -> None:

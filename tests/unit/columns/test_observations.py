@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.columns.misfits import MisfitCounts
 from state.columns.observations import (
     DAY_S,
     HourCounts,
@@ -21,15 +22,13 @@ from state.columns.observations import (
 )
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
-from state.columns.types import integers
+from state.columns.types import Evidence, integers
 from state.errors import StateCorrupt
 from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, observations, some_hour_counts
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from state.columns.misfits import MisfitCounts
 
 
 @given(observations(), observations(), observations())
@@ -158,3 +157,13 @@ def test_a_month_of_300_columns_stays_small() -> None:
     )
     assert len(hour_counts_to_json(counts)) < 3_000_000
     assert counts.window()[a_key("action.key_0")].total.rows == 1440 * 10**7
+
+
+def test_misfits_of_a_narrowed_column_become_values_and_those_of_others_stay() -> None:
+    seen = KeyCounts(10, 5, 3, integers(0, 9).join(Evidence(has_text=True)), MisfitCounts(others=3))
+    counts = HourCounts({0: Observations(10, 0, {a_key("a"): seen, a_key("b"): seen})}, 4)
+    after = counts.without_misfits(a_key("a"))
+    assert after.hours[0].keys[a_key("a")] == KeyCounts(10, 8, 0, integers(0, 9))
+    assert after.hours[0].keys[a_key("b")] == seen
+    assert (after.batch, after.without_misfits(a_key("c"))) == (4, after)
+    after.check()

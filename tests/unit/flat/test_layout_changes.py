@@ -52,6 +52,19 @@ def test_an_empty_text_slot_cannot_become_numeric() -> None:
 
 
 @given(old=TYPES, new=TYPES)
+def test_only_a_text_column_is_narrowed_and_only_to_a_number(old: ColumnType, new: ColumnType) -> None:
+    layout = a_layout({"a": old})
+    after = retyped(next_version(layout), 1, new)
+    if old is ColumnType.STRING and new.is_numeric:
+        check_successor(layout, after, (), narrowed=[1])
+        with pytest.raises(InvalidRequest, match="keep its key"):
+            check_successor(layout, rekeyed(after, 1, "c", new), (), narrowed=[1])
+    else:
+        with pytest.raises(InvalidRequest, match="narrowed"):
+            check_successor(layout, after, (), narrowed=[1])
+
+
+@given(old=TYPES, new=TYPES)
 def test_without_proof_only_numeric_widening_is_accepted(old: ColumnType, new: ColumnType) -> None:
     layout = a_layout({"a": old})
     after = retyped(next_version(layout), 1, new)
