@@ -1,7 +1,8 @@
 """What the answers about all branches of a catalog share: which source answers, the state of a table, and how current an answer is.
 
 Every answer names the event id that it reflects and, where known, the newest one of the source, so that an old answer is not taken
-for a new one. It also names the state of each table it is about: ``following``, ``loading`` or ``quarantined``.
+for a new one. It also names the state of each table it is about: ``following``, ``loading`` or ``quarantined``, and in detail as
+``handlers.catalog.following.table_state`` has it.
 
 Timelines and partitions are kept by source, but a query need not name the source. Where several sources have the table, none is
 chosen: their answers would differ, and the user could not tell which source answered.
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import CatalogView
     from daemon.catalog.queries import Answer, TableList
+    from handlers.catalog.following.table_state import TableState
+
+
+def _no_state(table: str) -> TableState | None:  # noqa: ARG001 - a default
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,8 @@ class Known(ABC):
     waiting: Mapping[str, str]
     """Tables that wait to be loaded."""
     quarantined: Mapping[str, str]
+    table_state: Callable[[str], TableState | None] = _no_state
+    """Returns the stored state of a table."""
 
     @abstractmethod
     def tables(self) -> Collection[str]:
@@ -53,6 +61,11 @@ class Known(ABC):
         if table in self.quarantined:
             return "quarantined"
         return "loading" if table in self.waiting else "following"
+
+    def describe_state(self, table: str) -> Answer | None:
+        """Return the state in detail: which of five, the reason, the event that caused it, tries and the next try; None if unknown."""
+        found = self.table_state(table)
+        return None if found is None else found.describe()
 
 
 K = TypeVar("K", bound=Known)

@@ -87,10 +87,11 @@ class _Served:
         self._inbox.serve(self._do)
         return position
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Settle, then serve."""
-        self._projection.settle()
+        is_busy = self._projection.settle()
         self._inbox.serve(self._do)
+        return is_busy
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables."""

@@ -13,6 +13,7 @@ from daemon.catalog.branch import BranchContext
 from daemon.catalog.metrics import CatalogObserver
 from daemon.process.state_file import open_state
 from daemon.sources.connections import measured_metastore
+from handlers.catalog.following.old_table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
 
@@ -83,7 +84,9 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
     name = projection_name(source)
     observer = CatalogObserver(tools.metrics, name)
     metastore = measured_metastore(tools.calls, source, beat)(tools.config.sources[source].metastore)
-    store = open_state(tools.config.state.dir, "catalog", source, snapshots=True)
+    store = open_state(
+        tools.config.state.dir, "catalog", source, snapshots=True, migrations=[migrate_table_states]
+    )
     context = BranchContext(source, metastore, store, observer, tools)
     branches = {branch: opener(context) for branch, opener in tools.openers.items()}
     publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]

@@ -70,8 +70,11 @@ class Projection(Protocol):
         May apply only the first of them and raise. Recorded events count; the rest is passed again after a restart.
         """
 
-    def settle(self) -> None:
-        """Do deferred work. Called repeatedly while there is nothing to apply, so it must be cheap."""
+    def settle(self) -> bool | None:
+        """Do deferred work for a short time. Called repeatedly while there is nothing to apply, so it must be cheap.
+
+        Returns True where more can be done at once, so that the next read does not wait.
+        """
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables, as ``db.table``."""
@@ -85,6 +88,8 @@ class Projection(Protocol):
 
 _WAIT_S: Final = 0.5
 """How long one read waits for events, and so how long a requested stop may take while there is nothing to apply."""
+_BUSY_WAIT_S: Final = 0.01
+"""How long one read waits while there is deferred work."""
 
 
 def follow(
@@ -110,14 +115,15 @@ def follow(
             quarantined=projection.quarantined(),
             failures=projection.failures(),
         )
+        is_busy: bool | None = False
         while not heartbeat.stopping.is_set():
             report(status)
-            batch = reader.read(_WAIT_S)
+            batch = reader.read(_BUSY_WAIT_S if is_busy else _WAIT_S)
             if batch.events:
                 status = _apply(projection, reader, batch, status)
                 heartbeat.progress()
             else:
-                projection.settle()
+                is_busy = projection.settle()
                 heartbeat.beat()
     report(replace(status, state="stopped"))
 

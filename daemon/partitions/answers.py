@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from daemon.catalog.queries import Answer
     from daemon.partitions.queries import PartitionQuery, TableQuery
-    from handlers.catalog.following.table_states import LoadProgress
+    from handlers.catalog.following.table_state import LoadProgress
     from handlers.catalog.index.partition_follower import PartitionFollower
     from handlers.catalog.index.partition_queries import QueryObserver
     from state.partitions.index.metastore_calls import ReadExpression
@@ -81,6 +81,7 @@ class KnownPartitions(Known):
             "table": table,
             "state": self.state(table),
             "problem": self.quarantined.get(table),
+            "table_state": self.describe_state(table),
             "columns": [[column.name, column.declared] for column in columns],
             "partitions": self.follower.indexed.get(table),
             "loading": None if load is None else {"done": load.done, "total": load.total},
@@ -111,6 +112,7 @@ class PartitionAnswers(CatalogAnswers[KnownPartitions]):
             "table": query.name,
             "state": known.state(query.name),
             "problem": known.quarantined.get(query.name),
+            "table_state": known.describe_state(query.name),
             **result,
         }
 

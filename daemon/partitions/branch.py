@@ -62,6 +62,7 @@ class PartitionBranch:
             event_id=self.projection.position.applied_event_id,
             waiting=states.waiting(),
             quarantined=states.quarantined(),
+            table_state=states.state,
             follower=self.follower,
             under_load=states.under_load(),
             observer=self._measures,

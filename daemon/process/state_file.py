@@ -9,7 +9,10 @@ from state.store.sqlite import SqliteStore
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from state.store.sqlite import Migration
 
 
 ADDRESS_FILE: Final = "http.json"
@@ -17,7 +20,7 @@ ADDRESS_FILE: Final = "http.json"
 STATUS_FILE: Final = "status.json"
 """The last status of the daemon."""
 VERSION: Final = 1
-"""Schema version of the store in these files."""
+"""Schema version of the store in these files, unless the part has another."""
 
 
 def state_path(directory: Path, kind: str, name: str) -> Path:
@@ -25,9 +28,24 @@ def state_path(directory: Path, kind: str, name: str) -> Path:
     return directory / f"{kind}-{name}.db"
 
 
-def open_state(directory: Path, kind: str, name: str, *, snapshots: bool = False) -> SqliteStore:
-    """Open a part's state, or create it, with ``snapshots`` for readers in other threads; raise StateLocked, StateCorrupt."""
-    return SqliteStore(state_path(directory, kind, name), schema_version=VERSION, snapshots=snapshots)
+def open_state(
+    directory: Path,
+    kind: str,
+    name: str,
+    *,
+    snapshots: bool = False,
+    migrations: Sequence[Migration] = (),
+) -> SqliteStore:
+    """Open a part's state, or create it, with ``snapshots`` for readers in other threads; raise StateLocked, StateCorrupt.
+
+    ``migrations`` convert a file of version 1 to 2, then 2 to 3, and so on.
+    """
+    return SqliteStore(
+        state_path(directory, kind, name),
+        schema_version=VERSION + len(migrations),
+        migrations=dict(enumerate(migrations, VERSION)),
+        snapshots=snapshots,
+    )
 
 
 def write_atomically(path: Path, value: object) -> None:

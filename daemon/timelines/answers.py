@@ -120,6 +120,7 @@ class TimelineAnswers(CatalogAnswers[KnownTimelines]):
             **self.currency(source, known),
             "states": {table: known.state(table) for table in tables},
             "problems": {table: known.quarantined[table] for table in tables if table in known.quarantined},
+            "table_states": {table: known.describe_state(table) for table in tables},
         }
 
     def _find_fact(self, name: str, source: str | None) -> tuple[str, KnownTimelines, Fact]:

@@ -57,6 +57,7 @@ class TimelineBranch:
             event_id=self.projection.position.applied_event_id,
             waiting=states.waiting(),
             quarantined=states.quarantined(),
+            table_state=states.state,
             timelines=self.follower.timelines,
             facts=self._facts,
         )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from state.table_failure import TableFailure
 
 
-LOADING_S: Final = 2.0
+LOADING_S: Final = 0.1
 """How long tables are loaded before the next batch of events; a load that is not in pieces is never interrupted."""
 RELOADING_S: Final = 120.0
 """How long ``reload`` loads a table; after that, the load continues between batches."""
@@ -137,15 +137,24 @@ class CatalogProjection:
         self.settle()
         return position
 
-    def settle(self) -> None:
-        """Continue loading waiting tables, and publish the tables that are due."""
-        self._load_for(LOADING_S)
+    def settle(self) -> bool:
+        """Continue with waiting tables, with removing what was forgotten, and with publishing, for a tenth of a second each.
+
+        Returns whether more can be done at once.
+        """
+        more = self._load_for(LOADING_S)
+        for follower in self._followers:
+            more |= follower.tidy(self._store)
         if self._publisher is not None:
-            self._publisher.publish_due(self._store, self.states, self.position.applied_event_id)
+            more |= self._publisher.publish_due(self._store, self.states, self.position.applied_event_id)
+        return more
 
     def load_all(self) -> None:
-        """Load all waiting tables that are due, without a time limit."""
+        """Load all waiting tables that are due, and remove what was forgotten, without a time limit."""
         self._load_for(float("inf"))
+        for follower in self._followers:
+            while follower.tidy(self._store):
+                self._beat()
 
     def reload(self, name: str) -> None:
         """Load a table from its partitions now, which also ends its quarantine.
@@ -192,9 +201,11 @@ class CatalogProjection:
             follower.close()
         self._store.close()
 
-    def _load_for(self, seconds: float) -> None:
+    def _load_for(self, seconds: float) -> bool:
+        """Load for a bounded time; return whether more can be loaded at once."""
         end_s = time.monotonic() + seconds
         while self._loader.load_next():
             self._beat()
             if time.monotonic() >= end_s:
-                return
+                return True
+        return False

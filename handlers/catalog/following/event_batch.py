@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.partition_events import apply_partition_event
 from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
-from handlers.catalog.following.table_states import FROM_PARTITIONS, KnownTable
+from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
 from handlers.events import (
     CATALOGS,
     DatabaseDropped,
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.table_states import LoadProgress, TableStates
+    from handlers.catalog.following.table_state import LoadProgress
+    from handlers.catalog.following.table_states import TableStates
     from state.store import Transaction
 
 
@@ -96,17 +97,17 @@ class EventBatch:
             reason = self._handle_unusable(event, error)
         for change in self._changes:
             if change.doubtful:
-                self._request_doubtful(change.doubtful)
+                self._request_doubtful(change.doubtful, event.event_id)
         if reason is None:
             self._observer.event_applied(event.kind)
         else:
             self._observer.event_skipped(reason)
 
-    def _request_doubtful(self, doubtful: set[str]) -> None:
+    def _request_doubtful(self, doubtful: set[str], event_id: int) -> None:
         """Request a load of every doubtful table now: a later event of the batch may rename it, and the load moves along."""
         for name in doubtful:
             if self._states.get(name) is not None or self._states.is_waiting(name):
-                self._states.request_load(self._txn, name, "unsure")
+                self._states.request_load(self._txn, name, "unsure", event_id)
         doubtful.clear()
 
     def _dispatch(self, event: Event, db: str) -> str | None:
@@ -168,7 +169,7 @@ class EventBatch:
             return self._rename(event.event_id, name, table)
         known = self._states.get(name)
         if known is None and not self._states.is_waiting(name):
-            return self._request_if_accepted(table)
+            return self._request_if_accepted(table, event.event_id)
         if self._open_progress(name, event.event_id) is not None:
             self._alter_followers(self._staging, table)
         reason = self._reason_to_skip(name, known, event.event_id)
@@ -179,7 +180,7 @@ class EventBatch:
         if not self._accepting(table):
             return self._drop(event.event_id, name)
         if table.columns != known.columns:
-            self._states.request_load(self._txn, name, "changed")
+            self._states.request_load(self._txn, name, "changed", event.event_id)
         self._alter_followers(self._changes, table)
         return None
 
@@ -191,10 +192,10 @@ class EventBatch:
             else:
                 change.forget_table(table.name)
 
-    def _request_if_accepted(self, table: TableInfo) -> str | None:
+    def _request_if_accepted(self, table: TableInfo, event_id: int) -> str | None:
         if not self._accepting(table):
             return OUT_OF_SCOPE
-        self._states.request_load(self._txn, table.name, "changed")
+        self._states.request_load(self._txn, table.name, "changed", event_id)
         return None
 
     def _rename(self, event_id: int, old: str, table: TableInfo) -> str | None:
@@ -202,6 +203,7 @@ class EventBatch:
         listed = self._is_in_listing(table.name, event_id)
         known = None if self._is_in_listing(old, event_id) else self._states.get(old)
         waits_for = self._states.waiting().get(old)
+        before = self._states.state(old)
         accepting = self._accepting(table)
         if (
             known is not None
@@ -225,9 +227,9 @@ class EventBatch:
         if listed:
             return "in-snapshot"
         if accepting:
-            self._states.request_load(
-                self._txn, table.name, waits_for if waits_for in FROM_PARTITIONS else "changed"
-            )
+            reason = waits_for if waits_for in FROM_PARTITIONS else "changed"
+            self._states.request_load(self._txn, table.name, reason, event_id)
+            self._states.keep_postponed(self._txn, table.name, before.postponed if before else None)
             return None
         return self._drop(event_id, table.name)
 
@@ -265,16 +267,17 @@ class EventBatch:
             raise error
         if event.table is None:
             for each in self._states.tables_of_db(event.db):
-                self._states.request_load(self._txn, each, "unsure")
+                self._states.request_load(self._txn, each, "unsure", event.event_id)
             return "loading"
         name = qualify(event.db, event.table)
         known = self._states.get(name)
         if self._states.is_waiting(name):
             if self._open_progress(name, event.event_id) is not None:
-                self._states.request_load(self._txn, name, "unsure")  # the staged content lacks the event
+                # The staged content lacks the event.
+                self._states.request_load(self._txn, name, "unsure", event.event_id)
             return "loading"
         if known is None:
-            self._states.request_load(self._txn, name, "changed")
+            self._states.request_load(self._txn, name, "changed", event.event_id)
             return OUT_OF_SCOPE
         if event.event_id > known.as_of and known.code is None:
             self._states.quarantine(self._txn, name, error, event.event_id)

@@ -36,7 +36,7 @@ from handlers.catalog.following.table_info import (
     parse_partition_name,
     qualify,
 )
-from handlers.catalog.following.table_states import (
+from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
     PAUSE_SHARE,
@@ -67,7 +67,12 @@ if TYPE_CHECKING:
 
 TABLES_BATCH: Final = 200
 PIECE: Final = 500
-"""Partitions fetched by one call and staged by one transaction: about 0.2 s."""
+"""Partitions fetched by one call and staged by one transaction, at most."""
+PIECE_MIN: Final = 20
+PIECE_S: Final = 0.08
+"""How long a piece should take at most; the next one is smaller or larger accordingly."""
+LISTINGS_MAX: Final = 4
+"""Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""
 FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
 """The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
 FAILURES_MAX: Final = 3
@@ -99,8 +104,9 @@ class Loader:
         self._states = states
         self._followers = followers
         self._observer = observer
-        self._listing: tuple[str, list[str]] = ("", [])
-        """The table that is loaded in pieces, with the names of its partitions in order."""
+        self._listings: dict[str, list[str]] = {}
+        """The tables that are loaded in pieces, with the names of their partitions in order."""
+        self._piece = min(PIECE, 200)
 
     def survey(self, txn: Transaction, changes: Sequence[FollowerChange]) -> None:
         """Read every table of the source: request loads of newly accepted tables, forget those no longer accepted."""
@@ -139,7 +145,8 @@ class Loader:
         if waiting is None:
             return False
         try:
-            self.load(*waiting)
+            if not self.load(*waiting):
+                self._states.rotate(waiting[0])
         except FAILED as error:
             self._handle_failure(waiting[0], error, began_s)
         else:
@@ -174,20 +181,31 @@ class Loader:
         A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises Transient; then
         nothing has changed.
         """
+        began_s = time.perf_counter()
         try:
             finished = self._load_table(name, reason)
         except NotFound:
+            self._listings.pop(name, None)
             self._forget_missing(name)
             return True
         except (Refused, BadInput, Inconsistent) as error:
+            self._listings.pop(name, None)
             with self._store.transaction() as txn:
                 self._states.finish_load(txn, name)
                 self._states.quarantine(txn, name, error)
             self._observer.table_quarantined(name, error)
             return True
         if finished:
+            self._listings.pop(name, None)
             self._observer.table_loaded(reason)
+        elif self._states.progress(name) is not None:
+            self._adapt_piece(time.perf_counter() - began_s)
         return finished
+
+    def _adapt_piece(self, took_s: float) -> None:
+        """Change the size of pieces towards ``PIECE_S``, by at most a factor of two."""
+        factor = max(0.5, min(2.0, PIECE_S / max(took_s, 1e-6)))
+        self._piece = max(min(PIECE, PIECE_MIN), min(PIECE, int(self._piece * factor)))
 
     def _load_table(self, name: str, reason: str) -> bool:
         progress = self._states.progress(name)
@@ -231,13 +249,16 @@ class Loader:
 
     def _fetch_piece(self, table: TableInfo, progress: LoadProgress | None, as_of: int) -> _Piece:
         """Fetch the next piece of a table."""
-        if progress is None or self._listing[0] != table.name:
-            names = sorted(self._source.partition_names(table.db, table.table))
-            self._listing = (table.name, names)
-        names = self._listing[1]
+        if progress is None or table.name not in self._listings:
+            self._listings.pop(table.name, None)
+            while len(self._listings) >= LISTINGS_MAX:
+                self._listings.pop(next(iter(self._listings)))
+            self._listings[table.name] = sorted(self._source.partition_names(table.db, table.table))
+        names = self._listings[table.name]
         before = progress or LoadProgress(as_of, table.columns)
         start = bisect_right(names, before.last) if before.last else 0
-        chosen = names[start : start + PIECE]
+        size = min(self._piece, PIECE)
+        chosen = names[start : start + size]
         found = self._source.get_partitions(table.db, table.table, chosen) if chosen else []
         after = replace(
             before,
@@ -246,7 +267,7 @@ class Loader:
             total=len(names),
         )
         partitions = [describe_partition(table.columns, partition) for partition in found]
-        return _Piece(partitions, after, is_first=progress is None, is_last=start + PIECE >= len(names))
+        return _Piece(partitions, after, is_first=progress is None, is_last=start + size >= len(names))
 
     def _stage_piece(
         self,

@@ -113,6 +113,9 @@ class Follower(Protocol):
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""
 
+    def tidy(self, store: Store) -> bool:
+        """Remove a part of what was forgotten, within a few hundredths of a second; return whether there may be more."""
+
     def close(self) -> None:
         """Release the follower's own resources."""
 

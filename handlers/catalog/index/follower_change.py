@@ -61,6 +61,11 @@ class PartitionFollowerChange:
         self.doubtful: set[str] = set()
 
     @property
+    def has_discarded(self) -> bool:
+        """Whether the content of a table waits to be removed."""
+        return self._index.has_discarded
+
+    @property
     def staging(self) -> PartitionFollowerChange:
         """This change: tables are always loaded in pieces."""
         return self

@@ -19,6 +19,7 @@ from handlers.catalog.turns import Turns
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.index_snapshot import IndexSnapshot
 from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.records import sweep
 from state.positions import POSITION_KEY, Position
 
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 
 _UNPACKED_BETWEEN_LOOKS: Final = 50
+SWEPT: Final = 5_000
+"""Keys of forgotten tables that are removed at once: a few hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class PartitionFollower:
         self._store: Store
         self.turns = Turns()
         """Shares the processor between readers and the catalog that applies events; set by the owner of both."""
+        self._has_discarded = True
         self.indexed: Mapping[str, int] = {}
         """The tables that can be queried, with their numbers of partitions; replaced as a whole, for any thread."""
 
@@ -123,6 +127,7 @@ class PartitionFollower:
         self._store = self._own or store
         self.index = PartitionIndex(self._store)
         self._packer = Packer(self._store)
+        self._has_discarded = True
         tables = set(self.index.tables())
         self.indexed = {
             name: count for name, count in read_counts(store, self._store).items() if name in tables
@@ -157,6 +162,14 @@ class PartitionFollower:
             )
             yield change
             change.flush()
+        self._has_discarded |= change.has_discarded
+
+    def tidy(self, store: Store) -> bool:
+        """Remove some partitions of tables that were forgotten or replaced; return whether there may be more."""
+        if self._has_discarded:
+            with (self._own or store).transaction() as txn:
+                self._has_discarded = sweep(txn, SWEPT)
+        return self._has_discarded
 
     def whole(self, name: str, found: IndexedPartition) -> Partition:
         """Return a partition of the table ``name`` as the metastore would send it; raise StateCorrupt."""

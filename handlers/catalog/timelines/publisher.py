@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 _RETRIED: Final = frozenset({"conflict", "not-there-yet", "fault"})
-PUBLISHING_S: Final = 2.0
+PUBLISHING_S: Final = 0.1
 """How long tables are published before the next batch of events; a started write is completed."""
 PAUSE_MIN_S: Final = 5.0
 PAUSE_MAX_S: Final = 3600.0
@@ -89,11 +89,11 @@ class Publisher:
         """Whether the source's own tables are written."""
         return self._database is None
 
-    def publish_due(self, store: Store, states: TableStates, event_id: int) -> None:
-        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time."""
+    def publish_due(self, store: Store, states: TableStates, event_id: int) -> bool:
+        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return whether more are due."""
         began_s = self._clock()
         if began_s < self._paused_until_s:
-            return
+            return False
         due = [
             name
             for name, since_s in self._follower.unpublished.items()
@@ -104,8 +104,11 @@ class Publisher:
             if states.is_waiting(name) or (known is not None and known.code is not None):
                 continue
             self._publish_one(store, states, name, event_id)
-            if self._clock() - began_s >= PUBLISHING_S or self._clock() < self._paused_until_s:
-                return
+            if self._clock() < self._paused_until_s:
+                return False
+            if self._clock() - began_s >= PUBLISHING_S:
+                return True
+        return False
 
     def _is_due(self, name: str, since_s: float, now_s: float) -> bool:
         retry = self._retries.get(name)

@@ -19,6 +19,7 @@ from state.store import prefix_end
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
 from state.timelines.tables.projection import Timelines
+from state.timelines.tables.records import sweep
 
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from state.timelines.tables.settings import TableSettings
 
 
+SWEPT: Final = 5_000
+"""Keys of forgotten tables that are removed at once: a few hundredths of a second."""
 SAMPLE: Final = 1_000
 """How many partitions are read to find the columns that contain time."""
 _UNDECIDED: Final = b"ct/u/"
@@ -49,6 +52,7 @@ class TimelineFollower:
         """Tables with unpublished changes, with the (monotonic) time of the first one."""
         self._observer = observer or NullObserver()
         self.timelines = Timelines()
+        self.has_discarded = True
 
     @property
     def rules_text(self) -> str:
@@ -58,6 +62,7 @@ class TimelineFollower:
     def open(self, store: Store) -> None:
         """Read the timelines from the store."""
         self.timelines = Timelines.open(store)
+        self.has_discarded = True
         stored = store.scan(_UNPUBLISHED, prefix_end(_UNPUBLISHED)) if self.publishes else ()
         self.unpublished = {key[len(_UNPUBLISHED) :].decode(): time.monotonic() for key, _ in stored}
 
@@ -83,6 +88,13 @@ class TimelineFollower:
     def open_change(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
         """Open a change in the catalog's transaction."""
         return nullcontext(self.change(txn))
+
+    def tidy(self, store: Store) -> bool:
+        """Remove some content of tables that were forgotten or replaced; return whether there may be more."""
+        if self.has_discarded:
+            with store.transaction() as txn:
+                self.has_discarded = sweep(txn, SWEPT)
+        return self.has_discarded
 
     def close(self) -> None:
         """Do nothing: it has no store of its own."""
@@ -206,6 +218,7 @@ class TimelineFollowerChange:
     def publish(self) -> None:
         """Make the changed timelines visible."""
         self._change.publish()
+        self._follower.has_discarded |= self._change.has_discarded
         for reason, count in self._change.skipped.items():
             self._observer.values_refused(reason, count)
         now_s = time.monotonic()

@@ -38,6 +38,7 @@ class IndexChange:
         self._before = tables
         self._publish = publish
         self._touched: dict[str, IndexedTable | None] = {}
+        self.has_discarded = False
 
     def publish(self) -> None:
         """Make the changes visible to readers; must be called once, after the transaction has committed."""
@@ -64,10 +65,11 @@ class IndexChange:
         return True
 
     def forget(self, name: str) -> None:
-        """Remove a table and its partitions; an unknown one is not an error."""
+        """Remove a table; its partitions are removed later (``records.sweep``). An unknown one is not an error."""
         current = self._current(name)
         if current is not None:
-            records.clear(self._txn, current.number)
+            records.discard(self._txn, current.number)
+            self.has_discarded = True
             records.forget_table(self._txn, name)
             self._touched[name] = None
 

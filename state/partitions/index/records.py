@@ -6,6 +6,7 @@ Keys are grouped by a table number. So renaming a table writes one record, and d
     px/t/<name>                       -> number, columns, the default partition's name (JSON)
     px/p/<number 8><row>              -> values (JSON), a line feed, the payload
     px/c/<number 8><column 1><field><row>  -> empty
+    px/g/<number 8>                        -> empty: rows and postings that are to be removed
 
 A row is the key of a partition (``partition_key``). A posting holds the whole row after its field. So it provides the name and every
 other column by itself, and the postings of one value continue in the table's own order.
@@ -39,6 +40,7 @@ _NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"
 _POSTINGS: Final = b"px/c/"
+_DISCARDED: Final = b"px/g/"
 _CHECKED_AT_ONCE: Final = 256
 """Rows whose postings are fetched together."""
 
@@ -123,6 +125,26 @@ def clear(txn: Transaction, number: int) -> int:
     return sum(txn.delete_range(start, prefix_end(start)) for start in starts)
 
 
+def discard(txn: Transaction, number: int) -> None:
+    """Have all rows and postings under a table number removed by ``sweep``, at a cost that does not depend on their number."""
+    txn.put(_DISCARDED + number.to_bytes(8), b"")
+
+
+def sweep(txn: Transaction, limit: int) -> bool:
+    """Remove at most ``limit`` discarded rows or postings; return whether there was anything to do."""
+    discarded = next(iter(txn.scan_keys(_DISCARDED, prefix_end(_DISCARDED))), None)
+    if discarded is None:
+        return False
+    for group in (_ROWS, _POSTINGS):
+        start = group + discarded[len(_DISCARDED) :]
+        found = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
+        if found:
+            txn.delete_range(start, found[-1] + b"\x00")
+            return True
+    txn.delete(discarded)
+    return True
+
+
 def put(txn: Transaction, table: IndexedTable, values: Sequence[str], payload: bytes) -> None:
     """Write a partition and its postings; replace the payload of a known one."""
     fields = table.key_schema.fields(values)
@@ -178,8 +200,11 @@ def check(reader: Reader, table: IndexedTable) -> int:
 
 
 def check_numbers(reader: Reader, known: set[int]) -> None:
-    """Assert that nothing is stored under a number that belongs to no table."""
-    unknown = [number for number in stored_numbers(reader) if number not in known]
+    """Assert that nothing is stored under a number that belongs to no table and is not discarded."""
+    discarded = {
+        int.from_bytes(key[len(_DISCARDED) :]) for key in reader.scan_keys(_DISCARDED, prefix_end(_DISCARDED))
+    }
+    unknown = [number for number in stored_numbers(reader) if number not in known | discarded]
     assert not unknown, unknown
 
 

@@ -41,6 +41,8 @@ class TimelineChange:
         self._touched: dict[str, TableTimelines | None] = {}
         self._owned: set[tuple[int, TimelineKey]] = set()
         self.skipped: Counter[str] = Counter()
+        self.has_discarded = False
+        """Whether the content of a table waits to be removed (``records.sweep``)."""
 
     def publish(self) -> None:
         """Show the changes to readers; call it once, after the transaction has committed."""
@@ -76,7 +78,7 @@ class TimelineChange:
         """Forget a table and its timelines; an unknown table is ignored."""
         current = self._current(name)
         if current is not None:
-            records.clear_table(self._txn, current.number)
+            self._discard(current.number)
             records.delete_table(self._txn, name)
             self._touched[name] = None
 
@@ -109,8 +111,7 @@ class TimelineChange:
 
     def load(self, name: str, partitions: Iterable[tuple[Spec, UpdatePeriod | None]]) -> None:
         """Replace a table's timelines by a listing of all its partitions, in one pass."""
-        table = self._copy_on_write(name)
-        records.clear_table(self._txn, table.number)
+        table = self._renumber(name)
         table.timelines = {}
         listing = Listing(table.settings)
         for spec, period in partitions:
@@ -124,8 +125,7 @@ class TimelineChange:
         Raises TimelineInconsistent or ConfigError without any change; in that case, load the table from its partitions.
         """
         loaded = read_timelines(self._copy_on_write(name).settings, properties)
-        table = self._copy_on_write(name)
-        records.clear_table(self._txn, table.number)
+        table = self._renumber(name)
         table.timelines = loaded
         for key, timeline in loaded.items():
             table.set_form(key, timeline.form.name)
@@ -191,6 +191,17 @@ class TimelineChange:
         if name not in self._touched:
             current = self._touched[name] = current.copy()
         return current
+
+    def _renumber(self, name: str) -> TableTimelines:
+        """Return a table under a new number, so that its content is replaced without deleting the old one now."""
+        table = self._copy_on_write(name)
+        self._discard(table.number)
+        table.number = records.draw_number(self._txn)
+        return table
+
+    def _discard(self, number: int) -> None:
+        records.discard_table(self._txn, number)
+        self.has_discarded = True
 
     def _runs(self, table: TableTimelines, key: TimelineKey) -> Runs:
         """Return the runs of one timeline, copied if this change does not own them yet."""

@@ -12,6 +12,7 @@ Keys are grouped by a table number, so a renamed table keeps everything::
     tl/r/<table><timeline><first ordinal>   -> the end of the run
     tl/p/<table><values of the partition>   -> the partition's entries (JSON)
     tl/c/<table><timeline><ordinal>         -> how many partitions have the value, if more than one
+    tl/g/<table>                            -> empty: the keys under this number are to be removed
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import json
 from array import array
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import StateCorrupt
@@ -36,6 +38,7 @@ _TABLES: Final = b"tl/t/"
 _RUNS: Final = b"tl/r/"
 _PARTITIONS: Final = b"tl/p/"
 _COUNTS: Final = b"tl/c/"
+_DISCARDED: Final = b"tl/g/"
 _GROUPS: Final = (_RUNS, _PARTITIONS, _COUNTS)
 _PERIODS: Final = tuple(UpdatePeriod)
 _CODES: Final = {period: code for code, period in enumerate(_PERIODS)}
@@ -69,7 +72,7 @@ def put_table(txn: Transaction, name: str, record: Mapping[str, object]) -> None
 
 
 def delete_table(txn: Transaction, name: str) -> None:
-    """Delete a table's record; the keys under its number stay (see ``clear_table``)."""
+    """Delete a table's record; the keys under its number stay (see ``discard_table``)."""
     txn.delete(_TABLES + name.encode())
 
 
@@ -80,11 +83,24 @@ def draw_number(txn: Transaction) -> int:
     return number
 
 
-def clear_table(txn: Transaction, table: int) -> None:
-    """Delete runs, partitions and counts of a table."""
+def discard_table(txn: Transaction, table: int) -> None:
+    """Have runs, partitions and counts of a table removed by ``sweep``, at a cost that does not depend on their number."""
+    txn.put(_DISCARDED + table.to_bytes(8), b"")
+
+
+def sweep(txn: Transaction, limit: int) -> bool:
+    """Remove at most ``limit`` discarded keys; return whether there was anything to do."""
+    discarded = next(iter(txn.scan_keys(_DISCARDED, prefix_end(_DISCARDED))), None)
+    if discarded is None:
+        return False
     for group in _GROUPS:
-        start = group + table.to_bytes(8)
-        txn.delete_range(start, prefix_end(start))
+        start = group + discarded[len(_DISCARDED) :]
+        found = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
+        if found:
+            txn.delete_range(start, found[-1] + b"\x00")
+            return True
+    txn.delete(discarded)
+    return True
 
 
 def read_runs(reader: Reader, table: int) -> dict[tuple[UpdatePeriod, int], Runs]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
-from handlers.catalog.following.table_states import (
-    FROM_PARTITIONS,
-    PAUSE_MAX_S,
-    PAUSE_MIN_S,
-    PAUSE_SHARE,
-    TableStates,
-)
+from handlers.catalog import projection as projection_module
+from handlers.catalog.following import loader
+from handlers.catalog.following.table_state import FROM_PARTITIONS, PAUSE_MAX_S, PAUSE_MIN_S, PAUSE_SHARE
+from handlers.catalog.following.table_states import TableStates
+from handlers.catalog.index import partition_follower
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines import timeline_follower
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.error_mapping import to_tideline_error
@@ -248,3 +248,56 @@ def test_doubt_is_not_replaced_by_a_reason_that_trusts_properties(reasons: list[
             states.request_load(txn, "db.a", reason)
     doubts = [reason for reason in reasons if reason in FROM_PARTITIONS]
     assert states.waiting()["db.a"] == (doubts or reasons)[-1]
+
+
+def test_a_renamed_table_keeps_the_failures_of_its_load(source: FailingSource) -> None:
+    source.faults["a"] = ServerFault("no answer")
+    followed = Followed(source)
+    followed.step()
+    (before,) = followed.projection.states.postponed().values()
+    source.faults = {"d": ServerFault("no answer")}
+    source.rename("a", "d")
+    followed.step()
+    assert followed.projection.states.postponed() == {f"{DB}.d": before}
+    state = followed.projection.states.state(f"{DB}.d")
+    assert state is not None
+    assert (state.name, state.describe()["event_id"]) == ("waiting", len(source.events))
+
+
+def test_large_tables_are_loaded_in_turns_and_settling_says_that_more_is_due(
+    source: FailingSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "PIECE", 3)
+    monkeypatch.setattr(projection_module, "LOADING_S", 0.0)
+    for name in ("a", "b"):
+        for day in range(2, 22):
+            source.add(name, f"2015-01-{day:02}", "x")
+    followed = Followed(source, indexes=True)
+    shares = []
+    while followed.projection.settle():
+        under_load = followed.projection.states.under_load()
+        shares.append([under_load[one].done if one in under_load else 0 for one in (f"{DB}.a", f"{DB}.b")])
+    assert [6, 3] in shares, "one piece each"
+    assert all(abs(one - other) <= 3 for one, other in shares if one and other)
+    assert followed.following() == {f"{DB}.a", f"{DB}.b", f"{DB}.c"}
+
+
+def test_the_content_of_a_dropped_table_is_removed_in_small_steps_between_batches(
+    source: FailingSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_follower, "SWEPT", 2)
+    monkeypatch.setattr(timeline_follower, "SWEPT", 2)
+    for day in range(2, 22):
+        source.add("a", f"2015-01-{day:02}", "x")
+    followed = Followed(source, indexes=True)
+    followed.projection.load_all()
+    source.drop_table("a")
+    followed.step()
+    left = [len(list(followed.store.scan_keys(b"", None)))]
+    while followed.projection.settle():
+        left.append(len(list(followed.store.scan_keys(b"", None))))
+    steps = [before - after for before, after in itertools.pairwise(left)]
+    assert len(steps) > 10
+    assert max(steps) <= 5
+    followed.index.check()
+    assert not any(b"2015-01-02" in key for key in followed.store.scan_keys(b"", None))

@@ -42,7 +42,7 @@ def request_load(indexed: Indexed) -> None:
         indexed.projection.request_load(f"{DB}.{min(indexed.source.tables)}")
 
 
-STEPS: list[Callable[[Indexed], None]] = [
+STEPS: list[Callable[[Indexed], object]] = [
     lambda _: None,
     Indexed.follow,
     Indexed.reopen,

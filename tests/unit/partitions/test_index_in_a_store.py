@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import BadPartitionValue, NotFound, StateCorrupt
+from state.partitions.index import records
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
@@ -50,6 +51,15 @@ def changed(index: PartitionIndex, store: Store, *calls: Callable[[IndexChange],
             call(change)
     change.publish()
     index.check()
+
+
+def sweep_all(store: Store) -> list[bool]:
+    """Remove what was forgotten, one key in each transaction."""
+    found = [True]
+    while found[-1]:
+        with store.transaction() as txn:
+            found.append(records.sweep(txn, 1))
+    return found
 
 
 def names(index: PartitionIndex, text: str = "", table: str = TABLE) -> list[str]:
@@ -114,6 +124,7 @@ def test_a_forgotten_table_leaves_nothing_in_the_store(store: Store) -> None:
     index = an_index(COLUMNS, ROWS, store)
     changed(index, store, lambda change: change.forget(TABLE), lambda change: change.forget("no.table"))
     assert index.tables() == []
+    assert len(sweep_all(store)) > len(ROWS), "one key at a time"
     assert [key for key, _ in store.scan(b"px/", None)] == [b"px/n"]
 
 

@@ -17,6 +17,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.storage_forms import RANGES, STORE_ALL
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
+from state.timelines.tables import records
 from state.timelines.tables.facts import Fact, StorageTable
 from state.timelines.tables.projection import Timelines, count_runs, iterate_timelines
 from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
@@ -247,6 +248,13 @@ def test_a_renamed_table_keeps_its_timelines_and_a_forgotten_one_loses_them() ->
     with followed.change() as change:
         change.forget("b")
     assert not followed.timelines.tables()
+    steps = 0
+    more = True
+    while more:
+        with followed.store.transaction() as txn:
+            more = records.sweep(txn, 1)
+        steps += 1
+    assert steps > 5, "one key at a time"
     assert len(list(followed.store.scan(b"tl/", None))) == 1, "the last table number stays"
 
 
