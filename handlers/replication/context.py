@@ -29,7 +29,11 @@ class Observer(Protocol):
         """An event in scope took effect on the target in ``seconds``."""
 
     def event_skipped(self, kind: str, reason: str) -> None:
-        """An event had no effect: ``out-of-scope``, ``merged``, ``quarantined``, ``on-target`` or ``nothing-to-do``."""
+        """An event had no effect.
+
+        The reasons are ``out-of-scope``, ``merged``, ``quarantined``, ``loading``, ``loaded``, ``on-target`` and
+        ``nothing-to-do``.
+        """
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table of the source database ``db`` was quarantined."""

@@ -34,6 +34,8 @@ from handlers.events import (
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
+from handlers.replication.loading import event_rules
+from handlers.replication.loading.table_loads import LOADED, LOADING
 from handlers.replication.renames import (
     Rename,
     find_rename,
@@ -43,7 +45,7 @@ from handlers.replication.renames import (
     name_on_target,
 )
 from handlers.replication.transactions import TransactionReplay
-from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError, Unsupported
+from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError
 
 
 Effect = Callable[[Any, Context], None]
@@ -107,15 +109,21 @@ class Dispatcher:
             context.write_ids.abort(event.txn_id)
         elif isinstance(event, DatabaseDropped) and context.policy.covers_db(event.db):
             context.write_ids.drop_database(context.policy.source_db)
+            context.loads.remove_all()
         elif isinstance(event, TableAltered):
             self._remember_rename(event)
-        elif context.in_scope(event.db, event.table):
-            self._remember_table(event)
+        elif event.table is not None and context.in_scope(event.db, event.table):
+            self._remember_table(event, event.table)
+        elif isinstance(event, TableDropped) and context.policy.covers(event.db, event.table):
+            context.loads.remove(event.table or "")
 
     def _remember_rename(self, event: TableAltered) -> None:
-        """Forget a table that left the policy. One that entered it was quarantined, and that is already recorded."""
+        """Forget a table that left the policy; one that entered it waits for its load."""
         move = self._rename_in_scope(event)
-        if move is None or not self._context.policy.covers(*move.before):
+        if move is None:
+            return
+        event_rules.remember_rename(event, move, self._context)
+        if not self._context.policy.covers(*move.before):
             return
         old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
         if self._context.policy.covers(*move.after):
@@ -123,15 +131,19 @@ class Dispatcher:
         else:
             self._context.write_ids.drop_table(old)
 
-    def _remember_table(self, event: Event) -> None:
-        write_ids = self._context.write_ids
+    def _remember_table(self, event: Event, table: str) -> None:
+        context = self._context
+        if event_rules.is_loaded(event, table, context):
+            return
+        event = event_rules.select_new_write_ids(event, table, context)
         if isinstance(event, WriteIdsAllocated):
             for txn_id, write_id in event.pairs:
-                write_ids.allocate(txn_id, f"{event.db}.{event.table}", write_id, event.event_id)
+                context.write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id)
         elif isinstance(event, TableDropped):
-            write_ids.drop_table(f"{event.db}.{event.table}")
+            context.write_ids.drop_table(f"{event.db}.{table}")
+            context.loads.remove(table)
         elif isinstance(event, PartitionsAdded | PartitionsAltered):
-            partitions.remember_touched(event, self._context)
+            partitions.remember_touched(event, context)
 
     def give_up(self, event: Event, fault: ServerFault) -> str:
         """Handle an event at which the target has failed repeatedly as a failure of its table; raise if it has no table."""
@@ -168,13 +180,31 @@ class Dispatcher:
         table = name_on_target(event)
         if table is None or not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
+        if event_rules.is_loaded(event, table, context) or self._is_of_earlier_table(event):
+            return LOADED
+        if context.loads.is_waiting(table):
+            return self._apply_to_waiting(event, table)
         if table in context.quarantine and not self._starts_again(event, table):
             return self._apply_to_quarantined(event, table)
+        return self._apply_effect_or_fail(event_rules.select_new_write_ids(event, table, context), table)
+
+    def _apply_effect_or_fail(self, event: Event, table: str) -> str | None:
         try:
             self._apply_effect(event)
         except (BadInput, Refused, Inconsistent) as error:
             return self._failed(table, event, error)
         return None
+
+    def _is_of_earlier_table(self, event: Event) -> bool:
+        """Whether the files have a write id that replay did not allocate on the target.
+
+        The table was waiting for its load then, or was quarantined. It may have been renamed or dropped since, and the name in the write event may belong to another table now. If the
+        state file was lost, the write ids of older transactions are not known, and the event is applied.
+        """
+        if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.unknown_up_to:
+            return False
+        name = f"{event.db}.{event.table}"
+        return self._context.write_ids.find_written_table(event.txn_id, name, event.write_id) is None
 
     def _starts_again(self, event: Event, table: str) -> bool:
         """Release a quarantined table that the event creates again and the target does not have; return whether it does.
@@ -200,12 +230,14 @@ class Dispatcher:
         return find_rename(event) if may_concern(event, self._context.policy) else None
 
     def _apply_rename(self, event: TableAltered, move: Rename) -> str | None:
-        """Replay a rename within the policy, out of it (the table is dropped) or into it (its rows must be loaded first)."""
+        """Replay a rename within the policy, out of it (the table is dropped) or into it (the table is loaded)."""
         covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
-        if not covers(*move.before):
-            return self._quarantine_newcomer(event, new) if covers(*move.after) else OUT_OF_SCOPE
+        if not covers(*move.before) and not covers(*move.after):
+            return OUT_OF_SCOPE
         failpoint("replay.before-rename")
         try:
+            if event_rules.is_rename_of_loads(event, move, self._context):
+                return event_rules.apply_rename(event, move, self._context)
             if not covers(*move.after):
                 tables.drop_renamed_away(move, self._context)
             elif old in self._context.quarantine:
@@ -219,14 +251,6 @@ class Dispatcher:
         failpoint("replay.after-rename")
         return None
 
-    def _quarantine_newcomer(self, event: TableAltered, table: str) -> str:
-        error = Unsupported(
-            "a table was renamed into the policy, with rows that no event contains",
-            table=f"{event.db}.{table}",
-            hint="Bootstrap the table, or drop and create it again at the source.",
-        )
-        return self._failed(table, event, error)
-
     def _apply_effect(self, event: Event) -> None:
         if isinstance(event, FilesWritten):
             self.transactions.start_copies(event)
@@ -236,6 +260,13 @@ class Dispatcher:
             failpoint("replay.before-effect")
             TABLE_EFFECTS[type(event)](event, self._context)
             failpoint("replay.after-effect")
+
+    def _apply_to_waiting(self, event: Event, table: str) -> str | None:
+        """Skip the event of a table that waits for its load; a drop is applied."""
+        try:
+            return event_rules.apply_to_waiting(event, table, self._context)
+        except Refused as error:
+            return self._failed(table, event, error)
 
     def _apply_to_quarantined(self, event: Event, table: str) -> str | None:
         """Skip the event of a quarantined table; a drop of the table is applied and releases it."""
@@ -252,11 +283,17 @@ class Dispatcher:
     def _apply_undecodable(self, event: Undecodable) -> str:
         """Handle an undecodable event as a failure of its table; raise if it may concern the whole policy."""
         if event.table is not None and event.db is not None:
-            if self._context.policy.covers(event.db, event.table):
-                return self._failed(event.table, event, event.error)
-            return OUT_OF_SCOPE
+            return self._apply_undecodable_to_table(event, event.table)
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
         if event.kind in IGNORED_IF_UNDECODABLE:
             return NOTHING_TO_DO
         raise event.error
+
+    def _apply_undecodable_to_table(self, event: Undecodable, table: str) -> str:
+        context = self._context
+        if not context.policy.covers(event.db, table):
+            return OUT_OF_SCOPE
+        if context.loads.contains_event(table, event.event_id):
+            return LOADED
+        return LOADING if context.loads.is_waiting(table) else self._failed(table, event, event.error)

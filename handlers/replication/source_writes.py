@@ -51,7 +51,12 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
             continue
         if write is not None:
             found.append(write)
-    return [write for write in found if context.in_scope(write.db, write.table)]
+    return [
+        write
+        for write in found
+        if context.in_scope(write.db, write.table)
+        and not context.loads.contains_write(write.table or "", write.write_id)
+    ]
 
 
 def fail_tables(event: TxnCommitted, known: SourceTxn | None, error: TidelineError, context: Context) -> None:

@@ -104,6 +104,10 @@ class TableEntries(Generic[E]):
         """Whether the table has an entry."""
         return table in self._entries
 
+    def __len__(self) -> int:
+        """How many tables have an entry."""
+        return len(self._entries)
+
     def entries(self) -> tuple[E, ...]:
         """Return all entries, by table name."""
         present = dict(self._entries)  # one step, because other threads call this

@@ -101,6 +101,7 @@ def rename(event: TableAltered, context: Context) -> None:
         context.table_cache.table(new)  # a repeated event; raises NotFound again if neither name exists
     context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
     context.quarantine.rename(old, new)
+    context.loads.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
 
@@ -168,6 +169,7 @@ def rename_quarantined(move: Rename, context: Context) -> None:
         context.target.alter_table(context.policy.target_db, old, kept, environment=KEEP_STATISTICS)
     context.write_ids.rename_table(f"{db}.{old}", f"{db}.{new}")
     context.quarantine.rename(old, new)
+    context.loads.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
 
@@ -182,6 +184,7 @@ def forget(db: str | None, name: str, context: Context) -> None:
     context.table_cache.forget(name)
     context.write_ids.drop_table(f"{db}.{name}")
     context.quarantine.remove(name)
+    context.loads.remove(name)
 
 
 def drop(event: TableDropped, context: Context) -> None:

@@ -12,11 +12,21 @@ files of write ids up to ``write_id``, whenever they appear.
 
 from __future__ import annotations
 
+import time
+import uuid
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from handlers.replication.table_entries import TableEntries
 
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+LOADING: Final = "loading"
+LOADED: Final = "loaded"
+"""Reasons why an event had no effect: its table waits for its load, or the loaded rows contain the event."""
 
 Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap"]
 
@@ -52,6 +62,26 @@ class TableLoads(TableEntries[TableLoad]):
     prefix = b"load/"
     kind = TableLoad
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancel: Callable[[str], None] = lambda _table: None
+        """Called before a waiting table is removed or renamed. It returns once no load works on the table any more."""
+
+    def remove(self, table: str) -> None:
+        """Remove the entry of ``table``, and cancel its load first."""
+        self._cancel(table)
+        super().remove(table)
+
+    def rename(self, old: str, new: str) -> None:
+        """Move the entry of ``old``, if any, to the table's new name, and cancel its load first."""
+        if old in self:
+            self._cancel(new)
+        super().rename(old, new)
+
+    def _cancel(self, table: str) -> None:
+        if self.is_waiting(table):
+            self.cancel(table)
+
     def is_waiting(self, table: str | None) -> bool:
         """Whether the table's rows are not on the target yet; replay skips all its events then."""
         entry = self._entries.get(table or "")
@@ -70,6 +100,11 @@ class TableLoads(TableEntries[TableLoad]):
         """Whether the loaded rows contain what was written under this write id."""
         entry = self._entries.get(table)
         return entry is not None and entry.is_loaded and write_id <= entry.write_id
+
+    def request(self, table: str, reason: Reason) -> TableLoad:
+        """Make ``table`` wait for a new load, in place of an earlier one."""
+        self._cancel(table)
+        return self.put(TableLoad(table, uuid.uuid4().hex, reason, int(time.time())))
 
     def finish(self, table: str, event_id: int, write_id: int) -> None:
         """Record that ``table`` is loaded as of ``event_id``, with write ids up to ``write_id``."""

@@ -215,6 +215,10 @@ class FakeTarget:
         answer: int | None = self._called("allocate_replayed", allocate)
         return answer
 
+    def seed_write_ids(self, table: str, high_water_mark: int) -> None:
+        """Make the write ids of a table begin after a mark, as a load does."""
+        self._write_ids[table, -1] = high_water_mark
+
     def commit_replayed(self, _policy: str, source_txn: int, writes: list[WriteEventInfo]) -> None:
         def commit() -> None:
             self.commits.append((source_txn, list(writes)))

@@ -358,12 +358,13 @@ def test_a_table_that_moves_to_another_database_is_dropped(replica: FakedReplica
     assert replica.stored_quarantine() == {}
 
 
-def test_a_table_that_moves_in_from_another_database_is_quarantined_until_it_is_loaded(
+def test_a_table_that_moves_in_from_another_database_waits_until_it_is_loaded(
     replica: FakedReplica,
 ) -> None:
     replica.projection.apply([moved(1, "attic", "shop"), allocated(2, 1, 1), committed(3)])
-    assert replica.stored_quarantine() == {"orders": "unsupported"}
+    assert [(load.table, load.reason) for load in replica.context.loads.waiting()] == [("orders", "in-scope")]
     assert replica.target.calls == []
+    assert replica.stored_quarantine() == {}
 
 
 def test_events_up_to_the_position_are_skipped(replica: FakedReplica) -> None:

@@ -1,1 +1,0 @@
-"""Verification of replicas: the command ``tideline verify``, and the sampler that does the same continuously."""

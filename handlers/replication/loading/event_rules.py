@@ -1,0 +1,104 @@
+"""How replay treats the events of tables whose rows come by a load instead of by events.
+
+- Events of a table that waits for its load have no effect, except that a drop cancels the load and a rename moves it to the new
+  name.
+- Events that the loaded rows contain have no effect. A write id up to the one of the load is contained whenever its
+  transaction ends.
+- A table that is renamed into the policy waits for a load, because no event contains its rows.
+
+A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames an earlier table
+``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits for a load of its own then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from handlers.events import FilesWritten, TableDropped, WriteIdsAllocated
+from handlers.replication.effects import tables
+from handlers.replication.loading.table_loads import LOADED, LOADING
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.replication.renames import Rename
+
+
+def is_loaded(event: Event, table: str, context: Context) -> bool:
+    """Whether the loaded rows of ``table`` contain the event."""
+    loads = context.loads
+    if loads.contains_event(table, event.event_id):
+        return True
+    match event:
+        case FilesWritten():
+            return loads.contains_write(table, event.write_id)
+        case WriteIdsAllocated():
+            return all(loads.contains_write(table, write_id) for _, write_id in event.pairs)
+    return False
+
+
+def select_new_write_ids(event: Event, table: str, context: Context) -> Event:
+    """Return an allocation without the write ids that the loaded rows contain; other events are returned unchanged."""
+    if not isinstance(event, WriteIdsAllocated):
+        return event
+    pairs = tuple(pair for pair in event.pairs if not context.loads.contains_write(table, pair[1]))
+    return event if pairs == event.pairs else replace(event, pairs=pairs)
+
+
+def apply_to_waiting(event: Event, table: str, context: Context) -> str | None:
+    """Skip the event of a table that waits for its load; a drop cancels the load, and is applied."""
+    if not isinstance(event, TableDropped):
+        return LOADING
+    context.loads.remove(table)
+    tables.drop(event, context)
+    return None
+
+
+def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
+    """Whether a rename concerns a load: then ``apply_rename`` applies it."""
+    covers = context.policy.covers
+    if not covers(*move.before):
+        return covers(*move.after)
+    names = [table for db, table in (move.before, move.after) if covers(db, table)]
+    return any(
+        context.loads.is_waiting(table) or context.loads.contains_event(table, event.event_id)
+        for table in names
+    )
+
+
+def apply_rename(event: Event, move: Rename, context: Context) -> str:
+    """Apply a rename of or to a table that waits for its load or was loaded, or of a table that enters the policy."""
+    covers, loads = context.policy.covers, context.loads
+    old, new = move.before[1], move.after[1]
+    contained = covers(*move.before) and loads.contains_event(old, event.event_id)
+    waiting = covers(*move.before) and loads.is_waiting(old)
+    if waiting and covers(*move.after) and not _has_load(new, event, context):
+        loads.rename(old, new)
+    elif covers(*move.after) and not _has_load(new, event, context):
+        loads.request(new, "in-scope")
+    if covers(*move.before) and not contained:
+        loads.remove(old)
+        tables.drop_renamed_away(move, context)
+    if covers(*move.after) and new in context.quarantine:
+        context.quarantine.remove(new)
+    return LOADED if contained else LOADING
+
+
+def remember_rename(event: Event, move: Rename, context: Context) -> None:
+    """Record a rename that the target already has: the entries of loads follow it as when it was applied."""
+    covers, loads = context.policy.covers, context.loads
+    if covers(*move.after) and not covers(*move.before) and not _has_load(move.after[1], event, context):
+        loads.request(move.after[1], "in-scope")
+    if not covers(*move.before) or loads.contains_event(move.before[1], event.event_id):
+        return
+    if covers(*move.after) and not _has_load(move.after[1], event, context):
+        loads.rename(move.before[1], move.after[1])
+    else:
+        loads.remove(move.before[1])
+
+
+def _has_load(table: str, event: Event, context: Context) -> bool:
+    """Whether the table of this name after the event is, or will be, a loaded one."""
+    return context.loads.is_waiting(table) or context.loads.contains_event(table, event.event_id)

@@ -1,0 +1,115 @@
+"""Random histories of several tables with loads at random moments: the replica ends equal to the source."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handlers.replication.loading.load_tools import LoadedTable
+from tests.builders.replication.fake_target import FakedReplica, FakeTarget, faked_replica
+from tests.builders.replication.random_histories import NAMES, RandomHistory
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("loads")
+
+
+@pytest.fixture
+def runs(base: Path) -> Iterator[Runs]:
+    made = Runs(base)
+    yield made
+    made.close()
+
+
+class Runs:
+    """Replicas of the examples of one test, closed together."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.made: list[FakedReplica] = []
+
+    def replica(self) -> FakedReplica:
+        shutil.rmtree(self.base, ignore_errors=True)
+        self.close()
+        self.made.append(faked_replica(self.base))
+        return self.made[-1]
+
+    def close(self) -> None:
+        for replica in self.made:
+            replica.projection.close()
+        self.made.clear()
+
+
+def load(history: RandomHistory, replica: FakedReplica, name: str, event_id: int) -> LoadedTable:
+    """Load a table on the fake target as of an event, as the loader does on a real one."""
+    target, (state, files) = replica.target, history.load(name, event_id)
+    if name in target.tables:
+        target.drop_table("shop_r", name)
+    if state is None:
+        return LoadedTable(name, event_id, exists=False)
+    target.create_table(history.table_object(name, state).copy())
+    for file in files:
+        path = target.warehouse / name / file.subdir / file.uri.rpartition("/")[2]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"loaded")
+    if state.write_id:
+        target.seed_write_ids(name, state.write_id)
+    return LoadedTable(name, event_id, state.write_id)
+
+
+def finish_waiting(
+    history: RandomHistory, replica: FakedReplica, position: int, choices: random.Random
+) -> None:
+    """Finish the load of each waiting table or not, as of a random event that replay has not reached."""
+    for entry in replica.context.loads.waiting():
+        event_id = choices.randint(position, history.last)
+        if history.find_end(entry.table, event_id) is not None and choices.random() < 0.6:
+            replica.projection.finish_load(load(history, replica, entry.table, event_id))
+
+
+def assert_equal(target: FakeTarget, history: RandomHistory) -> None:
+    notes = {name: int((table.parameters or {})["note"]) for name, table in target.tables.items()}
+    assert notes == {name: table.note for name, table in history.tables.items()}
+    for name, table in history.tables.items():
+        root = target.warehouse / name
+        found = {str(path.relative_to(root)) for path in root.rglob("bucket_*")}
+        assert found == {path.partition("/")[2] for path in table.files.values()}, name
+    assert target.open_txns == []
+    ids = {name: table.write_id for name, table in history.tables.items() if table.write_id}
+    assert {name: target.write_ids.get(name) for name in ids} == ids
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
+def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: list[int], seed: int) -> None:
+    replica = runs.replica()
+    history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311 - repeatable choices of a test
+    for change in changes:
+        history.do(change)
+    history.end_all()
+    position = 0
+    while position < history.last:
+        if choices.random() < 0.4:
+            replica.projection.request_loads([choices.choice(NAMES)], "repair")
+        finish_waiting(history, replica, position, choices)
+        upto = choices.randint(position + 1, history.last)
+        replica.projection.apply([e for e in history.events if position < e.event_id <= upto])
+        position = upto
+        assert replica.projection.quarantined() == ()
+        if choices.random() < 0.3:
+            replica.projection.open()
+    for entry in replica.context.loads.waiting():
+        replica.projection.finish_load(load(history, replica, entry.table, position))
+    assert_equal(replica.target, history)
+    replica.context.write_ids.check()
