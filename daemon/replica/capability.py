@@ -23,6 +23,11 @@ class Replica(Capability):
             "daemon.replica.commands",
             "Create the replica of a policy, once, before it is followed.",
         ),
+        Command(
+            "verify",
+            "daemon.replica.verification.commands",
+            "Compare the replica of a policy with its source.",
+        ),
     )
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:

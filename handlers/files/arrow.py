@@ -97,6 +97,11 @@ class ArrowFiles:
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):
             self._library.delete_file(self._path_of(location))
 
+    def remove_tree(self, location: Location) -> None:
+        """Remove a directory, or all objects below it."""
+        with _translate_errors(location), contextlib.suppress(FileNotFoundError):
+            self._library.delete_dir(self._path_of(location))
+
     def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
         """Return 0: these file systems cannot copy inside the kernel."""
         return 0

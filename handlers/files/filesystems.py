@@ -120,6 +120,9 @@ class FileSystem(Protocol):
     def remove(self, location: Location) -> None:
         """Remove a file; do nothing if it is absent."""
 
+    def remove_tree(self, location: Location) -> None:
+        """Remove a directory with everything in it; do nothing if it is absent."""
+
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
         """Copy the next bytes inside the kernel and return their number; 0 at the end, or if that is not possible here."""
 

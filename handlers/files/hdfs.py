@@ -118,6 +118,11 @@ class HdfsFiles:
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):
             self._client.delete(location.path)
 
+    def remove_tree(self, location: Location) -> None:
+        """Remove a directory."""
+        with _translate_errors(location), contextlib.suppress(FileNotFoundError):
+            self._client.delete(location.path, recursive=True)
+
     def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
         """Return 0: bytes pass through this process."""
         return 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat as modes
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -89,6 +90,11 @@ class LocalFiles:
         """Unlink a file."""
         with _translate_errors(location):
             Path(location.path).unlink(missing_ok=True)
+
+    def remove_tree(self, location: Location) -> None:
+        """Remove a directory; links in it are removed and not followed."""
+        with _translate_errors(location), suppress(FileNotFoundError):
+            shutil.rmtree(location.path)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
         """Copy with ``copy_file_range``: no byte passes through this process, and file systems with reflinks share blocks."""

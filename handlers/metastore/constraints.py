@@ -20,6 +20,7 @@ from handlers.structs.constraints import (
     PRIMARY_KEY,
     ConstraintKind,
     DropConstraintRequest,
+    SQLForeignKey,
 )
 from handlers.structs.exceptions import MetaException, NoSuchObjectException
 from handlers.structs.struct import Struct
@@ -107,6 +108,14 @@ class ConstraintCalls(Session):
         """Return the columns of all constraints of a table by kind, for the kinds that the server's version has."""
         kinds = [kind for kind in CONSTRAINT_KINDS if _LIST[kind].exists_in(self.hive_version)]
         return {kind: self.constraints(kind, db, table) for kind in kinds}
+
+    def foreign_keys_to(self, db: str, table: str) -> list[SQLForeignKey]:
+        """Return the columns of all foreign keys that refer to a table."""
+        request = FOREIGN_KEY.list_request(parent_db_name=db, parent_tbl_name=table)
+        columns: list[SQLForeignKey] = getattr(
+            self._invoke(_LIST[FOREIGN_KEY], request), FOREIGN_KEY.list_field
+        )
+        return columns
 
     def constraint_names(self, db: str, table: str) -> set[str]:
         """Return the names of all constraints of a table."""

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from handlers.structs.notifications import WriteEventInfo
 
 
+ABORTED_BY_BOOTSTRAP: Final = 51004
+"""Hive's reason of an abort before a bootstrap (TxnErrorMsg; reference: hive-replication.md §3.12)."""
+
 OPEN: Final = Call("open_txns", {"rqst": OpenTxnRequest}, OpenTxnsResponse, (), changes=True)
 COMMIT: Final = Call(
     "commit_txn",
@@ -119,14 +122,15 @@ class TransactionCalls(Session):
         request = MaxAllocatedTableWriteIdRequest(dbName=db, tableName=table)
         return self._invoke(_HIGHEST, request).maxWriteId
 
-    def valid_write_ids(self, tables: Sequence[str]) -> list[ValidWriteIds]:
+    def valid_write_ids(self, tables: Sequence[str], *, valid_txns: str | None = None) -> list[ValidWriteIds]:
         """Return the write-id list of each table, named as ``db.table``, in the given order (since Hive 3.1).
 
         For a table that has only invalid write ids, Hive 4 returns an incomplete list: see ``ValidWriteIds.may_be_cut``.
+        ``valid_txns`` is a list of ``format_valid_txns``: the answer is for a reader with this snapshot instead of the current one.
         """
-        request = GetValidWriteIdsRequest(
-            fullTableNames=list(tables), validTxnList=self._valid_txns() if self.hive_version < V4_0 else None
-        )
+        if valid_txns is None and self.hive_version < V4_0:
+            valid_txns = self._valid_txns()
+        request = GetValidWriteIdsRequest(fullTableNames=list(tables), validTxnList=valid_txns)
         found = {
             state.fullTableName.lower(): ValidWriteIds.from_reply(
                 state.fullTableName, state.writeIdHighWaterMark, state.invalidWriteIds, state.abortedBits
@@ -140,8 +144,11 @@ class TransactionCalls(Session):
         info = self.open_txns_info()
         opened = [txn.id for txn in info.open_txns if txn.state == TxnState.OPEN]
         aborted = [txn.id for txn in info.open_txns if txn.state == TxnState.ABORTED]
-        lowest = min(opened, default=NO_OPEN_WRITE_ID)
-        return f"{info.txn_high_water_mark}:{lowest}:{_join_ids(opened)}:{_join_ids(aborted)}"
+        return format_valid_txns(info.txn_high_water_mark, opened, aborted)
+
+    def abort_txn(self, txn_id: int) -> None:
+        """Abort one of this metastore's own transactions, which is not a replayed one; raise TxnNotOpen if it is unknown."""
+        self._invoke(ABORT, AbortTxnRequest(txnid=txn_id, errorCode=ABORTED_BY_BOOTSTRAP))
 
     def open_replayed(self, policy: str, source_txn: int) -> int:
         """Return the target's transaction for ``source_txn``, opened if necessary.
@@ -263,6 +270,12 @@ class TransactionCalls(Session):
     def show_compactions(self) -> list[ShowCompactResponseElement]:
         """Return queued, running and past compactions."""
         return self._invoke(_SHOW_COMPACTIONS, ShowCompactRequest()).compacts
+
+
+def format_valid_txns(high_water_mark: int, opened: Iterable[int], aborted: Iterable[int]) -> str:
+    """Return a snapshot of transactions as Hive reads it: ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList)."""
+    ids = sorted(opened)
+    return f"{high_water_mark}:{min(ids, default=NO_OPEN_WRITE_ID)}:{_join_ids(ids)}:{_join_ids(aborted)}"
 
 
 def _join_ids(ids: Iterable[int]) -> str:

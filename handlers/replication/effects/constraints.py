@@ -33,7 +33,7 @@ def add(event: ConstraintsAdded, context: Context) -> None:
         column
         for column in columns
         if (kind.name_of(column) or "").lower() not in present
-        and _rewrite_database(column, context.policy.source_db, context.policy.target_db)
+        and rewrite_database(column, context.policy.source_db, context.policy.target_db)
     ]
     if missing:
         context.target.add_constraint(kind, missing)
@@ -48,7 +48,7 @@ def drop(event: ConstraintDropped, context: Context) -> None:
         return
 
 
-def _rewrite_database(column: Any, source_db: str, target_db: str) -> bool:
+def rewrite_database(column: Any, source_db: str, target_db: str) -> bool:
     """Replace the source database by the target's in every field; return False if a field names another database."""
     column.catName = None
     for field in ("table_db", "fktable_db", "pktable_db"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
 from contextlib import closing
@@ -11,8 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from daemon.service.command_line import call
 from dev.stack.hive.sql_session import Session
 from handlers.replication.verification.findings import Outcome
+from tests.builders.daemon.tideline_process import write_config
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import FollowedReplica, verifier_of, verify
@@ -25,7 +28,18 @@ if TYPE_CHECKING:
     from handlers.replication.verification.findings import TableResult
 
 
-ACID_TABLES = ("deleted", "changed", "extra", "write_id", "moving", "here", "there", "either")
+ACID_TABLES = (
+    "deleted",
+    "changed",
+    "extra",
+    "write_id",
+    "moving",
+    "calm",
+    "owned",
+    "here",
+    "there",
+    "either",
+)
 COMPACTED = ("here", "there", "either")
 """Tables that the source, the target and both compact."""
 
@@ -154,6 +168,42 @@ def test_what_the_replica_has_not_applied_yet_is_busy_and_no_difference(
 
     with verifier_of(shared, FollowedReplica(shared, follow)) as verifier:
         assert verifier.verify_table("moving").outcome is Outcome.EQUAL
+
+
+def test_the_command_reports_differences_and_exits_with_1(
+    shared: Replica,
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without a daemon: the position is the target's own."""
+    policy = {
+        "source": "lake",
+        "target": "dr",
+        "database": shared.policy.source_db,
+        "target_database": shared.policy.target_db,
+    }
+    roots = [f"file:{source.warehouse}"]
+    config = write_config(
+        tmp_path,
+        {
+            "sources": {"lake": {"metastore": [source.metastore], "topic": "none", "read_roots": roots}},
+            "targets": {"dr": {"metastore": [target.metastore]}},
+            "policies": {"shop": policy},
+            "kafka": {"bootstrap": "127.0.0.1:1"},
+        },
+    )
+    assert call(["verify", "shop", "calm", "seen", "-c", str(config)]) == 0
+    assert "policy shop: 2 equal" in capsys.readouterr().out
+    theirs = shared.target.get_table(shared.policy.target_db, "owned")
+    theirs.owner = "stranger"
+    shared.target.alter_table(shared.policy.target_db, "owned", theirs)
+    assert call(["verify", "shop", "owned", "--json", "-c", str(config)]) == 1
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (table["outcome"], [each["kind"] for each in table["differences"]]) == ("differs", ["owner"])
+    assert call(["verify", "shop", "no_such_table", "-c", str(config)]) == 1
+    assert "no_such_table" in capsys.readouterr().err
 
 
 def test_a_compaction_on_either_side_is_no_difference_but_is_counted(shared: Replica) -> None:

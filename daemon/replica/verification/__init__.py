@@ -1,0 +1,1 @@
+"""Verification of replicas: the command ``tideline verify``, and the sampler that does the same continuously."""

@@ -1,0 +1,164 @@
+"""How far a replica is and which tables it does not follow, as a verifier asks: from the daemon, or from the state it left.
+
+The daemon's own position is more recent than ``repl.last.id`` on the target, which it writes before commits and at rest only. Where
+the daemon runs on another machine, or none runs, the target's value counts.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.process.lock import state_lock
+from daemon.process.state_file import open_state, state_path
+from daemon.replica.loop import STATE_KIND, projection_name
+from daemon.status.client import fetch_status, running_daemon
+from handlers.replication.loading.table_loads import TableLoads
+from handlers.replication.quarantine import Quarantine
+from handlers.replication.target_position import LAST_ID
+from state.errors import BadInput, ConfigError, NotFound, StateLocked, Transient
+from state.positions import POSITION_KEY, Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from daemon.config.model import Config
+    from daemon.status.model import ProjectionView, StatusSection
+    from handlers.metastore.client import Metastore
+
+
+POLL_S: Final = 0.1
+STALL_S: Final = 60.0
+"""A replica whose position does not move for so long makes no progress."""
+STOPPED_STALL_S: Final = 5.0
+"""The same where no daemon of this machine follows the policy; one of another machine may."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """What is known about a policy at one moment."""
+
+    position: int = -1
+    not_followed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ReplicaFollowing:
+    """The progress of one policy (``handlers.replication.verification.verifier.Following``)."""
+
+    target: Metastore
+    target_db: str
+    state: Callable[[], KnownState]
+    """Reads what the daemon, or the state that it left, knows."""
+    stall_s: float = STALL_S
+    waiting: Callable[[int, int], None] = lambda _event_id, _position: None
+    """Called while waiting, with the awaited event and the position."""
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+    def position(self) -> int:
+        """Return the id up to which all events are applied."""
+        return max(self.state().position, self._on_target())
+
+    def wait_for(self, event_id: int) -> bool:
+        """Wait for the replica to apply ``event_id``; return False after ``stall_s`` without any progress."""
+        position = self.position()
+        moved_s = self.clock()
+        while position < event_id:
+            self.waiting(event_id, position)
+            if self.clock() - moved_s >= self.stall_s:
+                return False
+            self.pause(POLL_S)
+            newer = self.position()
+            if newer != position:
+                position, moved_s = newer, self.clock()
+        return True
+
+    def not_followed(self) -> Mapping[str, str]:
+        """Return why tables are not followed, by name."""
+        return self.state().not_followed
+
+    def _on_target(self) -> int:
+        try:
+            parameters = self.target.get_database(self.target_db).parameters or {}
+        except NotFound:
+            return -1
+        text = parameters.get(LAST_ID, "")
+        return int(text) if text.isdecimal() else -1
+
+
+@contextmanager
+def open_following(
+    config: Config, policy: str, target: Metastore, sections: Sequence[StatusSection[Any]]
+) -> Iterator[ReplicaFollowing]:
+    """Provide the progress of a policy. Without a daemon, none can start until the end of the context.
+
+    A daemon that runs but does not answer is treated like one of another machine: only the target's position is known.
+    """
+    db = config.policies[policy].replica_database
+    address = _find_daemon(config, sections)
+    if address is not None:
+        yield ReplicaFollowing(target, db, lambda: _ask_daemon(address, policy, sections))
+        return
+    try:
+        with state_lock(config.state.dir):
+            known = read_state(config, policy)
+            yield ReplicaFollowing(target, db, lambda: known, STOPPED_STALL_S)
+    except StateLocked:
+        yield ReplicaFollowing(target, db, KnownState)
+
+
+def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> str | None:
+    address = running_daemon(config.state.dir)
+    if address is None:
+        return None
+    try:
+        fetch_status(address, sections)
+    except (Transient, BadInput, ConfigError):
+        return None  # a killed daemon leaves its address behind
+    return address
+
+
+def _ask_daemon(address: str, policy: str, sections: Sequence[StatusSection[Any]]) -> KnownState:
+    status = fetch_status(address, sections)
+    name = projection_name(policy)
+    view = next((each for each in status.projections if each.name == name), None)
+    return KnownState() if view is None else known_state(view)
+
+
+def known_state(view: ProjectionView) -> KnownState:
+    """Return what the daemon's status says about a policy."""
+    reasons = {_table_of(each): "being loaded" for each in view.loading}
+    reasons |= {_table_of(each): "quarantined" for each in view.quarantined}
+    reasons |= {
+        _table_of(each.table): f"quarantined at event {each.event_id}: {each.reason}"
+        for each in view.failures
+    }
+    return KnownState(-1 if view.event_id is None else view.event_id, reasons)
+
+
+def _table_of(text: str) -> str:
+    """Return the table of ``db.table`` or ``db.table: 40 %``."""
+    return text.split(maxsplit=1)[0].rstrip(":").rpartition(".")[2]
+
+
+def read_state(config: Config, policy: str) -> KnownState:
+    """Return what the state file of a policy says; nothing is known if there is none."""
+    if not state_path(config.state.dir, STATE_KIND, policy).exists():
+        return KnownState()
+    quarantine, loads = Quarantine(), TableLoads()
+    store = open_state(config.state.dir, STATE_KIND, policy)
+    try:
+        quarantine.load(store)
+        loads.load(store)
+        stored = store.get(POSITION_KEY)
+    finally:
+        store.close()
+    reasons = {each.table: f"waits for its load ({each.reason})" for each in loads.waiting()}
+    reasons |= {
+        each.table: f"quarantined at event {each.event_id}: {each.reason}" for each in quarantine.entries()
+    }
+    return KnownState(-1 if stored is None else Position.from_bytes(stored).event_id, reasons)

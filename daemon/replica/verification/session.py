@@ -1,0 +1,63 @@
+"""Opens what a verification of one policy needs: connections of its own to both metastores, and threads that list files."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from daemon.replica.loop import handler_policy
+from handlers.files.schemes import open_file_systems
+from handlers.replication.verification.reading import Side
+from handlers.replication.verification.verifier import Verifier
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.config.model import Config
+    from handlers.metastore.client import Metastore
+    from handlers.replication.verification.verifier import CompareRows, Following
+
+
+LISTERS: Final = 8
+"""Threads that list directories of one policy."""
+
+
+def require_policy(config: Config, name: str) -> None:
+    """Raise ConfigError if no policy has this name."""
+    if name not in config.policies:
+        known = ", ".join(config.policies) or "none"
+        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
+
+
+@contextmanager
+def open_verifier(
+    config: Config,
+    name: str,
+    clients: tuple[Metastore, Metastore],
+    following: Following,
+    *,
+    checksums: bool = False,
+    compare_rows: CompareRows | None = None,
+    beat: Callable[[], None] = lambda: None,
+) -> Iterator[Verifier]:
+    """Provide a verifier of policy ``name``. The clients of source and target are the caller's, and used by its thread only."""
+    source, target = clients
+    policy = handler_policy(name, config.policies[name])
+    files = open_file_systems(config.files.all_options())
+    with ThreadPoolExecutor(LISTERS, thread_name_prefix="verify") as executor:
+
+        def side(metastore: Metastore, db: str, *, at_source: bool) -> Side:
+            return Side(
+                metastore, db, files, executor, policy, at_source=at_source, checksums=checksums, beat=beat
+            )
+
+        yield Verifier(
+            side(source, policy.source_db, at_source=True),
+            side(target, policy.target_db, at_source=False),
+            following,
+            compare_rows=compare_rows,
+            beat=beat,
+        )

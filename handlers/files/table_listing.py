@@ -1,0 +1,93 @@
+"""Lists the files of tables that are copied as a whole, with their sizes.
+
+Unlike a listing for replay, this one must be complete: a directory that vanishes while it is read is an error, because its rows
+would be missing. The caller then starts again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import SourceFile
+from handlers.files.filesystems import is_hidden
+from handlers.files.paths import parse_location
+from state.errors import LimitExceeded, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from handlers.files.filesystems import Entry, FileSystems
+    from handlers.files.paths import AllowedRoots, Location
+
+
+FILES_MAX: Final = 1_000_000
+_DEPTH_MAX: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file and its size; ``file.subdir`` is its directory relative to the table's or partition's location."""
+
+    file: SourceFile
+    size_bytes: int
+
+
+class TableDirectory:
+    """The directory of a table or partition, listed once when it is opened; a missing one is empty."""
+
+    def __init__(
+        self, file_systems: FileSystems, root_uri: str, *, allowed: AllowedRoots | None = None
+    ) -> None:
+        """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable."""
+        root = parse_location(root_uri)
+        self._root = root if allowed is None else allowed.require_directory(root)
+        self._file_systems = file_systems
+        self._entries = {entry.name: entry for entry in self._list(self._root)}
+
+    @property
+    def directories(self) -> Sequence[str]:
+        """The names of the visible directories directly below the root."""
+        return [name for name, entry in self._entries.items() if entry.is_directory]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of everything visible directly below the root."""
+        return list(self._entries)
+
+    def read_files(self, names: Iterable[str]) -> list[ListedFile]:
+        """Return the visible files among ``names`` and below those that are directories, in order.
+
+        Raises NotFound if one of the directories has vanished, and LimitExceeded.
+        """
+        found: list[ListedFile] = []
+        for name in names:
+            entry = self._entries[name]
+            for file in self._walk(name, 1) if entry.is_directory else [self._file("", entry)]:
+                if len(found) >= FILES_MAX:
+                    raise LimitExceeded("a table has too many files", path=str(self._root), limit=FILES_MAX)
+                found.append(file)
+        return found
+
+    def _list(self, directory: Location) -> list[Entry]:
+        try:
+            entries = self._file_systems.of(directory).list(directory)
+        except NotFound:
+            if directory != self._root:
+                raise
+            return []
+        return [entry for entry in entries if not is_hidden(entry.name)]
+
+    def _walk(self, subdir: str, depth: int) -> Iterator[ListedFile]:
+        if depth > _DEPTH_MAX:
+            raise LimitExceeded("directories are nested too deeply", path=str(self._root), limit=_DEPTH_MAX)
+        for entry in self._list(self._root.join(subdir)):
+            if entry.is_directory:
+                yield from self._walk(f"{subdir}/{entry.name}", depth + 1)
+            else:
+                yield self._file(subdir, entry)
+
+    def _file(self, subdir: str, entry: Entry) -> ListedFile:
+        directory = self._root.join(subdir) if subdir else self._root
+        return ListedFile(SourceFile(str(directory.child(entry.name)), subdir=subdir), entry.size_bytes)
