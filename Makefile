@@ -65,6 +65,10 @@ fuzz: venv ## Fuzz partition filters and keys for ten minutes, guided by coverag
 s3: stack ## Test files and flat tables on an object store (MinIO, built once with Go; needs Java 17)
 	$(BIN)/python -m dev.stack.object_store run $(PYTEST) $(S3_TESTS)
 
+.PHONY: hdfs
+hdfs: stack ## Test replication with both clusters on HDFS (six JVMs, about 4 GB of memory)
+	$(PYTEST) tests/hdfs
+
 .PHONY: docker-test
 docker-test: stack ## Test the stack as containers (as root it starts a Docker engine if none is running)
 	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker

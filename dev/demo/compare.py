@@ -7,10 +7,12 @@ files of aborted transactions. Parameters that each cluster sets itself (the tim
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from handlers.files.listing import list_plain_files
+from handlers.files.paths import parse_location
+from handlers.files.schemes import open_file_systems
+from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds, compare_write_ids
 
 
@@ -197,7 +199,13 @@ def find_aborted_files(source: Side, target: Side, table: str) -> AbortedFiles:
 
 
 def _find_files(side: Side, table: str, write_ids: tuple[int, ...]) -> tuple[str, ...]:
-    root = Path(urlsplit(side.metastore.get_table(side.db, table).sd.location or "").path)
-    patterns = [f"*delta_{write_id:07d}_{write_id:07d}*/*" for write_id in write_ids]
-    found = {file.relative_to(root) for pattern in patterns for file in root.glob(pattern)}
-    return tuple(sorted(str(file) for file in found if not file.name.startswith((".", "_"))))
+    location = side.metastore.get_table(side.db, table).sd.location
+    if location is None or not write_ids:
+        return ()
+    aborted = tuple(f"delta_{write_id:07d}_{write_id:07d}" for write_id in write_ids)
+    try:
+        files = list_plain_files(open_file_systems(), location)
+    except NotFound:
+        return ()
+    paths = (f"{file.subdir}/{parse_location(file.uri).name}" for file in files)
+    return tuple(sorted(path for path in paths if any(name in path for name in aborted)))

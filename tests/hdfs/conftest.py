@@ -1,0 +1,94 @@
+"""Two Hive clusters whose warehouses and change managers are on HDFS, one set per session: six JVMs."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack import cli, preflight
+from dev.stack.cluster import Stack
+from dev.stack.hive.settings import ClusterSettings
+from dev.stack.servers.hdfs import Hdfs
+from tests.builders.components.availability import start_or_skip
+from tests.builders.replication.replica import Replica, build_replica
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.hive.sql_session import Session
+
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below this directory needs real components, whether it says so or not."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    started = Hdfs(tmp_path_factory.mktemp("hdfs"))
+    with start_or_skip("HDFS"):
+        started.start()
+    yield started
+    started.stop()
+
+
+def on_hdfs(uri: str, cluster: str) -> ClusterSettings:
+    """Return the settings of a cluster with all its directories on HDFS."""
+    root = f"{uri}/{cluster}"
+    return ClusterSettings(
+        extra={
+            "fs.defaultFS": uri,
+            "hive.metastore.warehouse.dir": f"{root}/warehouse",
+            "hive.metastore.warehouse.external.dir": f"{root}/external",
+            "hive.repl.cmrootdir": f"{root}/cmroot",
+            "hive.exec.scratchdir": f"{root}/scratch",
+            "hive.user.install.directory": f"{root}/user",
+            "dfs.replication": "1",
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def clusters(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    directory = tmp_path_factory.mktemp("clusters")
+    preflight.check_all(directory)
+    cli.fetch_all()
+    running = Stack(directory, on_hdfs(hdfs.uri, "source"), on_hdfs(hdfs.uri, "target"))
+    with start_or_skip("two clusters on HDFS"):
+        running.start(engines=True)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def source_sql(clusters: Stack) -> Iterator[Session]:
+    with clusters.source.sql() as session:
+        yield session
+
+
+@pytest.fixture
+def target_sql(clusters: Stack) -> Iterator[Session]:
+    with clusters.target.sql() as session:
+        yield session
+
+
+@pytest.fixture
+def replica(clusters: Stack, hdfs: Hdfs) -> Iterator[Replica]:
+    """A policy for a database that does not exist yet."""
+    built = build_replica(
+        clusters.source.metastore.uri,
+        clusters.target.metastore.uri,
+        db=f"db_{uuid.uuid4().hex[:12]}",
+        roots=[f"{hdfs.uri}/source"],
+    )
+    yield built
+    built.projection.close()
