@@ -14,8 +14,9 @@ from handlers.structs.notifications import NotificationEvent
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import WriteEventInfo
 
 
@@ -60,10 +61,33 @@ class RecordedLog:
         """Return at most ``limit`` events with ids above ``after``."""
         return self._events[after : after + limit]
 
+    def receive_write_events(
+        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
+    ) -> None:
+        """Pass on the write events, which are the same for every commit."""
+        del db, table
+        receiver.restart()
+        for write in self.write_events(txn_id):
+            receiver.receive(write)
+
     def write_events(self, txn_id: int) -> list[WriteEventInfo]:
-        """Return the write events, which are the same for every commit."""
+        """Return the write events."""
         del txn_id
         return self._writes
+
+    def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
+        """Return False; only events that cannot be read are searched."""
+        del event_id, db, tables
+        return False
+
+    def database_names(self) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def table_names(self, db: str) -> list[str]:
+        """Return nothing."""
+        del db
+        return []
 
 
 def _generate_events() -> Iterator[NotificationEvent]:

@@ -41,6 +41,20 @@ class RelayConfig(Section):
     batch_events: int = Field(
         default=1000, ge=1, le=100_000, description="Events requested in one metastore call."
     )
+    reply_bytes_max: int = Field(
+        default=512 * 1024 * 1024,
+        ge=1024 * 1024,
+        le=8 * 1024 * 1024 * 1024,
+        description="Largest answer of the metastore that is read into memory. A larger one is requested again in smaller pieces; "
+        "a single event above it is relayed without its content. Write events of a transaction are not held in memory and may be "
+        "sixteen times as large.",
+    )
+    call_timeout_s: float = Field(
+        default=60,
+        gt=0,
+        le=3600,
+        description="Time for one call to the metastore, repetitions included. While write events arrive, it counts from the last byte.",
+    )
     record_bytes_max: int = Field(
         default=524_288,
         ge=4096,

@@ -12,7 +12,9 @@ contiguous, so each event is compared with the last one delivered:
   3. if the log does not contain them either, raise GapDetected.
 
 A record that cannot be decoded goes to the dead letters first. If it contains its event id, it is then delivered as Undecodable, so that
-its table can be quarantined. If not, it is skipped: had it been an event, the gap in the ids would show it.
+its table can be quarantined. If it does not name a database, it could concern every table; it is then read again from the notification
+log, and only delivered as Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
+would show it.
 
 Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps cannot be filled.
 """
@@ -22,7 +24,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -33,7 +35,7 @@ from daemon.kafka.broker import TopicRecord
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
 from handlers.events import Event, Undecodable, Unhandled
-from state.errors import BadInput, GapDetected, KafkaUnavailable, MalformedEvent
+from state.errors import BadInput, GapDetected, Inconsistent, KafkaUnavailable, MalformedEvent
 from state.positions import Position, Step
 
 
@@ -45,6 +47,11 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
+
+_REMEDY: Final = (
+    "The event can be read neither from the topic nor from the notification log, and does not name its table: "
+    "run 'tideline dlq show', then bootstrap the policy again with 'tideline bootstrap POLICY'."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,13 @@ class TopicReader:
         duplicates = filled = 0
         while len(events) < self._settings.batch_events and (record := self._next()) is not None:
             event = self._decoder.decode(record)
-            step = None if event is None else self._step(event)
+            if (
+                isinstance(event, Undecodable)
+                and event.db is None
+                and self._position.step(event.event_id, event.part) is Step.NEXT
+            ):
+                record, event = self._read_again(record, event)
+            step = None if event is None else self._step(record, event)
             if event is None or step is Step.DUPLICATE:
                 duplicates += event is not None and record.offset is not None
             elif step is Step.GAP:
@@ -167,9 +180,42 @@ class TopicReader:
         self._offset = record.offset + 1
         return record
 
-    def _step(self, event: Event) -> Step:
+    def _read_again(self, record: TopicRecord, event: Undecodable) -> tuple[TopicRecord, Event]:
+        """Return the record and event of the notification log in place of a record that could concern every table.
+
+        Returns the given ones, with a hint, if the log does not have the event, or has nothing better. Raises Transient.
+        """
+        if record.offset is None or self._filler is None or self._decoder.offsets_are_ids:
+            return record, event
+        try:
+            for found in self._fill(event.event_id, event.event_id):
+                again = self._decoder.decode(found)
+                if again is not None and again.part == event.part and not isinstance(again, Undecodable):
+                    self._decoder.reject(record, event)
+                    return found, again
+        except Inconsistent:
+            pass  # a gap, or another metastore: nothing better is known
+        return record, replace(event, error=_with_remedy(event.error))
+
+    def _step(self, record: TopicRecord, event: Event) -> Step:
         step = self._position.step(event.event_id, event.part)
+        if step is Step.DUPLICATE and self._ends_partial_event(record, event):
+            return Step.NEXT
         return Step.NEXT if step is Step.GAP and self._decoder.offsets_are_ids else step
+
+    def _ends_partial_event(self, record: TopicRecord, event: Event) -> bool:
+        """Return whether this is the last part of the event whose first parts were read, as the notification log has it.
+
+        The relay may have added parts that are read from files (``handlers.decoding.commit_parts``); the log has fewer then.
+        """
+        position = self._position
+        return (
+            record.offset is None
+            and not position.complete
+            and event.event_id == position.event_id
+            and event.parts < position.parts
+            and event.part + 1 == event.parts
+        )
 
     def _accept(self, record: TopicRecord, event: Event) -> None:
         self._decoder.accept(record, event)
@@ -266,6 +312,11 @@ class TopicReader:
         )
 
 
+def _with_remedy(error: BadInput) -> BadInput:
+    """Return ``error`` with the command that helps if an event cannot be read and does not say which table it concerns."""
+    return type(error)(error.message, hint=_REMEDY, **error.context)
+
+
 class RecordDecoder:
     """Decodes the records of one topic."""
 
@@ -299,11 +350,15 @@ class RecordDecoder:
         """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead letters."""
         match event:
             case Undecodable():
-                self._put(record, event.error, event.event_id)
+                self.reject(record, event)
             case Unhandled(known=False):
                 self.unknown += 1
             case _:
                 pass
+
+    def reject(self, record: TopicRecord, event: Undecodable) -> None:
+        """Send a record that cannot be decoded to the dead letters."""
+        self._put(record, event.error, event.event_id)
 
     def _put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
         self._sink.put(record, error, event_id)

@@ -2,7 +2,7 @@
 
 librdkafka reconnects and retries by itself. An error that it reports has therefore either lasted longer than the timeout, or is a
 definite answer of the broker. The first becomes KafkaUnavailable, and the loop is restarted; the second becomes an error that
-repeating does not resolve. No KafkaException leaves the modules that use the library: they call ``translate_errors``.
+repeating does not resolve. Denied access belongs to the first: credentials expire and are renewed while the daemon runs. No KafkaException leaves the modules that use the library: they call ``translate_errors``.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _meaning(code: int) -> tuple[type[TidelineError], str | None]:
     if code in _TOO_LARGE:
         return LimitExceeded, None
     if code in _NOT_ALLOWED:
-        return ConfigError, "Check the credentials and the access lists of Kafka."
+        return KafkaUnavailable, "Check the credentials and the access lists of Kafka; it is tried again."
     if code in _WRONG_SETTING:
         return ConfigError, None
     if code in _ANSWERED_NO:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 from daemon.kafka.broker import broker_settings
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.topic import source_topic
-from daemon.process.heartbeat import LazyLoop
+from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.relay.publisher import Publisher
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
-from daemon.sources.connections import measured_metastore
+from daemon.sources.connections import measured_metastore, source_client
 from daemon.sources.outbox import build_outbox
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
@@ -33,6 +33,8 @@ from state.errors import GapDetected, KafkaUnavailable, NotFound, TidelineError,
 
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
     from daemon.kafka.broker import BrokerSettings
@@ -57,7 +59,8 @@ class RelayLoop:
         self._topic = topic
         self._settings = settings
         self._stored = StoredPosition(store, topic.name)
-        self._outbox = build_outbox(connect, settings, topic)
+        self._pulse = Pulse()
+        self._outbox = build_outbox(connect, settings, topic, beat=self._pulse.beat)
         self.status = RelayStatus(settings.source, topic.name)
 
     def run(self, heartbeat: Heartbeat) -> None:
@@ -67,6 +70,7 @@ class RelayLoop:
         Transient: then ``run`` may be called again and continues where the topic ends.
         """
         self.status = replace(self.status, state="starting")
+        self._pulse.connect(heartbeat)
         try:
             with closing(self._outbox):
                 self._run(heartbeat)
@@ -134,17 +138,18 @@ def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMet
     return RelayLoop(
         broker_settings(config.kafka),
         source_topic(config, source),
-        lambda: metastore(source.metastore),
+        lambda: source_client(source, metastore),
         open_state(config.state.dir, "relay", name),
-        relay_settings(name, source),
+        relay_settings(name, source, config.state.dir),
     )
 
 
-def relay_settings(name: str, source: SourceConfig) -> RelaySettings:
+def relay_settings(name: str, source: SourceConfig, spool_dir: Path | None = None) -> RelaySettings:
     """Return the relay's settings of a source."""
     relay = source.relay
     return RelaySettings(
         source=name,
+        spool_dir=spool_dir,
         start=relay.start,
         record_bytes_max=relay.record_bytes_max,
         batch_events=relay.batch_events,

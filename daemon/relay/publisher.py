@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from daemon.kafka.broker import BrokerSettings, translate_error
 from daemon.kafka.topic import PARTITION, TopicSettings
 from handlers.failpoints import failpoint
-from state.errors import KafkaUnavailable, TidelineError
+from state.errors import KafkaUnavailable, LimitExceeded, TidelineError
 from state.positions import Position
 
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _QUEUE_RECORDS: Final = 20_000
 _QUEUE_KBYTES: Final = 65_536
+_RAISE: Final = "Raise the topic's max.message.bytes; the relay continues on its own."
 _SETTLE_S: Final = 10.0
 """How long a stopping relay waits for acknowledgements; shorter than the time that a stop may take."""
 
@@ -68,7 +69,7 @@ class Publisher:
     def publish(self, batch: Sequence[OutgoingEvent]) -> None:
         """Enqueue the records of ``batch`` that the topic does not contain yet; waits only if the queue is full.
 
-        Raises KafkaUnavailable, and LimitExceeded for a record that the topic refuses.
+        Raises KafkaUnavailable, also for a record that the topic refuses because of its size.
         """
         for item in batch:
             parts = len(item.records)
@@ -135,6 +136,10 @@ class Publisher:
             raise self._error(self._failure)
 
     def _error(self, error: KafkaError) -> TidelineError:
-        return translate_error(
-            error, "write to the topic", topic=self._topic, acknowledged=str(self.acknowledged)
-        )
+        context = {"topic": self._topic, "acknowledged": str(self.acknowledged)}
+        found = translate_error(error, "write to the topic", **context)
+        if isinstance(
+            found, LimitExceeded
+        ):  # the topic's limit was lowered while the relay ran, and may be raised again
+            return KafkaUnavailable("the topic refuses a record because of its size", hint=_RAISE, **context)
+        return found

@@ -55,6 +55,8 @@ class RelayStatus:
     commits_without_writes: int = 0
     """Commits with write ids but without write events. Some DDL has none; if all commits have none, the writers run with
     ``hive.metastore.dml.events=false``, and their writes cannot be replicated."""
+    unread: int = 0
+    """Events, and write events of commits, that the metastore could not return; the records say so."""
     gaps: int = 0
     errors: int = 0
     problem: str | None = None

@@ -122,6 +122,7 @@ class Tail:
             events=self._status.events + len(batch),
             commits_with_writes=self._status.commits_with_writes + sum(wrote),
             commits_without_writes=self._status.commits_without_writes + len(wrote) - sum(wrote),
+            unread=self._status.unread + sum(item.unread for item in batch),
         )
 
     def _wait(self, heartbeat: Heartbeat) -> None:

@@ -25,6 +25,7 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
     from handlers.metastore.calls import AnyCall
 
@@ -80,6 +81,12 @@ def measured_metastore(
     return MeasuredMetastore
 
 
+def source_client(source: SourceConfig, client: type[Metastore] = Metastore) -> Metastore:
+    """Return a client of the source's metastore for reading its notification log, with the relay's limits."""
+    relay = source.relay
+    return client(source.metastore, timeout_s=relay.call_timeout_s, reply_bytes_max=relay.reply_bytes_max)
+
+
 def topic_reader(config: Config, source_name: str, *, projection: str, group: str) -> TopicReader:
     """Return the reader of ``projection``; raise ConfigError (the topic cannot be used), KafkaUnavailable."""
     source = config.sources[source_name]
@@ -98,6 +105,7 @@ def topic_reader(config: Config, source_name: str, *, projection: str, group: st
         source=source_name,
         record_bytes_max=source.relay.record_bytes_max,
         batch_events=source.relay.batch_events,
+        spool_dir=config.state.dir,
     )
-    filler = build_outbox(lambda: Metastore(source.metastore), outbox, topic)
+    filler = build_outbox(lambda: source_client(source), outbox, topic)
     return TopicReader(broker, topic, ConsumerSettings(group=group, format=source.format), letters, filler)

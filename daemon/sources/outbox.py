@@ -4,34 +4,56 @@ The metastore assigns event ids under a lock inside the transaction of the chang
 NOTIFICATION_SEQUENCE). A gap therefore means that the log was cleaned before it was read, and is never skipped. A repeated or
 unordered event cannot come from the log of one metastore.
 
-Commits are completed with their write events (``commits``), which their messages do not contain. The same code fills gaps of the
+Commits are completed with their write events (``write_events``), which their messages do not contain. The same code fills gaps of the
 topic for consumers (``records``), so that both produce the same bytes.
+
+No event stops the log for all others, and none needs unlimited memory. If an answer is too large, or does not arrive, the next request
+is for half as many events. A single event that is larger than the limit becomes a record that names its database and table
+(``event_locator``), if they can be found, and the reason.
 """
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.sources.write_events import WriteEventReader, parse_commit
-from handlers.decoding.encoder import Record, encode
+from daemon.sources.event_locator import locate_event
+from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
+from handlers.decoding.commit_parts import CommitParts
+from handlers.decoding.encoder import encode_event, encode_unreadable
+from handlers.decoding.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
-from state.errors import GapDetected, Inconsistent, Unsupported
+from handlers.structs.notifications import NotificationEvent
+from state.errors import (
+    GapDetected,
+    Inconsistent,
+    LimitExceeded,
+    MetastoreUnavailable,
+    Refused,
+    Transient,
+    Unsupported,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from daemon.kafka.topic import Topic
     from daemon.sources.write_events import Commit, Connect, NotificationLog
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+    from handlers.decoding.record_writer import Record
+    from state.errors import TidelineError
 
 
 log = structlog.get_logger(__name__)
 
 _SMALLEST_BATCH: Final = 10
+_COMMITS_AT_ONCE: Final = 32
+"""Commits whose write events are fetched before it is checked whether the batch is large enough."""
 _OVERHEAD_BYTES: Final = 65_536
 """Difference between the largest record and the topic's limit: headers, key, and the overhead of compression."""
 
@@ -48,6 +70,8 @@ class OutboxSettings:
     """Events requested at once. More is not faster, and each answer is in memory completely."""
     batch_bytes: int = 16 * 1024 * 1024
     """A batch with more bytes makes the next batches smaller."""
+    spool_dir: Path | None = None
+    """Where the write events of a large transaction wait; the system's temporary directory by default."""
     write_connections: int = 2
     """Additional connections to the metastore, which fetch the write events of commits in parallel."""
 
@@ -62,19 +86,34 @@ class OutgoingEvent:
     wrote: bool | None = None
     """Whether the log contains the write events of a commit with write ids. None for all other events."""
 
+    unread: bool = False
+    """Whether the metastore could not return the event, or a commit's write events."""
+
     @property
     def size_bytes(self) -> int:
         """Bytes of all records' values."""
-        return sum(len(record.value) for record in self.records)
+        known: int | None = getattr(
+            self.records, "size_bytes", None
+        )  # of a large transaction, without reading it
+        return sum(len(record.value) for record in self.records) if known is None else known
 
 
 class Outbox:
     """Reads one source's notification log. Connects on first use; used by one thread."""
 
-    def __init__(self, connect: Connect, settings: OutboxSettings, *, hard_bytes_max: int) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        settings: OutboxSettings,
+        *,
+        hard_bytes_max: int,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``beat`` is called from time to time while a large transaction is read."""
         self._connect = connect
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
+        self._beat = beat
         self._log: NotificationLog | None = None
         self._writes = WriteEventReader(connect, settings.write_connections)
         self._limit = settings.batch_events
@@ -82,7 +121,8 @@ class Outbox:
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
-        return self._connection().current_event_id()
+        with _refusal_may_pass():
+            return self._connection().current_event_id()
 
     def require_not_behind(self, event_id: int) -> int:
         """Return the newest event id; raise Inconsistent if it is smaller than ``event_id``, which was read before."""
@@ -107,7 +147,10 @@ class Outbox:
 
         Raises GapDetected, Inconsistent (the log's order is broken), Transient.
         """
-        events = self._connection().next_events(after, min(limit or self._limit, self._limit))
+        try:
+            events = self._next_events(after, min(limit or self._limit, self._limit))
+        except LimitExceeded as error:
+            return [self._unreadable(after + 1, error)]
         _check_contiguous(after, events)
         failpoint("relay.read")
         batch = self._encode(events)
@@ -139,44 +182,99 @@ class Outbox:
             self._log = self._connect()
         return self._log
 
-    def _encode(self, events: Sequence[NotificationEvent]) -> list[OutgoingEvent]:
-        commits = {event.eventId: found for event in events if (found := parse_commit(event)) is not None}
-        writing = [
-            (event_id, commit.txn_id) for event_id, commit in commits.items() if commit.wrote is not False
-        ]
-        writes = self._write_events(writing)
-        failpoint("relay.enriched")
-        return [self._outgoing(event, commits.get(event.eventId), writes) for event in events]
+    def _next_events(self, after: int, limit: int) -> list[NotificationEvent]:
+        """Return the next events, fewer if the answer is too large; raise LimitExceeded if a single one is."""
+        while True:
+            try:
+                with _refusal_may_pass():
+                    return self._connection().next_events(after, limit)
+            except LimitExceeded:
+                if limit <= 1:
+                    raise
+                limit = self._limit = limit // 2
+            except Transient:
+                self._limit = max(
+                    1, self._limit // 2
+                )  # perhaps the answer is too much work for the metastore
+                raise
 
-    def _write_events(self, writing: Sequence[tuple[int, int]]) -> dict[int, list[WriteEventInfo]] | None:
-        """Return the write events by event id; None if the metastore (before Hive 4) has no call for them."""
+    def _unreadable(self, event_id: int, error: LimitExceeded) -> OutgoingEvent:
+        """Return the event that the metastore cannot return, with a record that says so."""
+        db, table = locate_event(self._connection(), event_id)
+        log.error(
+            "an event is too large for the metastore's answer; it is relayed without its content",
+            event_id=event_id,
+            db=db,
+            table=table,
+            problem=str(error),
+        )
+        event = NotificationEvent(
+            eventId=event_id, eventTime=int(time.time()), eventType="", dbName=db, tableName=table, message=""
+        )
+        records = encode_unreadable(self._writer(event), error)
+        return OutgoingEvent(event_id, event.eventTime, records, unread=True)
+
+    def _encode(self, events: Sequence[NotificationEvent]) -> list[OutgoingEvent]:
+        """Encode ``events``, or only the first of them if the write events of their commits are many."""
+        batch: list[OutgoingEvent] = []
+        size_bytes = 0
+        for window in _windows(events):
+            found = self._write_events(window)
+            failpoint("relay.enriched")
+            batch += [self._outgoing(event, found.get(event.eventId)) for event in window]
+            size_bytes += sum(item.size_bytes for item in batch[-len(window) :])
+            if size_bytes > self._settings.batch_bytes:
+                break
+        return batch
+
+    def _write_events(self, events: Sequence[NotificationEvent]) -> dict[int, CommitWrites | None]:
+        """Return the write events of the commits by event id; None for one if the metastore (before Hive 4) has no call for them."""
+        commits = {event.eventId: (event, commit) for event in events if (commit := parse_commit(event))}
         if not self._supports_write_events:
-            return None
+            return dict.fromkeys(commits)
+        found = {event_id: self._collect(*pair) for event_id, pair in commits.items()}
         try:
-            return self._writes.fetch(writing, self._connection())
+            self._writes.fetch(
+                [writes for writes in found.values() if writes.commit.wrote is not False], self._connection()
+            )
         except Unsupported:
             self._supports_write_events = False
             log.warning(
                 "the metastore does not report write events of commits; ACID tables cannot be replicated"
             )
-            return None
+            return self._write_events(events)
+        return dict(found)
 
-    def _outgoing(
-        self,
-        event: NotificationEvent,
-        commit: Commit | None,
-        writes: dict[int, list[WriteEventInfo]] | None,
-    ) -> OutgoingEvent:
-        found = None if commit is None or writes is None else writes.get(event.eventId, [])
-        records = encode(
+    def _collect(self, event: NotificationEvent, commit: Commit) -> CommitWrites:
+        parts = CommitParts(self._writer(event), directory=self._settings.spool_dir, beat=self._beat)
+        return CommitWrites(commit, parts)
+
+    def _writer(self, event: NotificationEvent) -> RecordWriter:
+        return RecordWriter(
             self._settings.source,
             event,
-            found,
             record_bytes_max=self._settings.record_bytes_max,
             hard_bytes_max=self._hard_bytes_max,
         )
-        wrote = bool(found) if commit is not None and commit.wrote and found is not None else None
-        return OutgoingEvent(event.eventId, event.eventTime, records, wrote)
+
+    def _outgoing(self, event: NotificationEvent, writes: CommitWrites | None) -> OutgoingEvent:
+        if writes is None:
+            return OutgoingEvent(event.eventId, event.eventTime, encode_event(self._writer(event)))
+        if writes.problem is not None:
+            return self._bare(event, writes.problem)
+        wrote = len(writes.parts) > 0 if writes.commit.wrote else None
+        return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(), wrote)
+
+    def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
+        """Return a commit without its write events, which says why."""
+        log.error(
+            "a commit is relayed without its write events; policies that it concerns read them for themselves",
+            event_id=event.eventId,
+            problem=str(problem),
+        )
+        reason = to_printable(f"[{problem.code}] {problem.message}")
+        records = encode_event(self._writer(event), extra={"writeEventsProblem": reason})
+        return OutgoingEvent(event.eventId, event.eventTime, records, unread=True)
 
     def _adapt(self, size_bytes: int) -> None:
         """Keep batches of large events small, because each answer is in memory completely."""
@@ -184,6 +282,31 @@ class Outbox:
             self._limit = max(_SMALLEST_BATCH, self._limit // 2)
         else:
             self._limit = min(self._settings.batch_events, self._limit * 2)
+
+
+@contextmanager
+def _refusal_may_pass() -> Iterator[None]:
+    """Convert a refusal to serve the log, as by an access rule or a version that is being replaced, into an error that may pass."""
+    try:
+        yield
+    except Refused as error:
+        raise MetastoreUnavailable(
+            "the metastore refuses to serve its notification log",
+            hint="Check the access rules of its notification API; it is tried again.",
+            reason=str(error),
+        ) from error
+
+
+def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[NotificationEvent]]:
+    """Cut ``events`` after every ``_COMMITS_AT_ONCE`` commits."""
+    start = commits = 0
+    for index, event in enumerate(events, 1):
+        commits += event.eventType == "COMMIT_TXN"
+        if commits == _COMMITS_AT_ONCE:
+            yield events[start:index]
+            start, commits = index, 0
+    if start < len(events):
+        yield events[start:]
 
 
 def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
@@ -206,6 +329,9 @@ def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
         expected += 1
 
 
-def build_outbox(connect: Connect, settings: OutboxSettings, topic: Topic) -> Outbox:
+def build_outbox(
+    connect: Connect, settings: OutboxSettings, topic: Topic, *, beat: Callable[[], None] = lambda: None
+) -> Outbox:
     """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes."""
-    return Outbox(connect, settings, hard_bytes_max=topic.settings.message_bytes_max - _OVERHEAD_BYTES)
+    hard_bytes_max = topic.settings.message_bytes_max - _OVERHEAD_BYTES
+    return Outbox(connect, settings, hard_bytes_max=hard_bytes_max, beat=beat)

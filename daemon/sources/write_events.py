@@ -1,13 +1,19 @@
-"""Fetches the write events of commits, in parallel.
+"""Fetches the write events of commits, in parallel and in bounded memory.
 
 COMMIT_TXN does not name the files; they are read by transaction (``get_all_write_event_info``). Commits that report that they wrote
 nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one batch run in parallel on additional connections, because
-sequential round trips would be the slowest part of the relay. The results are sorted, so that a record has the same bytes at every
-repetition.
+sequential round trips would be the slowest part of the relay. Write events are passed on one by one (``CommitParts``), so that a
+transaction with a hundred thousand of them does not have to fit into memory.
+
+One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails while it answers, its
+write events are read page by page: for each database (and table, if they are known). If that is not possible either, the commit is
+relayed without them and says why; each policy that is concerned then reads them for itself (``handlers.replication.source_writes``).
+Failures of the metastore count only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -16,15 +22,20 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from handlers.decoding.messages import unpack
-from state.errors import BadInput
+from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, Unsupported
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+    from handlers.decoding.commit_parts import CommitParts
+    from handlers.metastore.calls import Receiver
+    from handlers.structs.notifications import NotificationEvent
+    from state.errors import TidelineError
 
 
+ATTEMPTS_MIN: Final = 5
+PATIENCE_S: Final = 60.0
 _COMMIT: Final = "COMMIT_TXN"
 
 
@@ -37,8 +48,19 @@ class NotificationLog(Protocol):
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         """Return at most ``limit`` events with ids above ``after``, in order."""
 
-    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
-        """Return the write events of the committed transaction."""
+    def receive_write_events(
+        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
+    ) -> None:
+        """Pass on the write events of the committed transaction, optionally only those of one database or table."""
+
+    def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
+        """Return whether the event concerns the database (and one of the tables)."""
+
+    def database_names(self) -> list[str]:
+        """Return the names of all databases."""
+
+    def table_names(self, db: str) -> list[str]:
+        """Return the names of all tables of a database."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -49,10 +71,11 @@ Connect = Callable[[], NotificationLog]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A COMMIT_TXN message; ``wrote`` is None if this Hive version does not report it."""
+    """A COMMIT_TXN message; ``wrote`` is None, and ``databases`` is empty, if this Hive version does not report them."""
 
     txn_id: int
     wrote: bool | None
+    databases: tuple[str, ...] = ()
 
 
 def parse_commit(event: NotificationEvent) -> Commit | None:
@@ -67,26 +90,54 @@ def parse_commit(event: NotificationEvent) -> Commit | None:
     write_ids = message.get("writeIds")
     if type(txn_id) is not int:
         return None
-    return Commit(txn_id, bool(write_ids) if isinstance(write_ids, list) else None)
+    named = message.get("databases")
+    databases = {name for name in named if type(name) is str} if isinstance(named, list) else set()
+    return Commit(txn_id, bool(write_ids) if isinstance(write_ids, list) else None, tuple(sorted(databases)))
+
+
+@dataclass(slots=True)
+class CommitWrites:
+    """The write events of one commit: where they are collected, or why they could not be read."""
+
+    commit: Commit
+    parts: CommitParts
+    problem: TidelineError | None = None
+
+    def give_up(self, error: TidelineError) -> None:
+        """Relay the commit without write events, because of ``error``."""
+        self.parts.clear()
+        self.problem = error
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """Failures of the metastore while it answered for one transaction."""
+
+    since_s: float
+    attempts: int = 0
 
 
 class WriteEventReader:
     """Fetches the write events of many transactions in parallel."""
 
-    def __init__(self, connect: Connect, connections: int) -> None:
+    def __init__(
+        self, connect: Connect, connections: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._connect = connect
         self._size = connections
+        self._clock = clock
         self._idle: SimpleQueue[NotificationLog | None] = SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
+        self._troubles: dict[int, _Trouble] = {}
 
-    def fetch(
-        self, commits: Sequence[tuple[int, int]], log: NotificationLog
-    ) -> dict[int, list[WriteEventInfo]]:
-        """Return the write events by event id; ``commits`` are (event id, transaction id), and ``log`` is an idle connection."""
-        if len(commits) < 2 or self._size < 1:
-            return {event_id: _sort(log.write_events(txn_id)) for event_id, txn_id in commits}
-        answers = self._workers().map(self._fetch, [txn_id for _, txn_id in commits])
-        return {event_id: writes for (event_id, _), writes in zip(commits, answers, strict=True)}
+    def fetch(self, wanted: Sequence[CommitWrites], log: NotificationLog) -> None:
+        """Fill ``wanted``; ``log`` is an idle connection. Raises Unsupported, Transient."""
+        if len(wanted) < 2 or self._size < 1:
+            for writes in wanted:
+                self._read(writes, log)
+            return
+        for _ in self._workers().map(self._fetch, wanted):
+            pass
 
     def close(self) -> None:
         """Close the connections and end the threads."""
@@ -107,17 +158,55 @@ class WriteEventReader:
                 self._idle.put(None)
         return self._pool
 
-    def _fetch(self, txn_id: int) -> list[WriteEventInfo]:
+    def _fetch(self, writes: CommitWrites) -> None:
         log = self._idle.get()
         try:
             log = log or self._connect()
-            return _sort(log.write_events(txn_id))
+            self._read(writes, log)
         finally:
             self._idle.put(log)
 
+    def _read(self, writes: CommitWrites, log: NotificationLog) -> None:
+        """Read the write events of one transaction at once, or page by page if that failed."""
+        txn_id = writes.commit.txn_id
+        writes.parts.clear()
+        try:
+            if txn_id in self._troubles or not self._read_whole(writes, log):
+                self._read_pages(writes, log)
+        except (MetastoreUnavailable, ServerFault) as error:
+            if not self._is_hopeless(txn_id):
+                raise
+            writes.give_up(error)
+        self._troubles.pop(txn_id, None)
 
-def _sort(writes: list[WriteEventInfo]) -> list[WriteEventInfo]:
-    """Sort write events, which the metastore returns in any order: a split event must be completed with exactly the same parts."""
-    return sorted(
-        writes, key=lambda write: (write.writeId, write.database, write.table, write.partition or "")
-    )
+    def _read_whole(self, writes: CommitWrites, log: NotificationLog) -> bool:
+        """Return False if the answer is too large or was refused."""
+        try:
+            log.receive_write_events(writes.commit.txn_id, writes.parts)
+        except Unsupported:
+            raise
+        except (BadInput, Refused) as error:
+            writes.give_up(error)
+            return False
+        return True
+
+    def _read_pages(self, writes: CommitWrites, log: NotificationLog) -> None:
+        """Read one database after the other; give up if one of them cannot be read."""
+        writes.parts.clear()
+        if writes.commit.databases:
+            writes.problem = None
+        elif writes.problem is None:  # the metastore failed before, and does not report the databases
+            log.receive_write_events(writes.commit.txn_id, writes.parts)
+        for db in writes.commit.databases:
+            writes.parts.keep()
+            try:
+                log.receive_write_events(writes.commit.txn_id, writes.parts, db=db)
+            except (BadInput, Refused) as error:
+                writes.give_up(error)
+                return
+
+    def _is_hopeless(self, txn_id: int) -> bool:
+        """Count a failure; return whether there were enough, over a long enough time, to relay the commit without write events."""
+        trouble = self._troubles.setdefault(txn_id, _Trouble(self._clock()))
+        trouble.attempts += 1
+        return trouble.attempts >= ATTEMPTS_MIN and self._clock() - trouble.since_s >= PATIENCE_S

@@ -37,6 +37,11 @@ _SOURCE_COUNTERS: Final = (
         "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false, or it was DDL.",
         "commits_without_writes",
     ),
+    (
+        "tideline_relay_unread",
+        "Events, and write events of commits, that the metastore could not return; relayed without their content.",
+        "unread",
+    ),
 )
 _PROJECTION_COUNTERS: Final = (
     (

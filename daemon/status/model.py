@@ -45,6 +45,8 @@ class SourceStatus:
     """Commits with write events."""
     commits_without_writes: int = 0
     """Commits with write ids but no write events: some writer has hive.metastore.dml.events=false."""
+    unread: int = 0
+    """Events, and write events of commits, that the metastore could not return."""
     problem: str | None = None
 
 

@@ -59,6 +59,10 @@ class SourceProgress(Protocol):
     def commits_without_writes(self) -> int:
         """Commits with write ids but no write events."""
 
+    @property
+    def unread(self) -> int:
+        """Events, and write events of commits, that the metastore could not return."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
@@ -185,6 +189,7 @@ class StatusReporter:
             size_bytes=end.size_bytes,
             commits_with_writes=end.commits_with_writes,
             commits_without_writes=end.commits_without_writes,
+            unread=end.unread,
             problem=loop.problem,
         )
 

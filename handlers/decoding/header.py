@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "tideline-1"
 FORMAT_HEADER: Final = "tideline.format"
+WRITE_KIND: Final = "WRITE"
+UNREADABLE_KIND: Final = "UNREADABLE"
+"""Type of an event that the metastore could not return to the relay, so that its real type is unknown."""
 _POSITION: Final = re.compile(rb'\{"eventId":(\d{1,19}),"part":(\d{1,9}),"parts":(\d{1,9}),')
 
 

@@ -15,6 +15,7 @@ from handlers.decoding import catalog_events as catalog
 from handlers.decoding import transaction_events as transactions
 from handlers.decoding.fields import Fields
 from handlers.decoding.header import (
+    UNREADABLE_KIND,
     Arrival,
     EventHeader,
     RecordPosition,
@@ -155,7 +156,7 @@ def expand_kind(kind: str) -> str:
 
 def needs_message(kind: str) -> bool:
     """Return whether events of this (expanded) type are built from their message."""
-    return kind in _BUILDERS
+    return kind in _BUILDERS or kind == UNREADABLE_KIND
 
 
 def build_event(header: EventHeader, message: JsonObject, limits: Limits) -> Event:

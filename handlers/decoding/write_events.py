@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.decoding.encoder import WRITE_KIND, build_write_message
+from handlers.decoding.commit_parts import build_write_message
 from handlers.decoding.fields import Fields
-from handlers.decoding.header import EventHeader
+from handlers.decoding.header import WRITE_KIND, EventHeader
 from handlers.decoding.limits import DEFAULT_LIMITS, Limits
 from handlers.decoding.transaction_events import build_files_written
 

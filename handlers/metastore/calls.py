@@ -1,9 +1,10 @@
 """Declarations of metastore calls: name, arguments, answer, the Hive versions that have it, and whether it changes anything.
 
 ``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes something is
-reported as ambiguous. There are two kinds of calls. A ``Call`` uses the structs of ``handlers.structs``, because its form in
+reported as ambiguous. There are three kinds of calls. A ``Call`` uses the structs of ``handlers.structs``, because its form in
 Hive 2 lacks fields or does not exist. A ``PlainCall`` uses the generated method of ``hmsclient``, which is correct in every
-Hive version for calls that take names and flags and return strings.
+Hive version for calls that take names and flags and return strings. A ``ListCall`` passes the elements of a list on one by one,
+because the whole list may not fit into memory.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
 
-from thrift.Thrift import TApplicationException, TMessageType
+from thrift.Thrift import TApplicationException, TMessageType, TType
 
 from handlers.metastore.hive_version import V2_3, HiveVersion
 from handlers.structs.struct import Struct, declare, resolve
@@ -38,6 +39,10 @@ class AnyCall(Protocol[R_co]):
     def changes(self) -> bool:
         """Whether the call changes anything, so that it must not be repeated blindly."""
 
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is processed while it arrives, so that its size does not decide how much memory it needs."""
+
     def exists_in(self, version: HiveVersion) -> bool:
         """Whether servers of ``version`` have the call."""
 
@@ -53,6 +58,11 @@ class _VersionedCall:
     changes: bool = field(kw_only=True)
     since: HiveVersion = field(default=V2_3, kw_only=True)
     until: HiveVersion | None = field(default=None, kw_only=True)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is processed while it arrives."""
+        return False
 
     def exists_in(self, version: HiveVersion) -> bool:
         """Whether servers of ``version`` have the call."""
@@ -122,16 +132,84 @@ class Call(_VersionedCall, Generic[R_co]):
         protocol.trans.flush()
 
     def _receive(self, protocol: Any) -> Struct:
-        _, kind, _ = protocol.readMessageBegin()
-        if kind == TMessageType.EXCEPTION:
-            fault = TApplicationException()
-            fault.read(protocol)
-            protocol.readMessageEnd()
-            raise fault
+        _raise_fault(protocol)
         answer = self.answer_struct()
         answer.read(protocol)
         protocol.readMessageEnd()
         return answer
+
+
+class Receiver(Protocol):
+    """Takes the elements of a list while they arrive."""
+
+    def restart(self) -> None:
+        """Forget all elements: the call is made (again)."""
+
+    def receive(self, element: Any) -> None:
+        """Take the next element. Raises only errors of ``state.errors``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListCall(Call[None]):
+    """A call that returns a list, and passes its elements to a ``Receiver``, the last argument, instead of returning them."""
+
+    element: type[Struct] = field(kw_only=True)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is processed while it arrives."""
+        return True
+
+    def perform(self, client: Any, arguments: tuple[Any, ...]) -> None:
+        """Send the call and pass on the elements of the answer; an attempt starts with ``restart``."""
+        *values, receiver = arguments
+        receiver.restart()
+        self._send(client._oprot, tuple(values))  # noqa: SLF001 - as in ``Call``
+        protocol = client._iprot  # noqa: SLF001 - as in ``Call``
+        _raise_fault(protocol)
+        if not self._receive_fields(protocol, receiver):
+            raise TApplicationException(TApplicationException.MISSING_RESULT, f"{self.name} returned nothing")
+
+    def _receive_fields(self, protocol: Any, receiver: Receiver) -> bool:
+        """Read the answer's fields; return whether there was a list. Raises the declared exception that it contains."""
+        received, exception = False, None
+        protocol.readStructBegin()
+        while True:
+            _, ttype, number = protocol.readFieldBegin()
+            if ttype == TType.STOP:
+                break
+            if number == 0 and ttype == TType.LIST:
+                received = True
+                self._receive_elements(protocol, receiver)
+            elif 1 <= number <= len(self.raises) and ttype == TType.STRUCT:
+                exception = self.raises[number - 1]()
+                exception.read(protocol)
+            else:
+                protocol.skip(ttype)
+            protocol.readFieldEnd()
+        protocol.readStructEnd()
+        protocol.readMessageEnd()
+        if exception is not None:
+            raise exception
+        return received
+
+    def _receive_elements(self, protocol: Any, receiver: Receiver) -> None:
+        _, size = protocol.readListBegin()
+        for _ in range(size):
+            element = self.element()
+            element.read(protocol)
+            receiver.receive(element)
+        protocol.readListEnd()
+
+
+def _raise_fault(protocol: Any) -> None:
+    """Read the header of an answer; raise the fault that it announces, if it does."""
+    _, kind, _ = protocol.readMessageBegin()
+    if kind == TMessageType.EXCEPTION:
+        fault = TApplicationException()
+        fault.read(protocol)
+        protocol.readMessageEnd()
+        raise fault
 
 
 DECLARED: Final[dict[str, AnyCall[object]]] = {}

@@ -30,6 +30,8 @@ R = TypeVar("R")
 
 DEFAULT_PORT: Final = 9083
 _READ_BYTES: Final = 64 * 1024
+_STREAM_FACTOR: Final = 16
+"""An answer that is processed while it arrives may have so many times the limit."""
 _GARBAGE: Final = (
     TTransportException,
     TProtocolException,
@@ -137,7 +139,7 @@ class Connection:
         large, InvalidRequest if an argument cannot be serialized, and otherwise the server's answer: a declared exception or
         TApplicationException.
         """
-        self._socket.begin(deadline)
+        self._socket.begin(deadline, streams=call.streams)
         try:
             return call.perform(self._client, arguments)
         except _GARBAGE as error:
@@ -172,9 +174,11 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
 
     def __init__(self, address: Address, limit: int) -> None:
         super().__init__(address.host, address.port)
+        self._limit_once = limit
         self.limit = limit
         self.sent = False
         self._deadline = 0.0
+        self._silence_s: float | None = None
         self._received = 0
 
     @property
@@ -182,9 +186,11 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         """Whether the answer was cut off because of its size."""
         return self._received > self.limit
 
-    def begin(self, deadline: float) -> None:
-        """Start a call."""
+    def begin(self, deadline: float, *, streams: bool = False) -> None:
+        """Start a call. For one that ``streams`` the limit is higher, and the deadline moves with every byte that arrives."""
         self._deadline = deadline
+        self._silence_s = deadline - time.monotonic() if streams else None
+        self.limit = self._limit_once * (_STREAM_FACTOR if streams else 1)
         self._received = 0
         self.sent = False
 
@@ -204,6 +210,8 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         self._received += len(chunk)
         if self.over_limit:
             raise TTransportException(TTransportException.SIZE_LIMIT, "answer too large")
+        if chunk and self._silence_s is not None:
+            self._deadline = max(self._deadline, time.monotonic() + self._silence_s)
         return chunk
 
     def write(self, data: bytes) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003 - part of the interface
+from types import NoneType
 from typing import Final
 
-from handlers.metastore.calls import Call
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import Call, ListCall, Receiver
+from handlers.metastore.hive_version import V3_1, V4_0
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import MetaException
 from handlers.structs.notifications import (
@@ -14,6 +16,8 @@ from handlers.structs.notifications import (
     NotificationEvent,
     NotificationEventRequest,
     NotificationEventResponse,
+    NotificationEventsCountRequest,
+    NotificationEventsCountResponse,
     WriteEventInfo,
 )
 
@@ -29,6 +33,23 @@ _WRITE_EVENTS: Final = Call(
     (MetaException,),
     changes=False,
     since=V4_0,
+)
+_EACH_WRITE_EVENT: Final = ListCall(
+    "get_all_write_event_info",
+    {"request": GetAllWriteEventInfoRequest},
+    NoneType,
+    (MetaException,),
+    changes=False,
+    since=V4_0,
+    element=WriteEventInfo,
+)
+_COUNT: Final = Call(
+    "get_notification_events_count",
+    {"rqst": NotificationEventsCountRequest},
+    NotificationEventsCountResponse,
+    (),
+    changes=False,
+    since=V3_1,
 )
 
 
@@ -48,9 +69,32 @@ class NotificationCalls(Session):
         request = NotificationEventRequest(lastEvent=after, maxEvents=limit)
         return self._invoke(_NEXT, request).events or []
 
-    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
+    def write_events(self, txn_id: int, *, db: str | None = None) -> list[WriteEventInfo]:
         """Return what a transaction wrote, by table and partition; empty if it wrote nothing or its events are purged.
+
+        ``db`` limits the answer to one database.
 
         Raises Unsupported before Hive 4.0, where no call returns write events.
         """
-        return self._invoke(_WRITE_EVENTS, GetAllWriteEventInfoRequest(txnId=txn_id))
+        return self._invoke(_WRITE_EVENTS, GetAllWriteEventInfoRequest(txnId=txn_id, dbName=db))
+
+    def receive_write_events(
+        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
+    ) -> None:
+        """Pass on what a transaction wrote, one write event at a time; optionally only into one database or table.
+
+        The time-out counts from the last byte that arrived. Raises as ``write_events``.
+        """
+        request = GetAllWriteEventInfoRequest(txnId=txn_id, dbName=db, tableName=table)
+        self._invoke(_EACH_WRITE_EVENT, request, receiver)
+
+    def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
+        """Return whether the event concerns ``db`` (and, if given, one of ``tables``), without reading its message.
+
+        Raises Unsupported before Hive 4, which cannot limit the range of ids.
+        """
+        self._require_hive_4_for(_COUNT.name, event_id)
+        request = NotificationEventsCountRequest(
+            fromEventId=event_id - 1, toEventId=event_id, dbName=db, tableNames=list(tables) or None
+        )
+        return self._invoke(_COUNT, request).eventsCount > 0

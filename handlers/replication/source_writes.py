@@ -1,7 +1,7 @@
 """The write events of commits that came without them: they are fetched from the source's metastore at replay.
 
-The relay puts the write events in front of each commit and marks it as enriched. Commits of other publishers, and those of
-a relay whose metastore has no call for write events, have no files. Committing them as they are would show transactions
+The relay puts the write events in front of each commit and marks it as enriched. Commits of other publishers, those of a relay
+whose metastore has no call for write events, and those whose write events the metastore could not return to it have no files. Committing them as they are would show transactions
 without their rows. The source's answer counts only if it is complete: the metastore purges write events by age, together
 with the notification log. They are written after the transaction's first write id, so the answer is complete as long as
 that event is still in the log.
@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.decoding.write_events import decode_write_event
 from handlers.replication.renames import follow_table
-from state.errors import BadInput, FileLost, MetastoreUnavailable, ServerFault, TidelineError, Unsupported
+from state.errors import (
+    BadInput,
+    FileLost,
+    LimitExceeded,
+    MetastoreUnavailable,
+    ServerFault,
+    TidelineError,
+    Unsupported,
+)
 
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
     """
     try:
         infos = _ask_source(event, known, context)
-    except (Unsupported, FileLost) as error:
+    except (Unsupported, FileLost, LimitExceeded) as error:
         fail_tables(event, known, error, context)
         return []
     found = []
@@ -70,12 +78,12 @@ def fail_tables(event: TxnCommitted, known: SourceTxn | None, error: TidelineErr
 
 
 def _ask_source(event: TxnCommitted, known: SourceTxn | None, context: Context) -> list[WriteEventInfo]:
-    """Return what the source knows; raise Unsupported or FileLost if it cannot tell, and Transient if it does not answer.
+    """Return what the source knows; raise Unsupported, FileLost or LimitExceeded if it cannot tell, Transient if it does not answer.
 
     An internal error of the source is not a failure of a table, and is therefore retried without end.
     """
     try:
-        infos = context.source.write_events(event.txn_id)
+        infos = context.source.write_events(event.txn_id, db=context.policy.source_db)
         first = known.first_event_id if known is not None else event.event_id
         oldest = context.source.next_events(first - 1, 1)
     except ServerFault as fault:

@@ -49,6 +49,23 @@ class CurrentNotificationEventId(Struct):
     eventId: Annotated[i64, 1]
 
 
+class NotificationEventsCountRequest(Struct):
+    """Requests the number of a database's events in a range of ids; ``fromEventId`` is excluded, ``toEventId`` included."""
+
+    fromEventId: Annotated[i64, 1]
+    dbName: Annotated[str, 2]
+    catName: Annotated[str | None, 3] = None
+    toEventId: Annotated[i64 | None, 4] = None
+    limit: Annotated[i64 | None, 5] = None
+    tableNames: Annotated[list[str] | None, 6] = None
+
+
+class NotificationEventsCountResponse(Struct):
+    """The number of events."""
+
+    eventsCount: Annotated[i64, 1]
+
+
 class GetAllWriteEventInfoRequest(Struct):
     """Requests the write events of a transaction."""
 

@@ -7,11 +7,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+from state.errors import LimitExceeded
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from handlers.metastore.calls import Receiver
     from state.errors import TidelineError
 
 
@@ -23,7 +25,8 @@ def ddl(event_id: int, *, kind: str = "CREATE_DATABASE", padding: int = 0) -> No
 
 def commit(event_id: int, txn_id: int, write_ids: Iterable[int] | None = (1,)) -> NotificationEvent:
     write_ids = None if write_ids is None else list(write_ids)
-    return event(event_id, "COMMIT_TXN", {"txnid": txn_id, "writeIds": write_ids})
+    databases = None if write_ids is None else ["sales"] * len(write_ids)
+    return event(event_id, "COMMIT_TXN", {"txnid": txn_id, "writeIds": write_ids, "databases": databases})
 
 
 def event(
@@ -63,6 +66,7 @@ class ListedLog:
         self.reads = 0
         self.connections = 0
         self.closed = 0
+        self.answer_bytes_max = 1 << 30
         self.failing: Callable[[str], TidelineError | None] = lambda _call: None
         self._lock = threading.Lock()
 
@@ -91,13 +95,39 @@ class ListedLog:
     def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
         self._fail("next_events")
         self.reads += 1
-        return [self.events[event_id] for event_id in sorted(self.events) if event_id > after][:limit]
+        found = [self.events[event_id] for event_id in sorted(self.events) if event_id > after][:limit]
+        if sum(len(event.message) for event in found) > self.answer_bytes_max:
+            raise LimitExceeded("the metastore's answer is too large")
+        return found
 
-    def write_events(self, txn_id: int) -> list[WriteEventInfo]:
+    def receive_write_events(
+        self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
+    ) -> None:
+        receiver.restart()
         self._fail("write_events")
         with self._lock:
             self.asked_for_writes.append(txn_id)
-        return self.writes.get(txn_id, [])
+        found = [
+            write
+            for write in self.writes.get(txn_id, [])
+            if db in {None, write.database} and table in {None, write.table}
+        ]
+        if sum(len(write.files) for write in found) > self.answer_bytes_max:
+            raise LimitExceeded("the metastore's answer is too large")
+        for write in found:
+            receiver.receive(write)
+
+    def database_names(self) -> list[str]:
+        return sorted({event.dbName for event in self.events.values() if event.dbName})
+
+    def table_names(self, db: str) -> list[str]:
+        return sorted(
+            {event.tableName for event in self.events.values() if event.dbName == db and event.tableName}
+        )
+
+    def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
+        event = self.events[event_id]
+        return event.dbName == db and (not tables or event.tableName in tables)
 
     def _fail(self, call: str) -> None:
         error = self.failing(call)

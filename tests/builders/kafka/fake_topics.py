@@ -11,8 +11,8 @@ from daemon.kafka.offset_search import LocatedRecord, find_next, find_offset
 from daemon.kafka.topic import Watermarks
 from daemon.relay.settings import RelaySettings
 from daemon.sources.outbox import Outbox
-from handlers.decoding.encoder import Record
 from handlers.decoding.header import peek_position
+from handlers.decoding.record_writer import Record
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 

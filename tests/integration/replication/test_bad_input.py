@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.projection import ProjectionStatus
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.decoding.encoder import Record
+    from handlers.decoding.record_writer import Record
 
 
 Message = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.events import Undecodable
+from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
 from state.errors import GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
@@ -17,7 +17,7 @@ from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox,
 
 if TYPE_CHECKING:
     from daemon.consumer.topic_reader import TopicReader
-    from handlers.decoding.encoder import Record
+    from handlers.decoding.record_writer import Record
     from handlers.events import Event
     from tests.unit.consumer.conftest import ReaderOf
 
@@ -327,3 +327,59 @@ def test_the_events_are_those_of_the_log_whatever_happens_to_the_topic(
     whole = reader_of(ListedTopic(records_of(log)))
     whole.seek(Position(start))
     assert seen == [(event.event_id, event.part) for event in drain(whole)]
+
+
+def nameless(record: Record) -> bytes:
+    """Return the record with its position and without anything else that can be read."""
+    head = record.value[: record.value.index(b'"eventTime"')]
+    return head + b"broken"
+
+
+def test_a_record_that_cannot_be_read_and_names_no_table_is_read_again_from_the_log(
+    reader_of: ReaderOf, letters: ListedLetters
+) -> None:
+    log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
+    log.writes[71] = [write("a"), write("b")]
+    records = records_of(log)
+    for broken in range(len(records)):
+        letters.put_in.clear()
+        values = [nameless(record) if n == broken else record for n, record in enumerate(records)]
+        reader = reader_of(ListedTopic(values), filler=outbox(log), format="tideline-1")
+        reader.seek(Position(0))
+        events = drain(reader)
+        assert [(each.event_id, each.part) for each in events] == [(1, 0), (2, 0), (2, 1), (2, 2), (3, 0)]
+        assert not any(isinstance(each, Undecodable) for each in events)
+        assert [event_id for _, _, event_id in letters.put_in] == [events[broken].event_id]
+
+
+def test_a_nameless_record_that_the_log_no_longer_has_is_reported_with_the_command_that_helps(
+    reader_of: ReaderOf,
+) -> None:
+    log = log_of(9)
+    records = records_of(log)
+    log.clean(up_to=5)
+    values = [nameless(record) if n == 3 else record for n, record in enumerate(records)]
+    reader = reader_of(ListedTopic(values), filler=outbox(log), format="tideline-1")
+    reader.seek(Position(0))
+    found = drain(reader)[3]
+    assert isinstance(found, Undecodable)
+    assert "tideline bootstrap" in found.error.hint
+
+
+def test_the_end_of_an_event_of_which_the_log_has_fewer_parts_is_taken_from_the_log(
+    reader_of: ReaderOf,
+) -> None:
+    """The relay adds parts for files that it lists; the log alone does not have them."""
+    log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
+    log.writes[71] = [write("a"), write("b"), write("c")]
+    with_listed = records_of(log)
+    log.writes[71].pop()
+    for cut in range(2, 5):
+        reader = reader_of(ListedTopic([*with_listed[:cut], with_listed[-1]]), filler=outbox(log))
+        reader.seek(Position(0))
+        events = drain(reader)
+        assert [each.event_id for each in events if isinstance(each, TxnCommitted | DatabaseCreated)] == [
+            1,
+            2,
+            3,
+        ]

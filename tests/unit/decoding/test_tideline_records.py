@@ -9,7 +9,7 @@ import pytest
 
 from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded, to_plain, write_events
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import Record, encode
+from handlers.decoding.encoder import encode
 from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
 from handlers.events import (
     Event,
@@ -26,6 +26,7 @@ from state.errors import LimitExceeded, MalformedEvent
 
 
 if TYPE_CHECKING:
+    from handlers.decoding.record_writer import Record
     from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 

@@ -1,0 +1,224 @@
+"""Collects the write events of one commit, and writes its records once all of them have arrived.
+
+Every record contains the number of parts, so the first one cannot be written before the last write event is known. A transaction may have
+a hundred thousand of them, with a table and a partition object each. What arrived therefore waits in a temporary file as soon as it
+exceeds ``MEMORY_BYTES``; only a short entry for each part stays in memory, and records are read from the file one at a time.
+
+The parts are sorted, because the metastore returns write events in any order, and a partly written event must be completed with
+exactly the same parts: first the logged write events by write id, database, table and partition, then those of partitions that were
+listed (see ``add_listed``), at last the commit.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
+
+from handlers.decoding.header import WRITE_KIND
+from handlers.decoding.limits import DEFAULT_LIMITS, Limits
+from handlers.decoding.messages import JsonObject, unpack
+from handlers.decoding.record_writer import Piece, Record, describe
+from state.errors import BadInput, FilesUnavailable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from handlers.decoding.record_writer import RecordWriter
+    from handlers.structs.notifications import WriteEventInfo
+
+
+MEMORY_BYTES: Final = 1024 * 1024
+_FILE_SEPARATOR: Final = re.compile(r"\s*\]\s*")
+_BEAT_EVERY: Final = 1_000
+
+
+class _Entry(NamedTuple):
+    """One part; entries are ordered as the parts are."""
+
+    listed: bool
+    write_id: int
+    db: str
+    table: str
+    partition: str
+    sequence: int
+    offset: int
+    size: int
+
+
+def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
+    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: JSONAcidWriteMessage)."""
+    return {
+        "txnid": txn_id,
+        "writeId": event.writeId,
+        "database": event.database,
+        "table": event.table,
+        "partition": event.partition or "",
+        "tableObjJson": event.tableObj,
+        "partitionObjJson": event.partitionObj,
+        "files": [entry for entry in _FILE_SEPARATOR.split(event.files or "") if entry],
+    }
+
+
+class CommitParts:
+    """The write events of one commit; used by one thread at a time. The temporary file is removed with the last reference.
+
+    ``receive`` and ``restart`` make it a ``Receiver`` of a metastore's answer.
+    """
+
+    def __init__(
+        self,
+        writer: RecordWriter,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        directory: Path | None = None,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``directory`` is where a large transaction waits, the system's temporary directory by default."""
+        self._writer = writer
+        self._limits = limits
+        self._beat = beat
+        self._spool = _Spool(directory)
+        self._entries: list[_Entry] = []
+        self._names: dict[str, str] = {}
+        self._end = 0
+        self._kept = (0, 0)
+        self._failure: BadInput | None = None
+        self._message: JsonObject = {}
+        try:
+            self._message = unpack(writer.event.message, writer.event.messageFormat, limits)
+        except BadInput as error:
+            self._failure = error
+
+    def keep(self) -> None:
+        """Keep what has arrived so far when the next call is restarted."""
+        self._kept = (len(self._entries), self._end)
+
+    def clear(self) -> None:
+        """Forget everything that has arrived."""
+        self._kept = (0, 0)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what has arrived since ``keep``."""
+        count, self._end = self._kept
+        del self._entries[count:]
+
+    def receive(self, element: WriteEventInfo) -> None:
+        """Add a logged write event. One that cannot be written becomes a part that reports it, and names its table."""
+        self._add(element, build_write_message(self._message.get("txnid"), element), listed=False)
+
+    def add_listed(self, element: WriteEventInfo) -> None:
+        """Add the files of a partition that Hive left out of its write events; its part is marked with ``"listed": true``."""
+        message = build_write_message(self._message.get("txnid"), element)
+        self._add(element, message | {"listed": True}, listed=True)
+
+    def tables(self) -> set[tuple[str, str, int]]:
+        """Return database, table and write id of the logged write events."""
+        return {(entry.db, entry.table, entry.write_id) for entry in self._entries if not entry.listed}
+
+    def partitions(self, db: str, table: str) -> set[str]:
+        """Return the partitions of a table that have a write event."""
+        return {entry.partition for entry in self._entries if (entry.db, entry.table) == (db, table)}
+
+    def __len__(self) -> int:
+        """Return the number of parts without the commit itself."""
+        return len(self._entries)
+
+    def records(self, extra: JsonObject | None = None) -> Sequence[Record]:
+        """Return all records; ``extra`` are fields that are added to the commit's message.
+
+        A small transaction is returned as a list. Of a large one, each access reads the temporary file. Raises FilesUnavailable.
+        """
+        whole = describe(self._writer.event)
+        if self._failure is not None:
+            return [self._writer.record(self._writer.problem(whole, self._failure), 0, 1)]
+        message = self._message | {"enriched": True} | (extra or {})
+        (last,) = self._writer.bodies(whole._replace(message=message))
+        lazy = _SpooledRecords(self._writer, self._spool, sorted(self._entries), last)
+        if lazy.size_bytes > MEMORY_BYTES:
+            return lazy
+        return list(lazy)
+
+    def _add(self, element: WriteEventInfo, message: JsonObject, *, listed: bool) -> None:
+        piece = Piece(WRITE_KIND, None, element.database, element.table, message)
+        try:
+            bodies = self._writer.bodies(piece)
+        except BadInput as error:
+            bodies = [self._writer.problem(piece, error)]
+        for body in bodies:
+            self._append(element, body, listed=listed)
+
+    def _append(self, element: WriteEventInfo, body: bytes, *, listed: bool) -> None:
+        names = self._names
+        db, table = (names.setdefault(name, name) for name in (element.database, element.table))
+        count = len(self._entries)
+        self._entries.append(
+            _Entry(listed, element.writeId, db, table, element.partition or "", count, self._end, len(body))
+        )
+        self._spool.write(self._end, body)
+        self._end += len(body)
+        if count % _BEAT_EVERY == 0:
+            self._beat()
+
+
+class _Spool:
+    """The temporary file: in memory up to ``MEMORY_BYTES``, then without a name on disk."""
+
+    def __init__(self, directory: Path | None) -> None:
+        where = str(directory) if directory is not None else None
+        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES, dir=where)  # noqa: SIM115 - closed when collected
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def write(self, offset: int, body: bytes) -> None:
+        try:
+            self._file.seek(offset)
+            self._file.write(body)
+        except OSError as error:
+            raise _unavailable(error) from error
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            self._file.seek(offset)
+            body: bytes = self._file.read(size)
+        except OSError as error:
+            raise _unavailable(error) from error
+        return body
+
+
+class _SpooledRecords(Sequence[Record]):
+    """The records of one commit, read from a temporary file at each access."""
+
+    def __init__(self, writer: RecordWriter, spool: _Spool, entries: list[_Entry], last: bytes) -> None:
+        self._writer = writer
+        self._spool = spool
+        self._parts = [(entry.offset, entry.size) for entry in entries]
+        self._last = last
+        self.size_bytes = sum(size for _, size in self._parts) + len(last)
+
+    def __len__(self) -> int:
+        return len(self._parts) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        part = range(len(self))[index]
+        body = self._last if part == len(self._parts) else self._spool.read(*self._parts[part])
+        return self._writer.record(body, part, len(self))
+
+
+def _unavailable(error: OSError) -> FilesUnavailable:
+    return FilesUnavailable(
+        "the temporary file of a large transaction cannot be written or read", reason=str(error)
+    )
