@@ -35,6 +35,13 @@ class ReplicaMetrics(MetricTable):
         "projection",
     )
 
+    constraints_left_out = Metric(
+        Counter,
+        "tideline_constraints_left_out",
+        "Foreign keys that were not created on the target, because the table they refer to is not there.",
+        "projection",
+    )
+
     def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
         super().__init__(registry)
         self.projections = projections
@@ -73,3 +80,14 @@ class PolicyObserver:
     def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - part of the port; ids are not labels
         """A transaction that had write ids committed without a single write event."""
         self._metrics.silent_commits.labels(self._projection).inc()
+
+    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
+        """A foreign key was not created, because the table it refers to is not on the target."""
+        log.warning(
+            "foreign key left out: the table it refers to is not on the target",
+            projection=self._projection,
+            table=table,
+            constraint=name,
+            refers_to=parent,
+        )
+        self._metrics.constraints_left_out.labels(self._projection).inc()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.replication.loading.table_loads import TableLoads
+from handlers.replication.materialized_views import MaterializedViews
 from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
 from handlers.replication.target_position import TargetPosition
@@ -41,6 +42,9 @@ class Observer(Protocol):
     def transaction_without_files(self, txn_id: int) -> None:
         """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
 
+    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
+        """Foreign key ``name`` of ``table`` was not created, because the table it refers to is not on the target."""
+
 
 class SilentObserver:
     """An observer that ignores everything."""
@@ -55,6 +59,9 @@ class SilentObserver:
         """Do nothing."""
 
     def transaction_without_files(self, txn_id: int) -> None:
+        """Do nothing."""
+
+    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
         """Do nothing."""
 
 
@@ -78,6 +85,7 @@ class Context:
     copies: CopyPool
     files: FileSystems
     observer: Observer
+    views: MaterializedViews = field(default_factory=MaterializedViews)
 
     @staticmethod
     def between(
@@ -111,9 +119,10 @@ class Context:
         )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
-        """Whether the table is replicated, and neither quarantined nor waiting for its load."""
+        """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor a materialized view."""
         return (
             self.policy.covers(db, table)
+            and table not in self.views
             and table not in self.quarantine
             and not self.loads.is_waiting(table)
         )

@@ -1,7 +1,8 @@
 """Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
 Events of kinds that are not listed here have no effect on a replica by intent: functions, catalogs, compactions (the target
-compacts by itself), deletions of statistics (Hive does not replay them either) and unknown kinds.
+compacts by itself), deletions of statistics (Hive does not replay them either) and unknown kinds. All events of materialized
+views have none either.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
 from handlers.replication.loading import event_rules
 from handlers.replication.loading.table_loads import LOADED, LOADING
+from handlers.replication.materialized_views import is_of_view
 from handlers.replication.renames import (
     Rename,
     find_rename,
@@ -85,7 +87,7 @@ class Dispatcher:
         A permanent failure of one table is handled as the policy requires; by default the table is quarantined. Raises
         transient errors and errors that concern the policy as a whole.
         """
-        if is_foreign(event):
+        if is_foreign(event) or is_of_view(event, self._context):
             return OUT_OF_SCOPE
         kind = type(event)
         if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
@@ -101,7 +103,7 @@ class Dispatcher:
     def remember(self, event: Event) -> None:
         """Record an event that the target already has, so that the write-id mapping is as it was after applying it."""
         context = self._context
-        if is_foreign(event):
+        if is_foreign(event) or is_of_view(event, context):
             return
         if isinstance(event, TxnCommitted):
             context.write_ids.commit(event.txn_id)

@@ -129,6 +129,7 @@ class ReplicationProjection:
         self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)
         context.loads.load(self._store)
+        context.views.load(self._store)
         context.write_ids.load(self._store)
         stored = self._store.get(POSITION_KEY)
         if stored is None and context.target_position.read() is None:
@@ -258,6 +259,7 @@ class ReplicationProjection:
             self._context.write_ids.flush(txn)
             self._context.quarantine.flush(txn)
             self._context.loads.flush(txn)
+            self._context.views.flush(txn)
             self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
         self._unrecorded_events, self._recorded_s = 0, self._clock()

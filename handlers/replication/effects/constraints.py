@@ -1,7 +1,8 @@
 """Replay of constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
 Hive does not enforce constraints, but its planner uses them. They keep the names that the source gave them, so that a
-repeated event is recognised. A foreign key into a database outside the policy refers to nothing on the target and is skipped.
+repeated event is recognised. A foreign key to a table that is not on the target is left out and reported: the table itself is
+replicated without it.
 """
 
 from __future__ import annotations
@@ -22,21 +23,47 @@ _KINDS: Final = {kind.event_type: kind for kind in CONSTRAINT_KINDS}
 
 
 def add(event: ConstraintsAdded, context: Context) -> None:
-    """Add the constraints that the target's table does not have yet."""
+    """Add the constraints that the target's table does not have yet; do nothing if the table was dropped since."""
     assert event.table is not None
-    kind = _KINDS[event.kind]
-    present = {
-        name.lower() for name in context.target.constraint_names(context.policy.target_db, event.table)
-    }
+    kind, db = _KINDS[event.kind], context.policy.target_db
+    try:
+        context.table_cache.table(event.table)
+    except NotFound:
+        return
+    present = {name.lower() for name in context.target.constraint_names(db, event.table)}
     columns = [tjson.decode(kind.column, text) for text in event.texts]
-    missing = [
-        column
-        for column in columns
-        if (kind.name_of(column) or "").lower() not in present
-        and rewrite_database(column, context.policy.source_db, context.policy.target_db)
-    ]
-    if missing:
-        context.target.add_constraint(kind, missing)
+    missing = [column for column in columns if (kind.name_of(column) or "").lower() not in present]
+    kept = [column for column in missing if _find_parent(column, context)]
+    for name in sorted({kind.name_of(column) or "" for column in missing if column not in kept}):
+        parents = {_name_parent(column) for column in missing if kind.name_of(column) == name}
+        context.observer.constraint_left_out(f"{event.db}.{event.table}", name, ", ".join(sorted(parents)))
+    for column in kept:
+        rewrite_database(column, context.policy.source_db, db)
+    if kept:
+        context.target.add_constraint(kind, kept)
+
+
+def _find_parent(column: Any, context: Context) -> bool:
+    """Whether the key that a foreign key refers to is on the target; True for all other constraints.
+
+    It is not if its table is excluded from the policy, in another database, quarantined, or waiting for its load, or if a later
+    event that was applied before a restart dropped it. Hive answers an addition without the key with an internal error.
+    """
+    name = (getattr(column, "pktable_name", None) or "").lower()
+    if not name:
+        return True
+    if not context.in_scope((column.pktable_db or "").lower(), name):
+        return False
+    try:
+        context.table_cache.table(name)
+    except NotFound:
+        return False
+    keys = {key.lower() for key in context.target.constraint_names(context.policy.target_db, name)}
+    return column.pk_name is None or column.pk_name.lower() in keys
+
+
+def _name_parent(column: Any) -> str:
+    return f"{column.pktable_db}.{column.pktable_name}"
 
 
 def drop(event: ConstraintDropped, context: Context) -> None:

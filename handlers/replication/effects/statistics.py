@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.partitions import BATCH
 from handlers.replication.target_objects import KEEP_STATISTICS, replayed_write_id
-from state.errors import MalformedEvent, NotFound
+from state.errors import InvalidRequest, MalformedEvent, NotFound
 
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from handlers.events import StatisticsUpdated
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
+    from handlers.structs.statistics import ColumnStatistics
 
 
 ACCURATE: Final = "COLUMN_STATS_ACCURATE"
@@ -34,16 +35,37 @@ def update(event: StatisticsUpdated, context: Context) -> None:
     statistics.statsDesc.dbName = context.policy.target_db
     statistics.statsDesc.catName = None
     statistics.engine = statistics.engine or "hive"
-    write_id = replayed_write_id(event.write_id, context.table_cache.table(event.table))
+    try:
+        write_id = replayed_write_id(event.write_id, context.table_cache.table(event.table))
+        _write(statistics, event.table, write_id, context)
+    except NotFound:
+        return
+    except InvalidRequest:
+        if not _drop_unknown_columns(statistics, event.table, context):
+            raise
+        if statistics.statsObj:
+            _write(statistics, event.table, write_id, context)
+
+
+def _write(statistics: ColumnStatistics, table: str, write_id: int | None, context: Context) -> None:
+    assert statistics.statsDesc is not None
     write = (
         context.target.update_table_statistics
         if statistics.statsDesc.isTblLevel
         else context.target.update_partition_statistics
     )
-    try:
-        write(statistics, write_id=write_id, valid_write_ids=context.valid_up_to(event.table, write_id))
-    except NotFound:
-        return
+    write(statistics, write_id=write_id, valid_write_ids=context.valid_up_to(table, write_id))
+
+
+def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Context) -> bool:
+    """Remove the statistics of columns that the target's table does not have; return whether there were some.
+
+    A repeated event may find its columns dropped or renamed: the later ALTER_TABLE was applied before a restart.
+    """
+    columns = {(column.name or "").lower() for column in context.table_cache.table(table).sd.cols or []}
+    before = statistics.statsObj or []
+    statistics.statsObj = [each for each in before if (each.colName or "").lower() in columns]
+    return len(statistics.statsObj) < len(before)
 
 
 def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 
 def create(event: TableCreated, context: Context) -> None:
-    """Create the table, except for materialized views, and copy the rows of a CREATE TABLE AS SELECT."""
-    if event.after.value.tableType == "MATERIALIZED_VIEW":
-        return
+    """Create the table, and copy the rows of a CREATE TABLE AS SELECT."""
     source = event.after.copy()
     source_location = source.sd.location
     location = map_external_location(source_location, context.policy) if is_external(source) else None

@@ -12,13 +12,15 @@ from handlers.events import (
     DatabaseAltered,
     DatabaseCreated,
     DatabaseDropped,
-    Event,
+    Embedded,
     Inserted,
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
     SourceFile,
+    StatisticsUpdated,
 )
+from handlers.replication.context import SilentObserver
 from handlers.replication.effects import (
     constraints,
     databases,
@@ -32,7 +34,12 @@ from handlers.replication.target_position import TargetPosition
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey, SQLPrimaryKey
 from handlers.structs.objects import Database, Partition, StorageDescriptor, Table
-from state.errors import AlreadyExists, FileLost, MalformedEvent, NotFound, TargetDiverged
+from handlers.structs.statistics import (
+    ColumnStatistics,
+    ColumnStatisticsData,
+    ColumnStatisticsObj,
+)
+from state.errors import AlreadyExists, FileLost, InvalidRequest, MalformedEvent, NotFound, TargetDiverged
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, altered, created, dropped, embedded
@@ -349,6 +356,46 @@ def test_statistics_are_written_for_the_target_with_the_default_engine(replica: 
     assert call.options == {"write_id": 3, "valid_write_ids": f"shop_r.orders:3:{2**63 - 1}::"}
 
 
+def test_statistics_of_columns_that_were_dropped_since_are_left_out(replica: FakedReplica) -> None:
+    """A repeated event may find the later ALTER_TABLE applied."""
+    sent: list[list[str]] = []
+
+    def update(written: ColumnStatistics, **_options: Any) -> None:
+        sent.append([each.colName for each in written.statsObj or []])
+        if "gone" in sent[-1]:
+            raise InvalidRequest("Column gone doesn't exist in table orders")
+
+    target = RecordingMetastore({"get_table": a_table(location="file:/t")})
+    context = context_on(replica, target)
+    target.answers["update_table_statistics"] = update
+    event = statistics_event(5)
+    statistics.update(replace(event, statistics=with_columns(event, "id", "gone")), context)
+    assert sent == [["id", "gone"], ["id"]]
+    sent.clear()
+    statistics.update(replace(event, statistics=with_columns(event, "gone")), context)
+    assert sent == [["gone"]]
+
+
+def with_columns(event: StatisticsUpdated, *columns: str) -> Embedded[ColumnStatistics]:
+    changed = event.statistics.copy()
+    changed.statsObj = [
+        ColumnStatisticsObj(colName=name, colType="int", statsData=ColumnStatisticsData()) for name in columns
+    ]
+    return embedded(changed)
+
+
+def test_other_rejected_statistics_count_as_a_failure(replica: FakedReplica) -> None:
+    target = RecordingMetastore(
+        {"get_table": a_table(location="file:/t"), "update_table_statistics": InvalidRequest("no")}
+    )
+    with pytest.raises(InvalidRequest):
+        statistics.update(statistics_event(5), context_on(replica, target))
+
+
+def test_statistics_of_a_table_that_was_dropped_since_have_no_effect(replica: FakedReplica) -> None:
+    statistics.update(statistics_event(5), context_on(replica, RecordingMetastore({"get_table": MISSING})))
+
+
 @pytest.mark.parametrize(("write_id", "marked"), [(3, True), (4, False)])
 def test_only_statistics_of_the_lost_write_id_are_marked_as_inaccurate(
     replica: FakedReplica, write_id: int, *, marked: bool
@@ -388,10 +435,56 @@ def test_only_constraints_that_the_target_lacks_are_added_under_its_own_database
     assert (added.pk_name, added.table_db, added.catName) == ("pk_b", "shop_r", None)
 
 
-def test_a_foreign_key_into_another_database_is_skipped(replica: FakedReplica) -> None:
-    target = RecordingMetastore({"constraint_names": set()})
-    key = SQLForeignKey(fktable_db="shop", fktable_name="orders", pktable_db="other", fk_name="fk")
-    event: Event = constraints_added("ADD_FOREIGNKEY", key)
-    assert isinstance(event, ConstraintsAdded)
-    constraints.add(event, context_on(replica, target))
+def a_foreign_key(name: str, parent: str, db: str = "shop", key: str = "pk") -> SQLForeignKey:
+    return SQLForeignKey(
+        fktable_db="shop",
+        fktable_name="orders",
+        pktable_db=db,
+        pktable_name=parent,
+        fk_name=name,
+        pk_name=key,
+    )
+
+
+def test_a_foreign_key_to_a_table_that_is_not_followed_is_left_out_and_reported(tmp_path: Path) -> None:
+    replica = faked_replica(tmp_path, exclude=("tmp_*",))
+    reported: list[tuple[str, str, str]] = []
+
+    class Observer(SilentObserver):
+        def constraint_left_out(self, table: str, name: str, parent: str) -> None:
+            reported.append((table, name, parent))
+
+    def find(_db: str, table: str) -> Table:
+        if table == "nowhere":
+            raise MISSING
+        return a_table(table)
+
+    target = RecordingMetastore({"constraint_names": {"PK"}, "get_table": find})
+    context = replace(context_on(replica, target), observer=Observer())
+    context.quarantine.add("broken", 1, MalformedEvent("broken"))
+    keys = [
+        a_foreign_key("a", "tmp_x"),
+        a_foreign_key("b", "orders", db="other"),
+        a_foreign_key("c", "nowhere"),
+        a_foreign_key("d", "broken"),
+        a_foreign_key("e", "customers"),
+        a_foreign_key("f", "customers", key="dropped"),
+    ]
+    constraints.add(constraints_added("ADD_FOREIGNKEY", *keys), context)
+    (kept,) = target.only("add_constraint").arguments[1]
+    assert (kept.fk_name, kept.fktable_db, kept.pktable_db) == ("e", "shop_r", "shop_r")
+    assert reported == [
+        ("shop.orders", "a", "shop.tmp_x"),
+        ("shop.orders", "b", "other.orders"),
+        ("shop.orders", "c", "shop.nowhere"),
+        ("shop.orders", "d", "shop.broken"),
+        ("shop.orders", "f", "shop.customers"),
+    ]
+    replica.projection.close()
+
+
+def test_a_constraint_of_a_table_that_was_dropped_since_has_no_effect(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": MISSING, "add_constraint": MISSING})
+    key = SQLPrimaryKey(table_db="shop", table_name="orders", column_name="id", pk_name="pk")
+    constraints.add(constraints_added("ADD_PRIMARYKEY", key), context_on(replica, target))
     assert "add_constraint" not in target.names()

@@ -55,7 +55,7 @@ def test_a_waiting_write_event_keeps_no_objects_of_its_table(replica: FakedRepli
     kept_bytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     replay.files.cancel_all()
-    assert kept_bytes < 100 * 5_000, "each event has 100,000 bytes of objects"
+    assert kept_bytes < 100 * 30_000, "each event has 100,000 bytes of objects"
 
 
 def test_the_cached_locations_of_all_tables_together_are_bounded(

@@ -83,11 +83,13 @@ def test_applied_events_are_counted_by_type_and_the_number_of_types_is_bounded()
     measures.event_skipped("T1", "merged")
     measures.table_quarantined("db", QuarantinedTable("t", 7, "file-lost", "gone"))
     measures.transaction_without_files(7)
+    measures.constraint_left_out("db.t", "fk", "db.u")
     text = generate_latest(registry).decode()
     applied = [line for line in text.splitlines() if line.startswith("tideline_events_applied_total{")]
     assert len(applied) == TYPES_MAX + 1
     assert 'type="other"} 50.0' in text
     assert f'tideline_apply_seconds_count{{projection="replication:shop"}} {TYPES_MAX + 50}.0' in text
+    assert 'tideline_constraints_left_out_total{projection="replication:shop"} 1.0' in text
     assert "db.t" not in text
 
 

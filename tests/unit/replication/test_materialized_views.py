@@ -1,0 +1,188 @@
+"""Materialized views: none of their events has an effect, and none of them counts as a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.events import (
+    DatabaseDropped,
+    FilesWritten,
+    PartitionsAdded,
+    TableAltered,
+    TableDropped,
+    Undecodable,
+)
+from handlers.replication.effects import databases
+from handlers.replication.materialized_views import MaterializedViews
+from handlers.structs import tjson
+from state.errors import MalformedEvent
+from tests.builders.replication.replay_events import (
+    a_table,
+    aborted,
+    allocated,
+    changed,
+    committed,
+    created,
+    dropped,
+    embedded,
+    statistics,
+    written,
+)
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+    from handlers.structs.objects import Table
+    from tests.builders.replication.fake_target import FakedReplica
+
+
+def a_view(name: str = "mv") -> Table:
+    return a_table(name, kind="MATERIALIZED_VIEW")
+
+
+def view_altered(event_id: int) -> TableAltered:
+    return changed(event_id, a_view(), a_view())
+
+
+def view_written(
+    event_id: int, replica: FakedReplica, txn_id: int, write_id: int, parts: int = 2
+) -> FilesWritten:
+    file = replica.file(write_id=write_id)
+    event = written(event_id, file, txn_id=txn_id, write_id=write_id, table="mv", parts=parts)
+    return replace(event, owner_text=tjson.encode(a_view()))
+
+
+def creation(replica: FakedReplica) -> list[Event]:
+    """CREATE MATERIALIZED VIEW as Hive logs it: the write id comes before the table."""
+    return [
+        allocated(1, 1, 1, "mv"),
+        created(2, "mv", kind="MATERIALIZED_VIEW"),
+        view_altered(3),
+        replace(statistics(4, "mv"), owner=embedded(a_view())),
+        view_written(5, replica, 1, 1),
+        committed(5, 1, part=1, parts=2),
+    ]
+
+
+def rebuild(replica: FakedReplica, event_id: int) -> list[Event]:
+    return [
+        allocated(event_id, event_id, 2, "mv"),
+        view_written(event_id + 1, replica, event_id, 2),
+        committed(event_id + 1, event_id, part=1, parts=2),
+        view_altered(event_id + 2),
+    ]
+
+
+def test_a_materialized_view_is_left_out_from_its_creation_to_its_drop(replica: FakedReplica) -> None:
+    replica.projection.apply([*creation(replica), *rebuild(replica, 10), dropped(20, "mv")])
+    assert replica.stored_quarantine() == {}
+    assert replica.target.tables == {}
+    assert replica.files_on_target() == []
+    assert replica.target.open_txns == []
+    assert replica.stored_position() == 20
+
+
+def test_a_rebuild_opens_no_transaction_on_the_target(replica: FakedReplica) -> None:
+    replica.projection.apply(creation(replica))
+    replica.projection.open()
+    replica.target.calls.clear()
+    replica.projection.apply(rebuild(replica, 10))
+    assert replica.target.calls == [], "the names of the views survive a restart"
+
+
+def test_a_rebuild_that_is_rolled_back_opens_none_either(replica: FakedReplica) -> None:
+    replica.projection.apply(creation(replica))
+    replica.target.calls.clear()
+    replica.projection.apply([allocated(10, 2, 2, "mv"), aborted(11, 2)])
+    assert replica.target.calls == []
+
+
+def test_a_view_that_was_there_before_the_bootstrap_is_recognised_by_its_write_event(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply(rebuild(replica, 10))
+    assert replica.stored_quarantine() == {}
+    assert replica.target.open_txns == []
+    assert replica.context.views.get("mv") is not None
+
+
+def test_a_transaction_that_also_writes_a_table_shows_the_rows_of_the_table(replica: FakedReplica) -> None:
+    replica.projection.apply([*creation(replica), created(10)])
+    file = replica.file()
+    both: list[Event] = [
+        allocated(11, 7, 1, "orders"),
+        allocated(12, 7, 2, "mv"),
+        written(13, file, txn_id=7, parts=3),
+        replace(view_written(13, replica, 7, 2, parts=3), part=1),
+        committed(13, 7, part=2, parts=3),
+    ]
+    replica.projection.apply(both)
+    assert [each.table for each in replica.target.commits[-1][1]] == ["orders"]
+    assert replica.stored_quarantine() == {}
+
+
+def test_a_view_that_an_earlier_version_quarantined_is_released(replica: FakedReplica) -> None:
+    replica.context.quarantine.add("mv", 1, MalformedEvent("no such table"))
+    replica.projection.apply([view_altered(3)])
+    assert replica.stored_quarantine() == {}
+
+
+def test_a_table_that_gets_the_name_of_a_dropped_view_is_replicated(replica: FakedReplica) -> None:
+    replica.projection.apply([*creation(replica), dropped(10, "mv"), created(11, "mv")])
+    assert list(replica.target.tables) == ["mv"]
+    assert replica.context.views.entries() == ()
+
+
+def test_a_table_whose_parameters_mention_materialized_views_is_replicated(replica: FakedReplica) -> None:
+    mentioning = {"transactional": "true", "note": "MATERIALIZED_VIEW"}
+    replica.projection.apply([created(1, "orders", parameters=mentioning)])
+    assert list(replica.target.tables) == ["orders"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_events_of_a_view_without_its_object_are_left_out_too(replica: FakedReplica, *, gone: bool) -> None:
+    replica.projection.apply(creation(replica))
+    unreadable = Undecodable(
+        event_id=10, time_s=0, kind="ALTER_TABLE", db="shop", table="mv", error=MalformedEvent("torn")
+    )
+    partition = PartitionsAdded(
+        event_id=10, time_s=0, kind="ADD_PARTITION", db="shop", table="mv", owner=None, partitions=()
+    )
+    replica.projection.apply([unreadable if gone else partition])
+    assert replica.stored_quarantine() == {}
+
+
+def test_the_names_of_the_views_are_forgotten_with_their_view_and_their_database(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply(creation(replica))
+    stored = MaterializedViews()
+    stored.load(replica.store)
+    assert [each.table for each in stored.entries()] == ["mv"]
+    with_object = TableDropped(
+        event_id=10, time_s=0, kind="DROP_TABLE", db="shop", table="mv", before=embedded(a_view())
+    )
+    replica.projection.apply([with_object])
+    stored.load(replica.store)
+    assert stored.entries() == ()
+
+
+def test_a_dropped_database_has_no_views_left(replica: FakedReplica) -> None:
+    replica.projection.apply(creation(replica))
+    replica.target.drop_database = lambda *_, **__: None  # type: ignore[attr-defined]  # a call that the fake does not have
+    databases.drop(DatabaseDropped(event_id=10, time_s=0, kind="DROP_DATABASE", db="shop"), replica.context)
+    assert replica.context.views.entries() == ()
+
+
+def test_a_view_on_other_databases_is_created_and_altered(replica: FakedReplica) -> None:
+    view = a_table("v", kind="VIRTUAL_VIEW", location=None, parameters={})
+    view.viewExpandedText = "select `t`.`id` from `elsewhere`.`t`"
+    after = view.copy()
+    after.parameters = {"comment": "x"}
+    replica.projection.apply([replace(created(1, "v"), after=embedded(view)), changed(2, view, after)])
+    assert replica.stored_quarantine() == {}
+    assert replica.target.tables["v"].viewExpandedText == view.viewExpandedText
+    assert replica.target.tables["v"].parameters == {"comment": "x"}
