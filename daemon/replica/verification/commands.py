@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,22 +20,30 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from handlers.replication.verification.findings import TableResult
     from handlers.replication.verification.verifier import Verifier
+    from streaming.settings import SparkSettings
 
 
 @click.command()
 @click.argument("policy")
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--rows", is_flag=True, help="Compare counts and hashes of rows too, through Spark.")
+@click.option(
+    "--spark-master", default="local[2]", show_default=True, help="Where Spark runs, as Spark's own setting."
+)
+@click.option("--spark-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
+@click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
 @click.option("--checksums", is_flag=True, help="Compare the contents of files too, which reads all of them.")
 @config_option
 @json_option
 @click.pass_context
 def verify(
     ctx: click.Context,
+    /,
     policy: str,
     tables: tuple[str, ...],
-    checksums: bool,
     config_path: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Compare the replica of POLICY with its source, or only the named tables. Changes nothing.
 
@@ -47,7 +55,7 @@ def verify(
 
     config = load_config(config_path)
     require_policy(config, policy)
-    results = run_verification(config, Request(policy, tables, checksums=checksums), _Progress(quiet=as_json))
+    results = run_verification(config, _request(policy, tables, **options), _Progress(quiet=as_json))
     if as_json:
         echo_json(report(policy, results))
     else:
@@ -63,6 +71,27 @@ class Request:
     tables: tuple[str, ...] = ()
     """Empty for all tables and the database."""
     checksums: bool = False
+    spark: SparkSettings | None = None
+    """How Spark is started to compare rows; None if rows are not compared."""
+
+
+def _request(
+    policy: str,
+    tables: tuple[str, ...],
+    *,
+    checksums: bool,
+    rows: bool,
+    spark_master: str,
+    spark_memory: str,
+    spark_conf: tuple[str, ...],
+) -> Request:
+    from streaming.settings import SparkSettings
+
+    if not all("=" in each for each in spark_conf):
+        raise click.UsageError("--spark-conf must be KEY=VALUE")
+    conf = dict(each.split("=", 1) for each in spark_conf)
+    spark = SparkSettings(master=spark_master, driver_memory=spark_memory, conf=conf) if rows else None
+    return Request(policy, tables, checksums=checksums, spark=spark)
 
 
 class _Progress:
@@ -86,7 +115,7 @@ class _Progress:
 def run_verification(config: Config, request: Request, progress: _Progress) -> list[TableResult]:
     """Verify as requested, and return the outcome of each table."""
     from daemon.replica.verification.following import open_following
-    from daemon.replica.verification.session import open_verifier
+    from daemon.replica.verification.session import open_row_comparison, open_verifier
     from handlers.metastore.client import Metastore
 
     policy = config.policies[request.policy]
@@ -98,8 +127,19 @@ def run_verification(config: Config, request: Request, progress: _Progress) -> l
         following.waiting = lambda event_id, position: progress.show(
             f"waiting for the replica: event {event_id:,}, it is at {position:,}"
         )
+        compare_rows = None
+        if request.spark is not None:
+            progress.show("starting Spark")
+            compare_rows = stack.enter_context(open_row_comparison(request.spark))
         verifier = stack.enter_context(
-            open_verifier(config, request.policy, (source, target), following, checksums=request.checksums)
+            open_verifier(
+                config,
+                request.policy,
+                (source, target),
+                following,
+                checksums=request.checksums,
+                compare_rows=compare_rows,
+            )
         )
         stack.callback(progress.clear)
         return _verify_tables(verifier, request, progress.show)

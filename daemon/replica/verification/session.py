@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.replica.loop import handler_policy
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from handlers.metastore.client import Metastore
     from handlers.replication.verification.verifier import CompareRows, Following
+    from streaming.settings import SparkSettings
 
 
 LISTERS: Final = 8
@@ -61,3 +63,17 @@ def open_verifier(
             compare_rows=compare_rows,
             beat=beat,
         )
+
+
+@contextmanager
+def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
+    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark is missing."""
+    from streaming.driver.session import start
+    from streaming.rows.comparison import RowComparison
+    from streaming.rows.row_reader import CONF
+
+    spark = start(replace(settings, conf={**settings.conf, **CONF}), name="tideline-verify")
+    try:
+        yield RowComparison(spark)
+    finally:
+        spark.stop()

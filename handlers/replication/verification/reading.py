@@ -114,7 +114,7 @@ class OneTable:
         if not self.has_files or self.is_partitioned:
             return Description(facts, self._statistics(self.table, {}), not_compared=not_compared)
         columns = _texts(self._column_statistics())
-        files, acid_files = self._list(self.table.sd.location or "")
+        files, acid_files = self.list_files(self.table.sd.location or "")
         return Description(
             facts, self._statistics(self.table, columns), files, acid_files, not_compared=not_compared
         )
@@ -131,7 +131,7 @@ class OneTable:
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
         }
         columns = self._partition_column_statistics(list(found))
-        listed = self.side.executor.map(self._list, [each.sd.location or "" for each in found.values()])
+        listed = self.side.executor.map(self.list_files, [each.sd.location or "" for each in found.values()])
         described = {}
         for (name, each), (files, acid_files) in zip(found.items(), listed, strict=True):
             described[name] = self._describe_partition(each, _texts(columns.get(name, ())), files, acid_files)
@@ -194,11 +194,20 @@ class OneTable:
             self.side.db, self.name, names, self._column_names(), valid_write_ids=valid
         )
 
-    def _list(self, location: str) -> tuple[Files, AcidFiles]:
-        """Return the files that readers see: those of a plain table, or those of a transactional one by directory."""
+    @property
+    def has_row_ids(self) -> bool:
+        """Whether files hold ACID events; those of insert-only tables hold plain rows."""
+        properties = (self.table.parameters or {}).get("transactional_properties", "default")
+        return self.write_ids is not None and properties.lower() != "insert_only"
+
+    def list_files(self, location: str, *, contents: bool = True) -> tuple[Files, AcidFiles]:
+        """Return the files that readers see: those of a plain table, or those of a transactional one by directory.
+
+        Without ``contents``, checksums are left out even if the verification compares them.
+        """
         root = parse_location(location)
         files = self.side.files.of(root)
-        read = partial(_read_md5, files) if self.side.checksums else None
+        read = partial(_read_md5, files) if self.side.checksums and contents else None
         if self.write_ids is None:
             return _list_tree(files, root, read), {}
         return {}, list_acid_files(files, root, self.write_ids, read)

@@ -67,8 +67,8 @@ class Following(Protocol):
 class CompareRows(Protocol):
     """Compares the rows of a table; see ``--rows``."""
 
-    def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int:
-        """Add the differences to ``findings``; return the number of rows at the source."""
+    def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int | None:
+        """Add the differences to ``findings``; return the number of rows at the source, None if they cannot be compared."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import pytest
 from daemon.service.command_line import call
 from dev.stack.hive.sql_session import Session
 from handlers.replication.verification.findings import Outcome
-from tests.builders.daemon.tideline_process import write_config
+from tests.builders.daemon.tideline_process import tideline, write_config
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import FollowedReplica, verifier_of, verify
@@ -60,12 +60,28 @@ def shared(source: ClusterEndpoints, target: ClusterEndpoints) -> Iterator[Repli
         roll_back(sql, f"insert into {db}.either values (9, 'never')")
         sql.run(f"create table {db}.parts (id int) partitioned by (dt string) {ACID}")
         sql.run(f"insert into {db}.parts values (1, 'a'), (2, 'b'), (3, 'c:/d')")
+        write_rows(sql, f"{db}.rowed")
         sql.run(f"create table {db}.plain (id int) {PLAIN}")
         sql.run(f"insert into {db}.plain values (1)")
         sql.run(f"create view {db}.seen as select id from {db}.plain")
     with closing(replica.projection):
         replica.follow()
         yield replica
+
+
+def write_rows(sql: Session, table: str) -> None:
+    """Write rows of many types in three partitions, with updates, deletions and a transaction that is rolled back."""
+    sql.run(
+        f"create table {table} (id int, word varchar(5), price decimal(10,2), tags map<string,int>, at timestamp, "
+        f"`where` struct<x:int,y:string>) partitioned by (dt string) {ACID}"
+    )
+    row = "{0}, 'w{0}', {0}.5, map('a', {0}), timestamp '2024-01-01 00:00:0{0}', named_struct('x', {0}, 'y', 'z')"
+    dates = {1: "a", 2: "a", 3: "c:/d", 4: "c:/d", 5: "e"}
+    rows = " union all ".join(f"select {row.format(each)}, '{dt}'" for each, dt in dates.items())
+    sql.run(f"insert into {table} {rows}")
+    sql.run(f"update {table} set word = null where id = 3")
+    sql.run(f"delete from {table} where id in (2, 5)")
+    roll_back(sql, f"insert into {table} {rows}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,7 +109,7 @@ def kinds(result: TableResult) -> set[str]:
 
 def test_nothing_differs_on_an_untouched_replica(untouched: dict[str, TableResult]) -> None:
     found = {name: (str(each.outcome), each.differences) for name, each in untouched.items()}
-    assert found == dict.fromkeys(["", "seen", "plain", "parts", *ACID_TABLES], ("equal", ()))
+    assert found == dict.fromkeys(["", "seen", "plain", "parts", "rowed", *ACID_TABLES], ("equal", ()))
     assert (untouched["parts"].partitions, untouched["parts"].files) == (3, 3)
     assert all(each.not_compared == () for each in untouched.values())
 
@@ -170,14 +186,9 @@ def test_what_the_replica_has_not_applied_yet_is_busy_and_no_difference(
         assert verifier.verify_table("moving").outcome is Outcome.EQUAL
 
 
-def test_the_command_reports_differences_and_exits_with_1(
-    shared: Replica,
-    source: ClusterEndpoints,
-    target: ClusterEndpoints,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Without a daemon: the position is the target's own."""
+@pytest.fixture
+def config(shared: Replica, source: ClusterEndpoints, target: ClusterEndpoints, tmp_path: Path) -> Path:
+    """The configuration of a machine without a daemon, so that the replica's position is the target's own."""
     policy = {
         "source": "lake",
         "target": "dr",
@@ -185,15 +196,18 @@ def test_the_command_reports_differences_and_exits_with_1(
         "target_database": shared.policy.target_db,
     }
     roots = [f"file:{source.warehouse}"]
-    config = write_config(
-        tmp_path,
-        {
-            "sources": {"lake": {"metastore": [source.metastore], "topic": "none", "read_roots": roots}},
-            "targets": {"dr": {"metastore": [target.metastore]}},
-            "policies": {"shop": policy},
-            "kafka": {"bootstrap": "127.0.0.1:1"},
-        },
-    )
+    values = {
+        "sources": {"lake": {"metastore": [source.metastore], "topic": "none", "read_roots": roots}},
+        "targets": {"dr": {"metastore": [target.metastore]}},
+        "policies": {"shop": policy},
+        "kafka": {"bootstrap": "127.0.0.1:1"},
+    }
+    return write_config(tmp_path, values)
+
+
+def test_the_command_reports_differences_and_exits_with_1(
+    shared: Replica, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call(["verify", "shop", "calm", "seen", "-c", str(config)]) == 0
     assert "policy shop: 2 equal" in capsys.readouterr().out
     theirs = shared.target.get_table(shared.policy.target_db, "owned")
@@ -204,6 +218,30 @@ def test_the_command_reports_differences_and_exits_with_1(
     assert (table["outcome"], [each["kind"] for each in table["differences"]]) == ("differs", ["owner"])
     assert call(["verify", "shop", "no_such_table", "-c", str(config)]) == 1
     assert "no_such_table" in capsys.readouterr().err
+
+
+def test_rows_are_read_under_the_write_id_list_as_the_sql_engine_reads_them(
+    shared: Replica, config: Path, source_sql: Session, target_sql: Session
+) -> None:
+    ours, theirs = f"{shared.policy.source_db}.rowed", f"{shared.policy.target_db}.rowed"
+    target_sql.run(f"delete from {theirs} where id = 1")
+    target_sql.run(
+        f"insert into {theirs} partition (dt='a') select id, word, price, tags, at, `where` from {theirs} where id = 4"
+    )
+    done = tideline(config, "verify", "shop", "rowed", "calm", "plain", "--rows", "--json")
+    assert done.returncode == 1, done.stderr
+    tables = {each["table"]: each for each in json.loads(done.stdout)["tables"]}
+    assert tables["calm"]["rows"] == 2
+    assert tables["plain"]["rows"] == 1
+    counted = {
+        dt: int(count) for dt, count in source_sql.rows(f"select dt, count(*) from {ours} group by dt")
+    }
+    assert counted == {"a": 1, "c:/d": 2}
+    assert tables["rowed"]["rows"] == sum(counted.values())
+    rows = [each for each in tables["rowed"]["differences"] if each["kind"] == "rows"]
+    assert [each["key"] for each in rows] == ["dt=a"], "as many rows, but another one"
+    assert rows[0]["source"].startswith("1 rows")
+    assert rows[0]["target"].startswith("1 rows")
 
 
 def test_a_compaction_on_either_side_is_no_difference_but_is_counted(shared: Replica) -> None:
