@@ -1,4 +1,4 @@
-"""``tideline split run | seal | backfill | narrow | plan | view``: a flat table's Spark driver, and its maintenance by hand.
+"""``tideline split try | run | seal | backfill | narrow | plan | view``: a flat table's Spark driver, and its maintenance by hand.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table, so its driver must be
 stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan`` and ``view`` can run beside a driver.
@@ -7,6 +7,7 @@ stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan`` and ``vie
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,6 @@ from daemon.terminal.options import config_option, echo_json, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from daemon.config.model import Config
     from daemon.flat.driver import DriverOrder
@@ -37,6 +37,55 @@ def executor() -> None:
     from streaming.driver.executor import replace_process
 
     replace_process()
+
+
+@split.command(name="try")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option(
+    "--queries",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A file or a directory of SQL files; the keys that they read become columns (else the most filled keys).",
+)
+@click.option(
+    "--time", "time_key", help="Key of the event time, as $.a.b (else it is recognized by its values)."
+)
+@click.option(
+    "--into",
+    default=Path("tideline-try"),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="New directory for the table and everything else.",
+)
+@click.option(
+    "--open/--no-open", "opens", default=None, help="Open the table's page in a browser (else on a desktop)."
+)
+@json_option
+def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    files: tuple[Path, ...],
+    queries: tuple[Path, ...],
+    time_key: str | None,
+    into: Path,
+    opens: bool | None,
+    as_json: bool,
+) -> None:
+    """Make a flat table of FILES (one JSON object in each line, also .gz) without any configuration, and show it.
+
+    Needs Java 17 and the extra 'flat', and neither Kafka nor Hive.
+    """
+    from daemon.flat.trial import TrialOrder, open_page, run_trial, trial_text
+    from state.columns.paths import parse_column_key
+
+    key = None if time_key is None else parse_column_key(time_key)
+    done = run_trial(TrialOrder(files, queries, into, key), _show_event)
+    if as_json:
+        echo_json(done)
+    else:
+        click.echo(trial_text(done))
+    if opens or (opens is None and not as_json):
+        open_page(done.page, always=bool(opens))
 
 
 @split.command()

@@ -49,8 +49,8 @@ def flats_page(answer: Row) -> str:
     return page("Flat tables", f"<h1>Flat tables</h1>\n{table(head, rows)}", "/api/v1/flat")
 
 
-def flat_page(answer: Row) -> str:
-    """Return the page of one table."""
+def flat_page(answer: Row, *, served: bool = True) -> str:
+    """Return the page of one table; ``served`` adds links to other pages."""
     body = "\n".join(
         [
             f"<h1>{text(answer['table'])}</h1>",
@@ -64,7 +64,8 @@ def flat_page(answer: Row) -> str:
             _changes(answer["changes"]),
         ]
     )
-    return page(str(answer["table"]), body, f"/api/v1/flat/{quote(str(answer['name']))}")
+    json_path = f"/api/v1/flat/{quote(str(answer['name']))}" if served else None
+    return page(str(answer["table"]), body, json_path)
 
 
 def error_page(error: TidelineError) -> str:

@@ -57,8 +57,8 @@ def event_text(event: Mapping[str, Any]) -> str:
 
 def _rewritten_text(event: Mapping[str, Any]) -> str:
     text = f"{hour_text(event['hour'])} {event['activity']}, {event['done']} of {event['total']}"
-    left = f", about {duration_text(event['left_s'])} left" if event["done"] < event["total"] else ""
-    return text + left
+    is_known = event["left_s"] is not None and event["done"] < event["total"]
+    return f"{text}, about {duration_text(event['left_s'])} left" if is_known else text
 
 
 def _progress_text(event: Mapping[str, Any]) -> str:

@@ -34,10 +34,13 @@ tr.empty td, .dim { opacity: .6; }
 </head>
 <body>
 $body
-<p><a href="/">status</a> · <a href="/flat">flat tables</a> · <a href="$json">this as JSON</a></p>
+$links
 </body>
 </html>
 """)
+_LINKS: Final = Template(
+    '<p><a href="/">status</a> · <a href="/flat">flat tables</a> · <a href="$json">this as JSON</a></p>'
+)
 
 
 def table(head: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], classes: Sequence[str] = ()) -> str:
@@ -73,6 +76,7 @@ def text(value: object) -> str:
     return escape(shown)
 
 
-def page(title: str, body: str, json_path: str) -> str:
-    """Return a complete page with ``body``, which is HTML."""
-    return _PAGE.substitute(title=text(title), body=body, json=escape(json_path))
+def page(title: str, body: str, json_path: str | None) -> str:
+    """Return a complete page with ``body``, which is HTML; None leaves out the links, for a page in a file."""
+    links = "" if json_path is None else _LINKS.substitute(json=escape(json_path))
+    return _PAGE.substitute(title=text(title), body=body, links=links)

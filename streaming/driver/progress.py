@@ -108,15 +108,18 @@ def _describe_upkeep(upkeep: UpkeepResult) -> dict[str, Any]:
 
 
 def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int], None]:
-    """Return a listener for rewritten hours that reports each as an event, with an estimate of the time for those that are left."""
-    last_s, took_s = time.monotonic(), 0.0
+    """Return a listener for rewritten hours that reports each as an event.
+
+    From the second hour of a pass the event has an estimate of the time for those that are left.
+    """
+    began_s = time.monotonic()
 
     def report(activity: str, hour: int, done: int, total: int) -> None:
-        nonlocal last_s, took_s
+        nonlocal began_s
         now_s = time.monotonic()
-        took_s = now_s - last_s + (took_s if done > 1 else 0.0)
-        last_s = now_s
-        left_s = round(took_s / done * (total - done), 1)
+        if done == 1:
+            began_s = now_s
+        left_s = None if done == 1 else round((now_s - began_s) / (done - 1) * (total - done), 1)
         progress(
             {
                 "event": "rewritten",

@@ -204,7 +204,7 @@ def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tu
     assert (code, output.splitlines()) == (
         0,
         [
-            "2016-04-18 21h sealed, 1 of 3, about 0 s left",
+            "2016-04-18 21h sealed, 1 of 3",
             "3 hours sealed",
             "2016-04-18 22h is open: sealed when events reach 2016-04-18 23:15:00; the latest are of 2016-04-18 22:01:40",
         ],
@@ -298,3 +298,13 @@ def test_a_view_is_named_after_its_table_where_nothing_else_is_said() -> None:
 
     assert view_name(FlatConfig(table="web.events_flat", raw_table="web.raw")) == "events_flat_compat"
     assert view_name(FlatConfig(table="web.events_flat", raw_table="web.raw", view="old")) == "old"
+
+
+def test_the_time_left_is_estimated_from_the_hours_of_this_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([0.0, 100.0, 110.0, 130.0, 500.0])
+    monkeypatch.setattr("streaming.driver.progress.time.monotonic", lambda: next(moments))
+    told: list[Mapping[str, Any]] = []
+    report = report_rewrites(told.append)
+    for done in (1, 2, 3, 1):
+        report("sealed", HOUR, done, 5)
+    assert [event["left_s"] for event in told] == [None, 30.0, 30.0, None]

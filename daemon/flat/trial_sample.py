@@ -1,0 +1,148 @@
+"""What a first try finds out from a sample of JSON lines: which key is the event time, and which keys are worth a column.
+
+A user who tries flat tables has files and no configuration. The time key is recognized by its values, and by its name if several keys
+have such values. Without queries, the most filled keys become columns, by the same rules as requested keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from state.columns.demand import compute_demand
+from state.columns.observations import HourCounts
+from state.columns.paths import KeyPath
+from state.columns.requested_keys import RequestedKey
+from state.columns.rules import FlatRules
+from state.columns.sniffing import sniff
+from state.errors import BadInput
+from streaming.settings import EpochUnit
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+SAMPLE_LINES: Final = 2_000
+COLUMNS_MAX: Final = 60
+DEPTH_MAX: Final = 4
+"""Members of a key that is considered as the event time."""
+LINE_CHARS_MAX: Final = 1 << 20
+SHARE_MIN: Final = 0.9
+"""Share of the rows that must have a time under the key."""
+EARLIEST_S: Final = 946_684_800
+LATEST_S: Final = 4_102_444_800
+"""The years 2000 and 2100: numbers between them are taken for times."""
+_ISO: Final = re.compile(
+    r"(19|20)\d{2}-[01]\d-[0-3]\d([T ][0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?"
+)
+_NUMBER: Final = re.compile(r"\d{9,13}(\.\d+)?")
+_TIME_NAME: Final = re.compile(
+    r"(^|.*[_.-])(epoch|time|timestamp|ts|date|datetime|at|when|created|t)(ms|s|_ms|_s)?$|.*(Time|At|Date)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeKey:
+    """The key of the event time, and the form of its values."""
+
+    key: KeyPath
+    unit: EpochUnit
+
+
+def read_sample(files: Sequence[Path]) -> list[str]:
+    """Return some lines of each file. Raises BadInput for a file that does not hold one JSON object in each line."""
+    each_max = max(1, SAMPLE_LINES // max(1, len(files)))
+    lines: list[str] = []
+    for path in files:
+        taken = [line for line, _ in zip(_read_lines(path), range(each_max), strict=False)]
+        if taken and not any(_parse(line) for line in taken):
+            raise BadInput(
+                "a file must hold one JSON object in each line",
+                path=str(path),
+                line=taken[0][:80],
+                hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . FILE.",
+            )
+        lines += taken
+    if not lines:
+        raise BadInput("the files hold no line", files=[str(path) for path in files][:20])
+    return lines
+
+
+def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey:
+    """Return the key of the event time: ``named``, or the key whose values and name are most like a time. Raises BadInput if none is."""
+    rows = [document for line in lines if (document := _parse(line)) is not None]
+    seen: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
+    for row in rows:
+        for members, value in _leaves(row, ()):
+            if named is None or members == named.members:
+                seen[members].append(_unit_of(value))
+    found = [
+        (_TIME_NAME.fullmatch(members[-1]) is not None, -len(members), counts, members, unit)
+        for members, units in seen.items()
+        for unit in EpochUnit
+        if (counts := units.count(unit)) >= SHARE_MIN * (len(units) if named else len(rows))
+    ]
+    if found:
+        *_, members, unit = max(found, key=lambda each: (each[:3], each[3]))
+        return TimeKey(KeyPath(members), unit)
+    raise BadInput(
+        "no key of the events is a time" if named is None else "the values of the key are not times",
+        key=None if named is None else named.text,
+        hint="Name the key with --time. Its values must be seconds or milliseconds since 1970, or texts such as 2016-04-18T21:05:00Z.",
+    )
+
+
+def choose_keys(lines: Sequence[str]) -> frozenset[KeyPath]:
+    """Return the keys that become columns if there are no queries: the most filled ones, at most ``COLUMNS_MAX``."""
+    window = HourCounts({0: sniff(lines, FlatRules())}).window()
+    inner = {key.parent for key in window}
+    leaves = [key for key in window if key not in inner]
+    requested = [RequestedKey(key, frozenset({"sample"}), 1, window[key].total.values) for key in leaves]
+    rules = FlatRules(columns_max=COLUMNS_MAX, columns_per_user_max=COLUMNS_MAX)
+    fills = {key: each.total.fill_rate for key, each in window.items()}
+    return frozenset(each.key for each in compute_demand(requested, rules, fills).selected)
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
+        for line in file:
+            text = line[:LINE_CHARS_MAX].decode(errors="replace").strip()
+            if text:
+                yield text
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _leaves(document: dict[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in document.items():
+        if isinstance(value, dict):
+            if len(above) + 1 < DEPTH_MAX:
+                yield from _leaves(value, (*above, name))
+        elif name and value is not None:
+            yield (*above, name), value
+
+
+def _unit_of(value: object) -> EpochUnit | None:
+    """Return the form in which the value is a time, None if it is not one."""
+    if isinstance(value, bool):
+        return None
+    text = str(value)
+    if _NUMBER.fullmatch(text):
+        number = float(text)
+        if EARLIEST_S <= number <= LATEST_S:
+            return EpochUnit.SECONDS
+        return EpochUnit.MILLISECONDS if EARLIEST_S * 1_000 <= number <= LATEST_S * 1_000 else None
+    return EpochUnit.ISO if isinstance(value, str) and _ISO.fullmatch(text) else None

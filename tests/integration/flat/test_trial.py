@@ -1,0 +1,77 @@
+"""``tideline split try``: a table of a user's own files without configuration."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset
+import pytest
+from click.testing import CliRunner
+
+from daemon.service.command_line import tideline
+from state.errors import ConfigError
+from streaming.driver import commands
+from streaming.driver.run import Driver
+from tests.builders.flat.streams import Stream
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from streaming.settings import FlatSettings
+
+
+START = (int(time.time()) - 400 * 86_400) // 3_600 * 3_600
+
+
+@pytest.fixture
+def try_(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """``tideline split try`` in the session of the tests, which has a catalog already."""
+
+    class Commands:
+        @staticmethod
+        def run(settings: FlatSettings, progress: Callable[[Any], None], *, once: bool) -> None:
+            parts = Stream(settings, tmp_path).parts(spark)
+            Driver(parts, progress).run(once=once)
+            commands._save_snapshot(parts)
+
+    monkeypatch.setattr("daemon.flat.trial.spark_commands", lambda: Commands)
+    return lambda *arguments: CliRunner().invoke(
+        tideline, ["split", "try", *map(str, arguments), "--into", str(tmp_path / "made")]
+    )
+
+
+def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
+    try_: Callable[..., Any], spark: Any, tmp_path: Path
+) -> None:
+    events = [
+        {"sent": START + 20 * n, "uuid": f"{n}", "user": {"id": n, "name": "x"}, "n": n / 2}
+        for n in range(200)
+    ]
+    (tmp_path / "old.json").write_text("".join(f"{json.dumps(each)}\n" for each in events) + "no json\n")
+    (tmp_path / "report.sql").write_text(
+        "select get_json_object(json, '$.user.id'), get_json_object(json, '$.misspelled') from web.raw"
+    )
+    try:
+        done = try_(tmp_path / "old.json", "--queries", tmp_path / "report.sql", "--no-open")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS default.events")
+    assert done.exit_code == 0, done.output
+    made = tmp_path / "made"
+    assert "201 events in 3 hours by $.sent" in done.output
+    assert f"--properties-file {made}/spark.conf" in done.output
+    table = pyarrow.dataset.dataset(made / "table", format="orc", partitioning="hive").to_table()
+    assert sorted(set(table.column_names) - {"yyyy_mm_dd", "hh"}) == ["_rescued", "sent", "user/id"]
+    assert table["user/id"].drop_null().to_pylist() == list(range(200))
+    page = (made / "page.html").read_text()
+    assert "user/id" in page
+    assert "$.misspelled" in page
+    assert "/api/" not in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "old.json", "report.sql"]
+
+    again = try_(tmp_path / "old.json")
+    assert isinstance(again.exception, ConfigError)
+    assert "exists already" in str(again.exception)

@@ -1,0 +1,97 @@
+"""What a first try finds out from a sample of events: the time key, and the keys that are worth a column."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.flat.trial_sample import COLUMNS_MAX, TimeKey, choose_keys, find_time_key, read_sample
+from state.columns.paths import KeyPath
+from state.errors import BadInput
+from streaming.settings import EpochUnit
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+S = 1_461_013_200
+
+
+def lines(*rows: dict[str, Any]) -> list[str]:
+    return [json.dumps(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "unit"),
+    [
+        ({"epoch": S, "user": 1_234_567_890}, "epoch", EpochUnit.SECONDS),
+        ({"a": 1_234_567_890, "meta": {"created_at": S + 0.5}}, "meta.created_at", EpochUnit.SECONDS),
+        ({"ts": S * 1_000}, "ts", EpochUnit.MILLISECONDS),
+        ({"ts": str(S)}, "ts", EpochUnit.SECONDS),
+        ({"eventTime": "2016-04-18T21:00:00.123Z", "n": 7}, "eventTime", EpochUnit.ISO),
+        ({"day": "2016-04-18"}, "day", EpochUnit.ISO),
+        ({"odd name": S}, "odd name", EpochUnit.SECONDS),
+    ],
+)
+def test_the_time_key_is_recognized_by_its_values_then_by_its_name(
+    row: dict[str, Any], key: str, unit: EpochUnit
+) -> None:
+    assert find_time_key(lines(row, row)) == TimeKey(KeyPath.of_dotted(key), unit)
+
+
+def test_a_key_that_only_some_rows_have_is_not_the_time() -> None:
+    rows = [{"time": S, "seen": S}, {"seen": S}, {"seen": S}]
+    assert find_time_key(lines(*rows)).key == KeyPath(("seen",))
+
+
+@pytest.mark.parametrize("row", [{"n": 7}, {"n": True}, {"n": "2016"}, {"n": [S]}, {"n": None}])
+def test_without_a_time_the_error_says_how_to_name_one(row: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="no key of the events is a time") as caught:
+        find_time_key(lines(row))
+    assert "--time" in caught.value.hint
+    with pytest.raises(BadInput, match="not times"):
+        find_time_key(lines(row), KeyPath(("n",)))
+
+
+def test_a_named_time_key_may_be_missing_in_some_rows() -> None:
+    rows = lines({"seen": S, "sent": S * 1_000}, {"seen": S})
+    assert find_time_key(rows, KeyPath(("sent",))) == TimeKey(KeyPath(("sent",)), EpochUnit.MILLISECONDS)
+
+
+def test_without_queries_the_most_filled_leaves_become_columns_and_generated_names_collapse() -> None:
+    rows = [
+        {
+            "uuid": str(n),
+            "user": {"id": n},
+            "tests": {f"exp_{n % 9}": 1},
+            **{f"key{chr(97 + k // 26)}{chr(97 + k % 26)}": n for k in range(2 * COLUMNS_MAX)},
+        }
+        for n in range(20)
+    ]
+    rows[0]["rare"] = 1
+    keys = choose_keys(lines(*rows))
+    assert len(keys) == COLUMNS_MAX
+    assert KeyPath(("rare",)) not in keys
+    few = choose_keys(lines(*({name: row[name] for name in ("uuid", "user", "tests")} for row in rows)))
+    assert sorted(key.text for key in few) == ["$.tests", "$.user.id", "$.uuid"]
+
+
+def test_a_sample_takes_lines_of_every_file_also_of_compressed_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("\n".join(lines(*({"a": n} for n in range(3_000)))))
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'\n{"b": 1}\nno json\n'))
+    sample = read_sample([tmp_path / "a.json", tmp_path / "b.json.gz"])
+    assert (len(sample), sample[-2:]) == (1_002, ['{"b": 1}', "no json"])
+
+
+@pytest.mark.parametrize("content", ['[{"a": 1}]', '{\n  "a": 1\n}'])
+def test_a_file_of_another_form_is_refused_with_the_way_to_convert_it(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(BadInput, match="one JSON object in each line") as caught:
+        read_sample([tmp_path / "a.json"])
+    assert "jq -c" in caught.value.hint
+    (tmp_path / "empty").touch()
+    with pytest.raises(BadInput, match="no line"):
+        read_sample([tmp_path / "empty"])
