@@ -39,6 +39,8 @@ class Known(ABC):
     quarantined: Mapping[str, str]
     table_state: Callable[[str], TableState | None] = _no_state
     """Returns the stored state of a table."""
+    stale: bool = False
+    """Whether events are not followed now, for example because the topic cannot be read."""
 
     @abstractmethod
     def tables(self) -> Collection[str]:
@@ -133,12 +135,14 @@ class CatalogAnswers(Generic[K]):
             "source": source,
             "event_id": known.event_id,
             "current_event_id": self._newest(source),
+            "stale": known.stale,
         }
 
     def _summary(self, source: str, known: K) -> Answer:
         return {
             "event_id": known.event_id,
             "current_event_id": self._newest(source),
+            "stale": known.stale,
             "tables": len(known.tables()),
             **known.counts(),
             "loading": len(known.waiting),

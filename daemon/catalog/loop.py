@@ -7,7 +7,8 @@ once the state has been read.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.opening import open_catalog, projection_name, requests_directory
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from daemon.catalog.branch import CatalogTools
     from daemon.catalog.opening import OpenCatalog
     from daemon.consumer.settings import ReaderStatus
+    from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
     from state.positions import Position
@@ -112,12 +114,21 @@ class _Catalog:
     def __init__(self, tools: CatalogTools, source: str) -> None:
         name = projection_name(source)
         self._projections = tools.metrics.projections
-        self._reader = topic_reader(
-            tools.config, source, projection=name, group=f"tideline.catalog.{source}"
-        )  # before the state is opened: nothing is held where it fails
+        self._open_reader = partial(
+            topic_reader,
+            tools.config,
+            source,
+            projection=name,
+            group=f"tideline.catalog.{source}",
+            needs_event_ids=True,
+        )
+        self._reader: TopicReader | None = None
         self._pulse = Pulse()
         self._opened = open_catalog(tools, source, self._pulse.beat)
         self._served = _Served(self._opened, Inbox(requests_directory(tools.config, source)))
+        self._is_following = False
+        self._is_readable = self._read_state()
+        """Whether there is a state to answer from, which may be old."""
         self._measured_s = 0.0
         self.status = ProjectionStatus(name, source, "starting", None, None)
 
@@ -125,26 +136,45 @@ class _Catalog:
         """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
         self._pulse.connect(heartbeat)
         try:
+            if self._reader is None:
+                self._reader = self._open_reader()
             follow(self._served, self._reader, heartbeat, self._report)
         finally:
+            self._is_following = False
             if heartbeat.stopping.is_set():
                 self._served.close()
 
     def known(self, branch: str) -> Any:
-        """Return what a branch's answers are made from, None before the state is read; for any thread."""
-        return None if self.status.position is None else self._opened.branches[branch].known()
+        """Return what a branch's answers are made from, None before there is a state; for any thread.
+
+        While the topic cannot be read, that is the last state, and the answers say so.
+        """
+        if not self._is_readable:
+            return None
+        known = self._opened.branches[branch].known()
+        return known if self._is_following else replace(known, stale=True)
 
     def loading(self) -> list[str]:
         """Return the tables that are being loaded in pieces, with their progress; for any thread."""
         return self._opened.loading()
 
-    def counts(self) -> ReaderStatus:
-        """Return the counts of the reader."""
-        return self._reader.status
+    def counts(self) -> ReaderStatus | None:
+        """Return the counts of the reader, None before it is opened."""
+        return None if self._reader is None else self._reader.status
+
+    def _read_state(self) -> bool:
+        """Read what an earlier run has left, so that queries are answered before the topic can be read."""
+        try:
+            return self._opened.projection.read_state()
+        except BaseException:
+            self._served.close()
+            raise
 
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
+        self._is_following = status.state == "following"
+        self._is_readable = self._is_readable or status.position is not None
         if moved and status.applied_time_s is not None:
             self._projections.observe_visible(status.name, status.applied_time_s)
         if time.monotonic() - self._measured_s >= MEASURE_S:

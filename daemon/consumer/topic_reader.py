@@ -35,7 +35,7 @@ from daemon.kafka.broker import TopicRecord
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
 from handlers.events import Event, Undecodable, Unhandled
-from state.errors import BadInput, GapDetected, Inconsistent, KafkaUnavailable, MalformedEvent
+from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable, MalformedEvent
 from state.positions import Position, Step
 
 
@@ -96,7 +96,10 @@ class TopicReader:
 
     def seek(self, position: Position) -> None:
         """Continue after ``position``; raise ConfigError, KafkaUnavailable, GapDetected (formats without event ids)."""
-        start = self._seeker.seek(position)
+        try:
+            start = self._seeker.seek(position)
+        finally:
+            self._require_event_ids()
         self._decoder.offsets_are_ids = self._seeker.offsets_are_ids
         self._position = position
         self._filling, self._filled_before = None, None
@@ -104,6 +107,15 @@ class TopicReader:
         if start.empty and not self._seeker.offsets_are_ids:
             self._fill_empty_topic()
         self.status = replace(self.status, position=position, offset=start.offset, caught_up=False)
+
+    def _require_event_ids(self) -> None:
+        """Raise ConfigError where the reader needs event ids and the topic's format, which may be detected, has none."""
+        if self._settings.needs_event_ids and self._seeker.offsets_are_ids:
+            raise ConfigError(
+                "the records of the topic have no event ids",
+                topic=self.status.topic,
+                hint="Let Tideline relay the source, or remove its catalog from the configuration.",
+            )
 
     def read(self, timeout_s: float) -> Batch:
         """Return the next events, at most ``batch_events``, waiting up to ``timeout_s`` for the first.

@@ -106,13 +106,18 @@ class PartitionAnswers(CatalogAnswers[KnownPartitions]):
         queries = known.queries(_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4)
         result = _result(query, queries)
         currency = self.currency(source, known)
+        described = (
+            known.describe_state(query.name)
+            if queries.table_state is None
+            else queries.table_state.describe()
+        )
         return {
             **currency,
             "event_id": currency["event_id"] if queries.event_id is None else queries.event_id,
             "table": query.name,
             "state": known.state(query.name),
             "problem": known.quarantined.get(query.name),
-            "table_state": known.describe_state(query.name),
+            "table_state": described,
             **result,
         }
 

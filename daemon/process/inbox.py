@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+import structlog
 
 from state.errors import BadInput, ConfigError, Refused, TidelineError, Transient
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+log = structlog.get_logger(__name__)
 REQUEST_BYTES_MAX: Final = 64 * 1024
 KEPT_S: Final = 600.0
 """How long an answer is kept that nobody has read."""
@@ -80,6 +82,14 @@ def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
         return {"result": do(_read(path))}
     except TidelineError as error:
         return {"error": error_to_json(error)}
+    except Exception as error:
+        # A request that ended the loop would be served again after every restart, and end it again.
+        log.exception("request failed unexpectedly", request=path.name)
+        reason = f"{type(error).__name__}: {error}"[:500]
+        refused = Refused(
+            "the request failed unexpectedly", reason=reason, hint="See the log; this is a defect."
+        )
+        return {"error": error_to_json(refused)}
 
 
 def _read(path: Path) -> Request:

@@ -87,7 +87,9 @@ def source_client(source: SourceConfig, client: type[Metastore] = Metastore) -> 
     return client(source.metastore, timeout_s=relay.call_timeout_s, reply_bytes_max=relay.reply_bytes_max)
 
 
-def topic_reader(config: Config, source_name: str, *, projection: str, group: str) -> TopicReader:
+def topic_reader(
+    config: Config, source_name: str, *, projection: str, group: str, needs_event_ids: bool = False
+) -> TopicReader:
     """Return the reader of ``projection``; raise ConfigError (the topic cannot be used), KafkaUnavailable."""
     source = config.sources[source_name]
     assert config.kafka is not None, "checked with the configuration"
@@ -108,4 +110,5 @@ def topic_reader(config: Config, source_name: str, *, projection: str, group: st
         spool_dir=config.state.dir,
     )
     filler = build_outbox(lambda: source_client(source), outbox, topic)
-    return TopicReader(broker, topic, ConsumerSettings(group=group, format=source.format), letters, filler)
+    settings = ConsumerSettings(group=group, format=source.format, needs_event_ids=needs_event_ids)
+    return TopicReader(broker, topic, settings, letters, filler)

@@ -31,7 +31,8 @@ def main(uri: str, database: str, path: str, *options: str) -> None:
     for start in range(0, len(events), BATCH):
         catalog.projection.apply(events[start : start + BATCH])
     catalog.projection.load_all()
-    catalog.projection.settle()
+    while catalog.projection.settle():
+        pass
     catalog.timelines.check(store)
     catalog.partitions.check()
     store.check()

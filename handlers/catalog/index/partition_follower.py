@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from handlers.catalog.following.table_state import TableState, parse_state
+from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.follower_change import PartitionFollowerChange
 from handlers.catalog.index.payloads import Packer
 from handlers.catalog.index.table_records import has_record, read_counts
@@ -79,6 +81,11 @@ class FollowerSnapshot:
         """Return the event id that the snapshot reflects; None where only the catalog knows it."""
         stored = None if self.catalog is None else self.catalog.get(POSITION_KEY)
         return None if stored is None else Position.from_bytes(stored).applied_event_id
+
+    def table_state(self, name: str) -> TableState | None:
+        """Return the table's state in the snapshot; None where only the catalog knows it."""
+        stored = None if self.catalog is None else self.catalog.get(STATES + name.encode())
+        return None if stored is None else parse_state(stored)
 
     def whole(self, name: str, found: Sequence[IndexedPartition]) -> list[Partition]:
         """Return partitions of the table ``name`` as the metastore would send them; raise StateCorrupt, LimitExceeded."""

@@ -19,6 +19,7 @@ from state.partitions.index.partition_index import NO_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from handlers.catalog.following.table_state import TableState
     from handlers.catalog.index.partition_follower import FollowerSnapshot, PartitionFollower
     from handlers.structs.objects import Partition
     from state.partitions.index.explanation import Explanation
@@ -55,6 +56,8 @@ class PartitionQueries:
         self._observer = observer
         self.event_id: int | None = None
         """The event id that the last answer reflects; None where only the catalog knows it."""
+        self.table_state: TableState | None = None
+        """The state of the table at that event; None where only the catalog knows it."""
 
     def by_filter(
         self, db: str | None, table: str | None, text: str | None, limit: int = NO_LIMIT
@@ -107,7 +110,7 @@ class PartitionQueries:
             name = f"{db}.{table}".lower()
             if db is not None and table is not None and not snapshot.is_indexed(name, self._follower.indexed):
                 raise NotFound("the table is not in the partition index", table=name)
-            self.event_id = snapshot.event_id()
+            self.event_id, self.table_state = snapshot.event_id(), snapshot.table_state(name)
             query = _Query(snapshot, PartitionCalls(snapshot.index, self._dialect), name)
             yield query
         if self._observer is not None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
-from state.errors import GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
+from state.errors import ConfigError, GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox, records_of
@@ -383,3 +383,12 @@ def test_the_end_of_an_event_of_which_the_log_has_fewer_parts_is_taken_from_the_
             2,
             3,
         ]
+
+
+def test_a_reader_that_needs_event_ids_refuses_a_topic_without_them_also_where_its_format_is_detected(
+    reader_of: ReaderOf,
+) -> None:
+    topic = ListedTopic([APIARY % 0])
+    with pytest.raises(ConfigError, match="no event ids"):
+        reader_of(topic, offsets_are_ids=True, format="auto", needs_event_ids=True).seek(Position(0))
+    reader_of(topic, offsets_are_ids=True, format="auto").seek(Position(0))

@@ -103,3 +103,16 @@ def test_an_error_is_unchanged_by_its_json_form() -> None:
     told = error_from_json(error_to_json(BadInput("no", value=1, hint="yes")))
     assert (type(told), told.message, told.context, told.hint) == (BadInput, "no", {"value": 1}, "yes")
     assert type(error_from_json({"code": "from-the-future", "message": "?"})) is Refused
+
+
+def test_a_request_that_fails_unexpectedly_is_answered_and_not_served_again(
+    inbox: Inbox, tmp_path: Path
+) -> None:
+    def fail(_: dict[str, Any]) -> dict[str, Any]:
+        raise ZeroDivisionError("a defect")
+
+    request = tmp_path / "requests" / "a.request"
+    request.write_text('{"do": "check"}')
+    assert inbox.serve(fail) == 1
+    assert b"a defect" in request.with_suffix(".answer").read_bytes()
+    assert inbox.serve(fail) == 0

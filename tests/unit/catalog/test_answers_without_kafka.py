@@ -1,0 +1,105 @@
+"""While the topic cannot be read, a catalog answers from its last state, and the answers say so."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.catalog import loop
+from daemon.catalog.answers import Known
+from daemon.catalog.loop import build_catalog
+from daemon.consumer.projection import ProjectionStatus
+from state.errors import KafkaUnavailable
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from daemon.catalog.loop import CatalogPart
+    from daemon.catalog.queries import Answer
+
+
+class KnownTable(Known):
+    """One table, as of event 7."""
+
+    def tables(self) -> Collection[str]:
+        return ["db.a"]
+
+    def rows(self, source: str, tables: Sequence[str]) -> list[Answer]:
+        raise NotImplementedError
+
+    def counts(self) -> Answer:
+        raise NotImplementedError
+
+
+class QuietHeartbeat:
+    stopping = threading.Event()
+
+    def beat(self) -> None: ...
+    def following(self) -> None: ...
+    def progress(self) -> None: ...
+
+
+@pytest.fixture
+def catalog_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bool], CatalogPart]:
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaUnavailable("no broker answers")
+
+    def make(has_state: bool) -> CatalogPart:
+        projection = SimpleNamespace(
+            name="catalog:lake", source="lake", read_state=lambda: has_state, close=lambda: None
+        )
+        known = KnownTable(event_id=7, waiting={}, quarantined={})
+        opened = SimpleNamespace(
+            projection=projection,
+            branches={"tables": SimpleNamespace(known=lambda: known)},
+            do=None,
+            close=lambda: None,
+        )
+        monkeypatch.setattr(loop, "open_catalog", lambda *_: opened)
+        monkeypatch.setattr(loop, "topic_reader", refuse)
+        config = SimpleNamespace(state=SimpleNamespace(dir=tmp_path))
+        tools: Any = SimpleNamespace(config=config, metrics=SimpleNamespace(projections=None))
+        return build_catalog(tools, "lake")
+
+    return make
+
+
+def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
+    catalog_of: Callable[[bool], CatalogPart], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = catalog_of(True)
+    assert part.known("tables") is None, "not opened yet"
+    heartbeat: Any = QuietHeartbeat()
+    for _ in range(2):
+        with pytest.raises(KafkaUnavailable):
+            part.job.run(heartbeat)
+        known = part.known("tables")
+        assert (known.event_id, known.stale) == (7, True)
+    assert part.part.counts() is None
+
+    def follow(_: object, __: object, ___: object, report: Callable[[ProjectionStatus], None]) -> None:
+        status = ProjectionStatus("catalog:lake", "lake", "following", Position(8), None)
+        monkeypatch.setattr(loop, "MEASURE_S", 1e9)
+        report(status)
+        assert not part.known("tables").stale
+        raise KafkaUnavailable("the broker went away")
+
+    monkeypatch.setattr(loop, "topic_reader", lambda *_, **__: SimpleNamespace(status=None))
+    monkeypatch.setattr(loop, "follow", follow)
+    with pytest.raises(KafkaUnavailable):
+        part.job.run(heartbeat)
+    assert part.known("tables").stale, "until the loop runs again"
+
+
+def test_a_catalog_that_never_had_a_state_has_no_answers(catalog_of: Callable[[bool], CatalogPart]) -> None:
+    part = catalog_of(False)
+    heartbeat: Any = QuietHeartbeat()
+    with pytest.raises(KafkaUnavailable):
+        part.job.run(heartbeat)
+    assert part.known("tables") is None
