@@ -21,7 +21,7 @@ from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.loading.bootstrap import bootstrap
-from handlers.replication.loading.follower import finish_load, request_loads
+from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.renames import may_concern, needs_checkpoint
 from handlers.replication.target_claim import TargetClaim
 from state.errors import ConfigError, ServerFault
@@ -30,12 +30,10 @@ from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.loading.load_tools import LoadedTable
-    from handlers.replication.loading.table_loads import Reason
     from state.store import Store
 
 
@@ -106,6 +104,14 @@ class ReplicationProjection:
         self._target_event_id = -1
         self._faults = _Faults()
         self._clock = clock
+        self.loads = LoadFollower(
+            context,
+            self._dispatcher.transactions.files,
+            self._record,
+            lambda: self._position.applied_event_id,
+            beat,
+        )
+        """The loads of single tables; to be used between two batches."""
 
     @property
     def name(self) -> str:
@@ -264,21 +270,6 @@ class ReplicationProjection:
             txn.put(POSITION_KEY, done.to_bytes())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
         failpoint("replay.after-position")
-
-    def request_loads(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
-        """Make tables wait for a load, in place of what is followed or quarantined; return those that wait now.
-
-        Call it between two batches. Raises NotFound if the policy does not cover one of them.
-        """
-        files = self._dispatcher.transactions.files
-        requested = request_loads(tables, reason, self._context, files)
-        self._record()
-        return requested
-
-    def finish_load(self, loaded: LoadedTable) -> None:
-        """Record a finished load; call it between two batches."""
-        finish_load(loaded, self._context)
-        self._record()
 
     def settle(self) -> None:
         """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply.

@@ -236,6 +236,27 @@ class WriteIdMapping:
         for write_id in valid.open:
             self._entries.hold(owners[write_id], Allocation(valid.table, write_id, event_id))
 
+    def adopt(self, table: str, other: WriteIdMapping) -> None:
+        """Take over a table and its open transactions from a mapping that was fed with this table's events alone.
+
+        What was known of the table before is forgotten; what is known of the transactions in other tables is kept.
+        """
+        self._entries.forget_table(table)
+        valid = other.valid_write_ids(table)
+        if valid is None:
+            return
+        self._entries.adopt_table(valid)
+        for txn in other._entries.txns.values():
+            held = txn.by_table.get(table)
+            if held is None:
+                continue
+            self._entries.hold(txn.txn_id, held)
+            own = self._entries.txns[txn.txn_id]
+            own.first_event_id = min(own.first_event_id, held.event_id)
+            own.target_txn = txn.target_txn if own.target_txn is None else own.target_txn
+            for touched in select_touched(txn, table):
+                self._entries.touch(own, touched)
+
     def _is_known(self, txn_id: int, allocation: Allocation) -> bool:
         """Return whether this allocation was applied before; raise StateCorrupt if it contradicts what was applied."""
         table, write_id, event_id = allocation

@@ -45,6 +45,11 @@ class TableLoad:
     """Events up to this one are in the loaded rows; -1 until the table is loaded."""
     write_id: int = 0
     """Write ids up to this one are in the loaded rows."""
+    snapshot_event_id: int = -1
+    """The loaded rows are on the target, as of this event, and replay is catching up; -1 before."""
+    snapshot_write_id: int = 0
+    caught_up_id: int = -1
+    """Events up to this one were applied while catching up, and must not be applied again."""
     tries: int = 0
     """How often the load failed."""
     problem: str | None = None
@@ -52,8 +57,13 @@ class TableLoad:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the rows are on the target."""
+        """Whether the rows are on the target, as of the position of replay or later."""
         return self.event_id >= 0
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether the rows are on the target, but as of an earlier event than the position of replay."""
+        return not self.is_loaded and self.snapshot_event_id >= 0
 
 
 class TableLoads(TableEntries[TableLoad]):
@@ -110,7 +120,22 @@ class TableLoads(TableEntries[TableLoad]):
         """Record that ``table`` is loaded as of ``event_id``, with write ids up to ``write_id``."""
         self.put(replace(self._entries[table], event_id=event_id, write_id=write_id, problem=None))
 
-    def fail(self, table: str, problem: str) -> None:
-        """Record that a try failed; the table keeps waiting."""
+    def start_catching_up(self, table: str, event_id: int, write_id: int) -> None:
+        """Record that the rows of ``table`` are on the target as of ``event_id``, which replay has already passed."""
         entry = self._entries[table]
-        self.put(replace(entry, tries=entry.tries + 1, problem=problem))
+        self.put(
+            replace(entry, snapshot_event_id=event_id, snapshot_write_id=write_id, caught_up_id=event_id)
+        )
+
+    def catch_up_to(self, table: str, event_id: int) -> None:
+        """Record that the events of ``table`` up to ``event_id`` are applied."""
+        self.put(replace(self._entries[table], caught_up_id=event_id))
+
+    def fail(self, table: str, problem: str) -> None:
+        """Record that a try failed; the table keeps waiting, and is loaded from the beginning."""
+        entry = self._entries[table]
+        self.put(
+            replace(
+                entry, snapshot_event_id=-1, caught_up_id=-1, tries=entry.tries + 1, problem=problem[:1000]
+            )
+        )

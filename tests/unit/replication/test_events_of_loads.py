@@ -46,7 +46,7 @@ def cancelled(replica: FakedReplica) -> list[str]:
 def test_a_request_releases_a_quarantined_table_and_makes_it_wait_at_once(replica: FakedReplica) -> None:
     replica.target.fails("create_table", InvalidRequest("no"))
     replica.projection.apply([created(1)])
-    assert replica.projection.request_loads(["orders"], "release") == ("orders",)
+    assert replica.projection.loads.request(["orders"], "release") == ("orders",)
     assert replica.stored_quarantine() == {}
     assert stored(replica)["orders"].reason == "release"
     assert not stored(replica)["orders"].is_loaded
@@ -55,14 +55,14 @@ def test_a_request_releases_a_quarantined_table_and_makes_it_wait_at_once(replic
 def test_a_request_for_a_table_outside_the_policy_changes_nothing(tmp_path: Path) -> None:
     replica = faked_replica(tmp_path, exclude=("tmp_*",))
     with closing(replica.projection), pytest.raises(NotFound):
-        replica.projection.request_loads(["orders", "tmp_1"], "repair")
+        replica.projection.loads.request(["orders", "tmp_1"], "repair")
     assert stored(replica) == {}
 
 
 def test_events_of_a_waiting_table_have_no_effect_and_other_tables_are_followed(
     replica: FakedReplica,
 ) -> None:
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     replica.projection.apply([created(1), altered(2), allocated(3, 1, 1), created(4, "other")])
     assert list(replica.target.tables) == ["other"]
     assert replica.target.open_txns == []
@@ -70,7 +70,7 @@ def test_events_of_a_waiting_table_have_no_effect_and_other_tables_are_followed(
 
 
 def test_an_undecodable_event_of_a_waiting_table_quarantines_nothing(replica: FakedReplica) -> None:
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     replica.projection.apply(
         [
             Undecodable(
@@ -83,7 +83,7 @@ def test_an_undecodable_event_of_a_waiting_table_quarantines_nothing(replica: Fa
 
 def test_a_drop_cancels_the_load_and_drops_the_table(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     tables = cancelled(replica)
     replica.projection.apply([dropped(2)])
     assert tables == ["orders"]
@@ -93,7 +93,7 @@ def test_a_drop_cancels_the_load_and_drops_the_table(replica: FakedReplica) -> N
 
 def test_a_rename_moves_the_load_to_the_new_name(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     tables = cancelled(replica)
     replica.projection.apply([altered(2, new_name="archive"), created(3)])
     assert tables == ["orders"]
@@ -102,7 +102,7 @@ def test_a_rename_moves_the_load_to_the_new_name(replica: FakedReplica) -> None:
 
 
 def test_a_drop_of_the_database_cancels_all_loads(replica: FakedReplica) -> None:
-    replica.projection.request_loads(["orders", "other"], "repair")
+    replica.projection.loads.request(["orders", "other"], "repair")
     tables = cancelled(replica)
     replica.target.drop_database = lambda *_, **__: None  # type: ignore[attr-defined]
     replica.projection.apply([DatabaseDropped(event_id=1, time_s=0, kind="DROP_DATABASE", db="shop")])
@@ -111,9 +111,9 @@ def test_a_drop_of_the_database_cancels_all_loads(replica: FakedReplica) -> None
 
 
 def test_events_and_write_ids_that_the_load_contains_have_no_effect(replica: FakedReplica) -> None:
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     replica.target.create_table(a_table(location=None))
-    replica.projection.finish_load(LoadedTable("orders", 3, 2))
+    replica.projection.loads.finish(LoadedTable("orders", 3, 2))
     late, new = replica.file(write_id=2), replica.file(write_id=3)
     replica.projection.apply([altered(1), allocated(2, 1, 1), allocated(3, 2, 2), allocated(4, 3, 3)])
     replica.projection.apply(
@@ -131,9 +131,9 @@ def test_events_and_write_ids_that_the_load_contains_have_no_effect(replica: Fak
 def test_an_allocation_with_several_ids_keeps_those_that_the_load_does_not_contain(
     replica: FakedReplica,
 ) -> None:
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     replica.target.create_table(a_table(location=None))
-    replica.projection.finish_load(LoadedTable("orders", 1, 2))
+    replica.projection.loads.finish(LoadedTable("orders", 1, 2))
     replica.projection.apply([created(1), replace(allocated(2, 1, 1), pairs=((1, 2), (2, 3)))])
     assert replica.target.allocations == [(2, 3, False)]
 
@@ -141,9 +141,9 @@ def test_an_allocation_with_several_ids_keeps_those_that_the_load_does_not_conta
 def test_a_rename_of_an_earlier_table_than_the_loaded_one_makes_its_new_name_wait(
     replica: FakedReplica,
 ) -> None:
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     replica.target.create_table(a_table(location=None))
-    replica.projection.finish_load(LoadedTable("orders", 5))
+    replica.projection.loads.finish(LoadedTable("orders", 5))
     replica.projection.apply([altered(1, new_name="archive"), created(2)])
     assert [entry.table for entry in replica.context.loads.waiting()] == ["archive"]
     assert list(replica.target.tables) == ["orders"], "the loaded table keeps its name"
@@ -151,16 +151,15 @@ def test_a_rename_of_an_earlier_table_than_the_loaded_one_makes_its_new_name_wai
 
 def test_a_table_renamed_out_of_the_policy_while_it_waits_is_dropped(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     replica.projection.apply([changed(2, a_table(), a_table(db="attic"))])
     assert replica.target.tables == {}
     assert stored(replica) == {}
 
 
 def test_loads_survive_a_restart_whose_events_are_already_on_the_target(replica: FakedReplica) -> None:
-    replica.projection.request_loads(["orders", "other"], "repair")
-    replica.target.databases["shop_r"].parameters["repl.last.id"] = "4"  # type: ignore[index]
-    replica.projection.open()
+    replica.projection.loads.request(["orders", "other"], "repair")
+    replica.restart(target_at=4)
     replica.projection.apply(
         [altered(1, new_name="archive"), dropped(2, "other"), allocated(3, 1, 1, "archive"), created(4)]
     )
@@ -170,7 +169,7 @@ def test_loads_survive_a_restart_whose_events_are_already_on_the_target(replica:
 
 def test_files_under_a_write_id_that_replay_did_not_allocate_are_skipped(replica: FakedReplica) -> None:
     """The table was waiting for its load when the id was allocated, and was dropped since; the name is that of a new one."""
-    replica.projection.request_loads(["orders"], "repair")
+    replica.projection.loads.request(["orders"], "repair")
     file = replica.file()
     replica.projection.apply([allocated(1, 1, 1), dropped(2), created(3)])
     replica.projection.apply([written(4, file, parts=2), committed(4, part=1, parts=2)])

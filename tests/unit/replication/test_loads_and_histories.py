@@ -68,14 +68,29 @@ def load(history: RandomHistory, replica: FakedReplica, name: str, event_id: int
     return LoadedTable(name, event_id, state.write_id)
 
 
+def catch_up(history: RandomHistory, replica: FakedReplica) -> None:
+    """Let loaded tables catch up with the events of the history."""
+    replica.projection.loads.catch_up(
+        lambda after, upto: [event for event in history.events if after < event.event_id <= upto]
+    )
+
+
 def finish_waiting(
-    history: RandomHistory, replica: FakedReplica, position: int, choices: random.Random
+    history: RandomHistory, replica: FakedReplica, since: dict[str, int], choices: random.Random
 ) -> None:
-    """Finish the load of each waiting table or not, as of a random event that replay has not reached."""
+    """Finish the load of each waiting table or not, as of a random event since its request.
+
+    ``since`` has the position of replay when each load was requested. Replay may be before or after the event.
+    """
     for entry in replica.context.loads.waiting():
-        event_id = choices.randint(position, history.last)
+        event_id = choices.randint(since[entry.load_id + entry.table], history.last)
         if history.find_end(entry.table, event_id) is not None and choices.random() < 0.6:
-            replica.projection.finish_load(load(history, replica, entry.table, event_id))
+            replica.projection.loads.finish(load(history, replica, entry.table, event_id))
+
+
+def note_new(replica: FakedReplica, since: dict[str, int], position: int) -> None:
+    for entry in replica.context.loads.waiting():
+        since.setdefault(entry.load_id + entry.table, position)
 
 
 def assert_equal(target: FakeTarget, history: RandomHistory) -> None:
@@ -98,18 +113,22 @@ def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: l
     for change in changes:
         history.do(change)
     history.end_all()
-    position = 0
+    position, since = 0, dict[str, int]()
     while position < history.last:
         if choices.random() < 0.4:
-            replica.projection.request_loads([choices.choice(NAMES)], "repair")
-        finish_waiting(history, replica, position, choices)
+            replica.projection.loads.request([choices.choice(NAMES)], "repair")
+        note_new(replica, since, position)
+        finish_waiting(history, replica, since, choices)
+        catch_up(history, replica)
         upto = choices.randint(position + 1, history.last)
         replica.projection.apply([e for e in history.events if position < e.event_id <= upto])
         position = upto
+        note_new(replica, since, position)
         assert replica.projection.quarantined() == ()
         if choices.random() < 0.3:
             replica.projection.open()
     for entry in replica.context.loads.waiting():
-        replica.projection.finish_load(load(history, replica, entry.table, position))
+        replica.projection.loads.finish(load(history, replica, entry.table, position))
+    catch_up(history, replica)
     assert_equal(replica.target, history)
     replica.context.write_ids.check()

@@ -1,0 +1,109 @@
+"""Catches up one loaded table: applies its events between the load and the position of replay.
+
+It runs between two batches of replay, so replay does not move meanwhile. The table was waiting all the time, so no event in
+between renamed or dropped it: that would have cancelled the load.
+
+Transactions need care, because a transaction may have written other tables too. If replay has already ended it on the target,
+it is opened, allocated and ended there once more, for this table alone. If it is still open, the target answers with the open
+transaction, and replay ends it later for all tables. That is why the open write ids are handed over to replay's write-id mapping
+at the end.
+
+Repeating an allocation after its commit would damage the table (``target_position``). Here as well, progress is therefore
+recorded before every end of a transaction, in the entry of the load. After a crash, events up to it are only remembered.
+"""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped, TableAltered
+from handlers.failpoints import failpoint
+from handlers.replication.dispatch import Dispatcher
+from handlers.replication.loading.table_loads import TableLoads
+from handlers.replication.target_position import TargetPosition
+from state.transactions.write_id_mapping import WriteIdMapping
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.replication.loading.table_loads import TableLoad
+
+
+_OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)
+
+
+class CatchUp:
+    """The replay of one table's events after its load."""
+
+    def __init__(self, load: TableLoad, context: Context, record: Callable[[], None]) -> None:
+        """``record`` makes the entry of the load durable."""
+        self._load = load
+        self._main = context
+        self._record = record
+        loads = TableLoads()
+        loads.put(replace(load, event_id=load.snapshot_event_id, write_id=load.snapshot_write_id))
+        self._own = replace(
+            context,
+            policy=replace(context.policy, include=(glob.escape(load.table),), exclude=()),
+            write_ids=WriteIdMapping(),
+            loads=loads,
+            target_position=_RecordedProgress(context.target_position, self._record_progress),
+        )
+        self._dispatcher = Dispatcher(self._own)
+
+    def apply(self, events: Iterable[Event], beat: Callable[[], None]) -> bool:
+        """Apply the table's events; return whether the table is up to date, False if it must be loaded again.
+
+        Raises what replay raises. A failure that is the table's own quarantines it.
+        """
+        try:
+            for event in events:
+                self._apply(event)
+                beat()
+                if self._load.table in self._own.quarantine or self._own.loads.is_waiting(self._load.table):
+                    return False
+        finally:
+            self._dispatcher.transactions.files.cancel_all()
+        return True
+
+    def hand_over(self) -> None:
+        """Give the table's open transactions to replay, which ends them."""
+        self._main.write_ids.adopt(f"{self._main.policy.source_db}.{self._load.table}", self._own.write_ids)
+
+    def _apply(self, event: Event) -> None:
+        if isinstance(event, _OF_DATABASE) or not self._concerns_table(event):
+            return
+        failpoint("catch-up.before-event")
+        if event.event_id <= self._load.caught_up_id:
+            self._dispatcher.remember(event)
+        else:
+            self._dispatcher.apply(event)
+        failpoint("catch-up.after-event")
+
+    def _concerns_table(self, event: Event) -> bool:
+        """Whether the event may be one of the table; the end of a transaction has no table, and a rename has two."""
+        return event.table in {None, self._load.table} or isinstance(event, TableAltered)
+
+    def _record_progress(self, event_id: int) -> None:
+        failpoint("catch-up.before-progress")
+        self._main.loads.catch_up_to(self._load.table, event_id)
+        self._record()
+        failpoint("catch-up.after-progress")
+
+
+class _RecordedProgress(TargetPosition):
+    """Takes the place of the target's position, which is already beyond the events that are applied here."""
+
+    def __init__(self, held: TargetPosition, record: Callable[[int], None]) -> None:
+        self._held = held
+        self._record = record
+
+    def advance(self, event_id: int) -> None:
+        """Record that the events up to this one are applied."""
+        self._held.require_held()
+        self._record(event_id)
