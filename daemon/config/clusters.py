@@ -143,6 +143,24 @@ class TablesConfig(Section):
     )
 
 
+class VerificationConfig(Section):
+    """The sampler of a policy, which compares its tables with those of the source in turn. It only reads."""
+
+    tables_per_hour_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=60,
+        description="Share of the policy's tables that is verified within an hour: 1 verifies every table once an hour, 0.04 about "
+        "once a day, and 0 none.",
+    )
+    interval_s: float = Field(
+        default=10.0,
+        ge=0.01,
+        le=86_400,
+        description="Shortest pause between two tables, however many there are.",
+    )
+
+
 class PolicyConfig(Section):
     """What is replicated where, under which name."""
 
@@ -162,6 +180,9 @@ class PolicyConfig(Section):
         default="manual",
         description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' once, 'auto' by the daemon "
         "when it first opens the policy (for containers, where running a command is inconvenient).",
+    )
+    verification: VerificationConfig = Field(
+        default=VerificationConfig(), description="Continuous comparison with the source."
     )
     on_failure: Literal["quarantine", "fail", "skip"] = Field(
         default="quarantine",

@@ -31,24 +31,32 @@ class Replica(Capability):
     )
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the section ``copies``."""
+        """Return the sections ``copies`` and ``verification``."""
         from daemon.replica.progress import COPIES
+        from daemon.replica.verification.progress import VERIFICATION
 
-        return (COPIES,)
+        return (COPIES, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return a projection for each policy."""
+        """Return a projection for each policy, and a sampler for each one that is configured to have one."""
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.progress import COPIES
+        from daemon.replica.verification.progress import VERIFICATION
+        from daemon.replica.verification.sampler import build_sampler
         from daemon.status.reporter import SectionPart
 
         metrics = ReplicaMetrics(runtime.registry, runtime.projections)
         policies = () if runtime.relays_only else runtime.config.policies
         replicas = [build_replica(runtime, name, metrics) for name in policies]
         copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
+        sampled = [
+            name for name in policies if runtime.config.policies[name].verification.tables_per_hour_share
+        ]
+        samplers = [build_sampler(runtime, name) for name in sampled]
+        verification = SectionPart(VERIFICATION, lambda _: tuple(status() for _, status in samplers))
         return Parts(
-            jobs=[replica.job for replica in replicas],
+            jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
             projections=[replica.part for replica in replicas],
-            sections=[copies],
+            sections=[copies, verification],
         )

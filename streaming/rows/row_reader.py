@@ -32,7 +32,7 @@ FORMATS: Final = {"orc": "orc", "parquet": "parquet"}
 CONF: Final = {
     # The values of a map keep their order from file to file, so equal maps have equal hashes.
     "spark.sql.legacy.allowHashOnMapType": "true",
-    # ORC recognizes files of ACID events by their complete schema, and fails if a reader asks for a part of it.
+    # ORC recognizes files of ACID events by their complete schema, and fails if a reader requests a part of it.
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
     "spark.sql.orc.filterPushdown": "false",
 }

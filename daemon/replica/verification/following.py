@@ -58,6 +58,7 @@ class ReplicaFollowing:
     """Called while waiting, with the awaited event and the position."""
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
+    is_stopping: Callable[[], bool] = lambda: False
 
     def position(self) -> int:
         """Return the id up to which all events are applied."""
@@ -69,7 +70,7 @@ class ReplicaFollowing:
         moved_s = self.clock()
         while position < event_id:
             self.waiting(event_id, position)
-            if self.clock() - moved_s >= self.stall_s:
+            if self.is_stopping() or self.clock() - moved_s >= self.stall_s:
                 return False
             self.pause(POLL_S)
             newer = self.position()

@@ -1,0 +1,111 @@
+"""The section ``verification`` of the daemon's status: what the sampler has verified, one row for each policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from daemon.status.metrics import families
+from daemon.status.model import StatusSection
+from daemon.terminal.layout import duration_text, number_text, table_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.metrics_core import Metric
+
+
+LISTED_MAX: Final = 100
+"""Differing tables of a policy that are named; more are only counted."""
+_COUNTERS: Final = (
+    ("tideline_verified_tables", "Tables that the sampler has verified, each time counted.", "verified"),
+    (
+        "tideline_verified_busy",
+        "Verifications that ended without a result, because the table changed.",
+        "busy",
+    ),
+)
+_GAUGES: Final = (
+    ("tideline_verify_differing_tables", "Tables that differed when they were last verified.", "differing"),
+    (
+        "tideline_verify_oldest_seconds",
+        "Time since the least recent verification of a table; since the sampler's start for tables not verified yet.",
+        "oldest_s",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingTable:
+    """A table that differed when it was last verified."""
+
+    table: str
+    """``db.table`` at the source."""
+    event_id: int | None
+    time_s: int
+    differences: int
+    first: str
+    """The first difference, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerStatus:
+    """The sampler of one policy since the daemon's start."""
+
+    policy: str
+    verified: int = 0
+    """Tables verified; a table counts each time."""
+    busy: int = 0
+    """Verifications without a result."""
+    differing: int = 0
+    """Tables that differed when they were last verified."""
+    oldest_s: float | None = None
+    """Age of the least recent verification; None before the first round has begun."""
+    tables: tuple[DifferingTable, ...] = ()
+    """The differing tables, ``LISTED_MAX`` at most."""
+
+
+class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
+    """The section ``verification``."""
+
+    key = "verification"
+    empty = ()
+
+    def __init__(self) -> None:
+        super().__init__(tuple[SamplerStatus, ...])
+
+    def text(self, value: tuple[SamplerStatus, ...], now_s: float) -> str:  # noqa: ARG002 - ages are in the values
+        """Return a row for each policy with a sampler."""
+        header = ("VERIFICATION", "VERIFIED", "BUSY", "DIFFERING", "OLDEST")
+        return table_text(header, map(_row, value))
+
+    def problems(self, value: tuple[SamplerStatus, ...]) -> list[str]:
+        """Return a line for each differing table."""
+        return [
+            f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: {table.first}; "
+            f"run 'tideline verify {row.policy} {table.table.rpartition('.')[2]}'"
+            for row in value
+            for table in row.tables
+        ]
+
+    def families(self, value: tuple[SamplerStatus, ...]) -> Iterable[Metric]:
+        """Yield counters and gauges labeled by policy."""
+        labels = {"policy": [row.policy for row in value]}
+        yield from families(CounterMetricFamily, _COUNTERS, labels, value)
+        yield from families(GaugeMetricFamily, _GAUGES, labels, value)
+
+
+VERIFICATION: Final = VerificationSection()
+
+
+def _row(row: SamplerStatus) -> tuple[str, ...]:
+    return (
+        row.policy,
+        number_text(row.verified),
+        number_text(row.busy),
+        number_text(row.differing),
+        duration_text(row.oldest_s),
+    )

@@ -1,0 +1,215 @@
+"""The sampler: verifies the tables of one policy in turn, continuously and at a limited rate.
+
+It has a thread and connections of its own, and only reads, so it never delays replay. Tables are verified in rounds, each in a new random
+order; a restart therefore neglects none of them systematically. A difference stays in the status until a later verification finds
+the table equal.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from daemon.process.heartbeat import Pulse
+from daemon.process.supervisor import Job
+from daemon.replica.loop import projection_name
+from daemon.replica.verification.following import KnownState, ReplicaFollowing, known_state
+from daemon.replica.verification.progress import LISTED_MAX, DifferingTable, SamplerStatus
+from daemon.replica.verification.session import open_verifier
+from daemon.sources.connections import measured_metastore
+from handlers.replication.verification.findings import Outcome
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.capability import Runtime
+    from daemon.process.heartbeat import Heartbeat
+    from handlers.replication.verification.findings import TableResult
+    from handlers.replication.verification.verifier import Verifier
+
+
+log = structlog.get_logger(__name__)
+
+_WAIT_S: Final = 1.0
+"""Longest wait between two heartbeats."""
+_HOUR_S: Final = 3600.0
+
+
+def build_sampler(runtime: Runtime, policy: str) -> tuple[Job, Callable[[], SamplerStatus]]:
+    """Return the loop of a policy's sampler, and its status. Opens nothing yet."""
+    sampler = Sampler(runtime, policy)
+    return Job(f"verification:{policy}", sampler.run), sampler.status
+
+
+class Schedule:
+    """Decides which table is verified next, and when."""
+
+    def __init__(
+        self, interval_s: float, share_per_hour: float, shuffle: Callable[[list[str]], None]
+    ) -> None:
+        self._interval_s = interval_s
+        self._share = share_per_hour
+        self._shuffle = shuffle
+        self._round: deque[str] = deque()
+
+    @property
+    def is_round_over(self) -> bool:
+        """Whether the next table belongs to a new round."""
+        return not self._round
+
+    def start_round(self, names: list[str]) -> None:
+        """Begin a round over all tables."""
+        order = list(names)
+        self._shuffle(order)
+        self._round = deque(order)
+
+    def take(self) -> str | None:
+        """Return the next table; None if there is none."""
+        return self._round.popleft() if self._round else None
+
+    def pause_s(self, tables: int) -> float:
+        """Return the pause between two tables of so many, which keeps to the share per hour."""
+        return max(self._interval_s, _HOUR_S / (self._share * max(1, tables)))
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The outcomes of one policy's tables, as far as status and metrics need them."""
+
+    policy: str
+    db: str
+    clock: Callable[[], float] = time.time
+    verified: int = 0
+    busy: int = 0
+    verified_s: dict[str, float] = field(default_factory=dict)
+    """When each table was last verified, or when it was first seen."""
+    differing: dict[str, DifferingTable] = field(default_factory=dict)
+
+    def see(self, names: list[str]) -> None:
+        """Note the tables that exist; forget all others."""
+        now_s = self.clock()
+        self.verified_s = {name: self.verified_s.get(name, now_s) for name in names}
+        self.differing = {name: each for name, each in self.differing.items() if name in self.verified_s}
+
+    def add(self, result: TableResult) -> None:
+        """Note an outcome. A busy or failed table keeps its earlier outcome."""
+        if result.outcome is Outcome.BUSY:
+            self.busy += 1
+            return
+        if result.outcome is Outcome.FAILED:
+            return
+        now_s = self.clock()
+        self.verified += 1
+        self.verified_s[result.table] = now_s
+        if result.outcome is Outcome.DIFFERS:
+            self.differing[result.table] = DifferingTable(
+                f"{self.db}.{result.table}",
+                result.event_id,
+                int(now_s),
+                result.difference_count,
+                str(result.differences[0]),
+            )
+        else:
+            self.differing.pop(result.table, None)
+
+    def status(self) -> SamplerStatus:
+        """Return the status; safe to call from another thread."""
+        differing = dict(self.differing)
+        verified_s = dict(self.verified_s)
+        tables = tuple(differing[name] for name in sorted(differing)[:LISTED_MAX])
+        oldest_s = self.clock() - min(verified_s.values()) if verified_s else None
+        return SamplerStatus(self.policy, self.verified, self.busy, len(differing), oldest_s, tables)
+
+
+class Sampler:
+    """The sampler of one policy."""
+
+    def __init__(self, runtime: Runtime, policy: str) -> None:
+        self._runtime = runtime
+        self._policy = policy
+        self._settings = runtime.config.policies[policy]
+        sampling = self._settings.verification
+        self._schedule = Schedule(
+            sampling.interval_s, sampling.tables_per_hour_share, random.SystemRandom().shuffle
+        )
+        self._ledger = Ledger(policy, self._settings.database)
+
+    def status(self) -> SamplerStatus:
+        """Return what was verified so far."""
+        return self._ledger.status()
+
+    def run(self, heartbeat: Heartbeat) -> None:
+        """Verify one table after the other until a stop is requested; raise errors of the metastores and file systems."""
+        pulse = Pulse()
+        pulse.connect(heartbeat)
+        with ExitStack() as stack:
+            verifier = self._open(stack, heartbeat, pulse)
+            heartbeat.following()
+            while not heartbeat.stopping.is_set():
+                names = self._verify_next(verifier)
+                heartbeat.progress()
+                self._pause(heartbeat, self._schedule.pause_s(len(names)))
+
+    def _open(self, stack: ExitStack, heartbeat: Heartbeat, pulse: Pulse) -> Verifier:
+        config, calls = self._runtime.config, self._runtime.calls
+        source, target = (
+            stack.enter_context(measured_metastore(calls, name, pulse.beat)(addresses))
+            for name, addresses in (
+                (self._settings.source, config.sources[self._settings.source].metastore),
+                (self._settings.target, config.targets[self._settings.target].metastore),
+            )
+        )
+        following = ReplicaFollowing(
+            target,
+            self._settings.replica_database,
+            self._known_state,
+            pause=lambda pause_s: self._pause(heartbeat, pause_s),
+            is_stopping=heartbeat.stopping.is_set,
+        )
+        return stack.enter_context(
+            open_verifier(config, self._policy, (source, target), following, beat=pulse.beat)
+        )
+
+    def _known_state(self) -> KnownState:
+        name = projection_name(self._policy)
+        views = (view for view in self._runtime.status().projections if view.name == name)
+        return next((known_state(view) for view in views), KnownState())
+
+    def _verify_next(self, verifier: Verifier) -> list[str]:
+        """Verify the next table, and return all tables."""
+        names = verifier.table_names() if self._schedule.is_round_over else sorted(self._ledger.verified_s)
+        if self._schedule.is_round_over:
+            self._ledger.see(names)
+            self._schedule.start_round(names)
+        name = self._schedule.take()
+        if name is not None:
+            result = verifier.verify_table(name)
+            self._report(result)
+            self._ledger.add(result)
+        return names
+
+    def _report(self, result: TableResult) -> None:
+        if result.outcome is Outcome.DIFFERS:
+            log.error(
+                "the replica differs from its source",
+                policy=self._policy,
+                table=f"{self._settings.database}.{result.table}",
+                event_id=result.event_id,
+                differences=result.difference_count,
+                first=str(result.differences[0]),
+            )
+
+    def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
+        """Wait, with heartbeats, unless a stop is requested."""
+        until = time.monotonic() + pause_s
+        while (left_s := until - time.monotonic()) > 0:
+            heartbeat.beat()
+            if heartbeat.stopping.wait(min(left_s, _WAIT_S)):
+                return
