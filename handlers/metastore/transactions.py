@@ -39,7 +39,7 @@ from handlers.structs.transactions import (
     TxnToWriteId,
     TxnType,
 )
-from state.errors import TargetDiverged, Unsupported
+from state.errors import ServerFault, TargetDiverged, Unsupported
 from state.transactions.valid_write_ids import NO_OPEN_WRITE_ID, ValidWriteIds
 
 
@@ -125,7 +125,8 @@ class TransactionCalls(Session):
     def valid_write_ids(self, tables: Sequence[str], *, valid_txns: str | None = None) -> list[ValidWriteIds]:
         """Return the write-id list of each table, named as ``db.table``, in the given order (since Hive 3.1).
 
-        For a table that has only invalid write ids, Hive 4 returns an incomplete list: see ``ValidWriteIds.may_be_cut``.
+        For a table that has only invalid write ids, Hive 4 returns an incomplete list: see ``ValidWriteIds.may_be_cut``. Raises
+        ServerFault if the answer does not have every table.
         ``valid_txns`` is a list of ``format_valid_txns``: the answer is for a reader with this snapshot instead of the current one.
         """
         if valid_txns is None and self.hive_version < V4_0:
@@ -137,6 +138,9 @@ class TransactionCalls(Session):
             )
             for state in self._invoke(_VALID, request).tblValidWriteIds
         }
+        missing = [table for table in tables if table.lower() not in found]
+        if missing:
+            raise ServerFault("the metastore left tables out of its list of write ids", tables=missing[:10])
         return [found[table.lower()] for table in tables]
 
     def _valid_txns(self) -> str:

@@ -99,6 +99,7 @@ class ReplicationProjection:
         self._context = context
         self._store = store
         self._dispatcher = Dispatcher(context)
+        self._dispatcher.transactions.checkpoint = self._record
         self._claim = TargetClaim(context, store, source_name)
         self._position = Position(0)
         self._target_event_id = -1
@@ -148,6 +149,7 @@ class ReplicationProjection:
         else:
             self._start_without_state(self._target_event_id)
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
+        self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
         return self._position
 

@@ -3,6 +3,11 @@
 A write event lists the files that one transaction put into one table or partition. Their copies start at the write event, or
 earlier if that is safe (``batch_plan``), and only the commit waits for them. If some of a table's files cannot be copied, those
 already copied are discarded. The transaction is then committed, because other tables need it, and shows no file of this table.
+
+Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
+commit, and by then the source may have compacted the files away or replaced them. Therefore the target is asked before the files
+of the first event after ``repl.last.id`` are copied, because only that event can be a commit which the target already has, and
+before files are removed. The same applies to write ids that the mapping does not know. A committed write id needs no copies.
 """
 
 from __future__ import annotations
@@ -18,10 +23,12 @@ from handlers.files.listing import list_write_directories
 from handlers.replication.batch_plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
+from handlers.replication.target_write_ids import find_state, is_committed
 from handlers.structs import tjson
 from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.objects import Partition
-from state.errors import BadInput, FileLost, NotFound, Refused, TidelineError
+from state.errors import BadInput, FileLost, NotFound, Refused, TargetDiverged, TidelineError
+from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
@@ -47,6 +54,7 @@ class PendingWrite:
 
     table: str
     partition_name: str
+    txn_id: int
     write_id: int
     raw_files: tuple[str, ...]
     handles: tuple[CopyHandle, ...]
@@ -61,10 +69,20 @@ class TransactionFiles:
         """Write events of the transactions being replayed, by transaction."""
         self._early: dict[tuple[int, int], PendingWrite] = {}
         """Write events whose copies started before their turn, by event id and part."""
+        self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
+        """The states of write ids that were read from the target, by transaction."""
+        self._committed: set[int] = set()
+        """Transactions that are replayed although the target has committed them."""
+        self.repeated_event_id = -1
+        """The event that a killed run may have applied: the first one after the target's own position at the start."""
 
     def __contains__(self, txn_id: int) -> bool:
         """Whether write events of the transaction have been replayed."""
         return txn_id in self._pending
+
+    def is_committed(self, txn_id: int) -> bool:
+        """Whether the target had committed the transaction before it was replayed, so that some of its files were not copied."""
+        return txn_id in self._committed
 
     def list_entries(self, txn_id: int) -> set[tuple[str, str]]:
         """Return the file entries of a transaction that write events in the topic named, each with its table."""
@@ -74,7 +92,8 @@ class TransactionFiles:
         """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
         for event in find_early_copies(coming, self._context.write_ids.holds):
             key = (event.event_id, event.part)
-            if key in self._early or not self._context.in_scope(event.db, event.table):
+            repeated = event.event_id == self.repeated_event_id
+            if key in self._early or repeated or not self._context.in_scope(event.db, event.table):
                 continue
             if self._context.copies.pending()[0] + len(event.files) > EARLY_FILES_MAX:
                 return
@@ -87,19 +106,55 @@ class TransactionFiles:
     def start_copies(self, event: FilesWritten) -> None:
         """Start the copies of a write event at its turn, unless they started early.
 
-        Raises BadInput or Refused if the table cannot be followed.
+        Files of a write id that is committed on the target are not copied. Raises BadInput, Refused or TargetDiverged if the table
+        cannot be followed.
         """
         assert event.table is not None
+        if self._is_shown(event):
+            self._committed.add(event.txn_id)
+            self._pending.setdefault(event.txn_id, [])
+            return
         write = self._early.pop((event.event_id, event.part), None)
         if write is None:
             write = self._submit(event, self._ensure_directory(event, event.table))
         self._pending.setdefault(event.txn_id, []).append(write)
 
+    def _is_shown(self, event: FilesWritten) -> bool:
+        """Whether the target has committed the event's write id; raise TargetDiverged if it has not allocated it.
+
+        Files under an id that the target has not allocated would become visible with a later transaction.
+        """
+        table, holds = event.table or "", self._context.write_ids.holds
+        if event.event_id != self.repeated_event_id and holds(
+            event.txn_id, f"{event.db}.{table}", event.write_id
+        ):
+            return False
+        state = self._find_state(event.txn_id, table, event.write_id)
+        if state not in {WriteIdState.OPEN, WriteIdState.VISIBLE}:
+            raise TargetDiverged(
+                "the target has not allocated the write id of files to copy, or has aborted it",
+                table=f"{self._context.policy.target_db}.{table}",
+                txn_id=event.txn_id,
+                write_id=event.write_id,
+                state=state.value,
+                hint="Bootstrap the table again.",
+            )
+        return state is WriteIdState.VISIBLE
+
+    def _find_state(self, txn_id: int, table: str, write_id: int) -> WriteIdState:
+        """Return the state of a write id on the target, which is read once per table of a transaction."""
+        states = self._states.setdefault(txn_id, {})
+        if (table, write_id) not in states:
+            states[table, write_id] = find_state(self._context, table, write_id, txn_id)
+        return states[table, write_id]
+
     def _submit(self, event: FilesWritten, directory: str) -> PendingWrite:
         tasks = [build_copy_task(file, directory) for file in event.files]
         failpoint("replay.before-copies")
         handles = tuple(self._context.copies.submit(task) for task in tasks)
-        return PendingWrite(event.table or "", event.partition_name, event.write_id, event.raw_files, handles)
+        return PendingWrite(
+            event.table or "", event.partition_name, event.txn_id, event.write_id, event.raw_files, handles
+        )
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
         """Return the directory of the write's table or partition; add a partition that no event has added (§3.4)."""
@@ -122,6 +177,9 @@ class TransactionFiles:
             db, _, table = touched.table.partition(".")
             if (table, touched.partition_name) in logged or not self._context.in_scope(db, table):
                 continue
+            if self._is_repeated(event, table, touched.write_id):
+                self._committed.add(event.txn_id)
+                continue
             try:
                 files = self._list_at_source(touched)
             except (FileLost, BadInput) as error:
@@ -130,6 +188,13 @@ class TransactionFiles:
                 continue
             found += [_to_write_event(touched, files, event)] if files else []
         return found
+
+    def _is_repeated(self, event: TxnCommitted, table: str, write_id: int) -> bool:
+        """Whether a killed run has committed this write id already, so that its files are on the target."""
+        return (
+            event.event_id == self.repeated_event_id
+            and self._find_state(event.txn_id, table, write_id) is WriteIdState.VISIBLE
+        )
 
     def _list_at_source(self, touched: Touched) -> tuple[SourceFile, ...]:
         """List the files that the transaction wrote into a partition, at the partition's current location.
@@ -168,7 +233,8 @@ class TransactionFiles:
     def wait_for_copies(self, event: TxnCommitted) -> list[WriteEventInfo]:
         """Wait for the copies of a transaction; return the write events of the tables whose files are all on the target.
 
-        A table with a missing file is handled as the policy requires, and its other files are discarded.
+        A table with a missing file is handled as the policy requires, and its other files are discarded, unless the target shows
+        them already: then this commit is repeated, and the table is complete.
         """
         infos: list[WriteEventInfo] = []
         for table, writes in _group_by_table(self._pending.get(event.txn_id, ())).items():
@@ -177,8 +243,10 @@ class TransactionFiles:
                     self._context.copies.wait(write.handles)
                     failpoint("replay.after-copies")
             except (FileLost, BadInput, Refused) as error:
-                self._discard(writes)
-                self._context.handle_failure(table, event.event_id, error)
+                if self._discard(writes):
+                    self._context.handle_failure(table, event.event_id, error)
+                else:
+                    self._committed.add(event.txn_id)
                 continue
             infos.extend(self._to_infos(table, writes))
         return infos
@@ -203,15 +271,15 @@ class TransactionFiles:
         ]
 
     def discard_transaction(self, txn_id: int) -> list[str]:
-        """Discard all copied files of a transaction; return the tables that had some."""
+        """Discard all copied files of a transaction; return the tables that had some, without those that are committed."""
         tables = _group_by_table(self._pending.pop(txn_id, []))
-        for writes in tables.values():
-            self._discard(writes)
-        return list(tables)
+        return [table for table, writes in tables.items() if self._discard(writes)]
 
     def discard_early_copies(self, event: FilesWritten) -> None:
         """Remove the files that a killed run may have copied early for a table that is now quarantined."""
         with suppress(BadInput, Refused):
+            if is_committed(self._context, event.table or "", event.write_id, event.txn_id):
+                return
             directory = self._context.table_cache.location(event.table or "", event.partition_name)
             for file in event.files:
                 remove_file(self._context, build_copy_task(file, directory).target_uri)
@@ -225,19 +293,29 @@ class TransactionFiles:
             if write.table == table:
                 self._discard([self._early.pop(key)])
 
-    def _discard(self, writes: Sequence[PendingWrite]) -> None:
-        """Remove the files of ``writes`` once none of their copies can create one any more."""
+    def _discard(self, writes: Sequence[PendingWrite]) -> bool:
+        """Remove the files of ``writes`` once none of their copies can create one any more.
+
+        Files under committed write ids stay. Returns False if there are only such.
+        """
         for write in writes:
             self._context.copies.cancel(write.handles)
         for write in writes:
             with suppress(TidelineError):
                 self._context.copies.wait(write.handles)
+        keys = {(write.table, write.write_id, write.txn_id) for write in writes}
+        kept = {key[:2] for key in keys if is_committed(self._context, *key)}
+        removable = [write for write in writes if (write.table, write.write_id) not in kept]
+        for write in removable:
             for handle in write.handles:
                 remove_file(self._context, handle.task.target_uri)
+        return bool(removable)
 
     def forget_transaction(self, txn_id: int) -> None:
         """Forget a transaction that is committed on the target."""
         self._pending.pop(txn_id, None)
+        self._committed.discard(txn_id)
+        self._states.pop(txn_id, None)
 
     def cancel_all(self) -> None:
         """Forget everything and cancel running copies, as after a failure; copied files stay, because they are invisible."""
@@ -246,6 +324,8 @@ class TransactionFiles:
                 self._context.copies.cancel(write.handles)
         self._pending.clear()
         self._early.clear()
+        self._committed.clear()
+        self._states.clear()
 
 
 def _group_by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:

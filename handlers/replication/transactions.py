@@ -10,7 +10,8 @@ stack/hive4):
    yet visible on the target. A Hive 4 target forgets aborted transactions and would then show their files.
 4. Raise ``repl.last.id`` to the previous event, because opening the transaction again after its commit would damage the table.
 5. Wait for the copies, then send one ``commit_txn`` with the write events.
-6. Read the write-id lists to prove the commit, because a commit under a wrong policy text is answered with success as well.
+6. Read the write-id lists to prove the commit: the write ids are visible. A commit under a wrong policy text is answered with
+   success as well.
 
 An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 """
@@ -23,11 +24,14 @@ from typing import TYPE_CHECKING
 from handlers.failpoints import failpoint
 from handlers.replication.effects.statistics import mark_inaccurate
 from handlers.replication.source_writes import fail_tables, fetch_writes
+from handlers.replication.target_write_ids import require_committed
 from handlers.replication.transaction_files import TransactionFiles
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
     from handlers.structs.notifications import WriteEventInfo
@@ -42,6 +46,8 @@ class TransactionReplay:
         self.files = TransactionFiles(context)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+        self.checkpoint: Callable[[], None] = lambda: None
+        """Records the policy's state, with the position before the current event."""
         self._ahead: dict[tuple[int, str], int] = {}
         """Write ids that the target answered although the source has only allocated lower ones yet, by transaction and table."""
 
@@ -103,7 +109,7 @@ class TransactionReplay:
         assert event.table is not None
         try:
             self.files.start_copies(event)
-        except (BadInput, Refused) as error:
+        except (BadInput, Refused, TargetDiverged) as error:
             self._context.handle_failure(event.table, event.event_id, error)
             self.files.discard_table(event.table)
 
@@ -119,7 +125,8 @@ class TransactionReplay:
             self.start_copies(write)  # step 3
         self._raise_target_position(event)  # step 4, while files are being copied
         writes = self.files.wait_for_copies(event)  # step 5
-        if known is not None and known.allocations and not writes:
+        repeated = self.files.is_committed(event.txn_id)
+        if known is not None and known.allocations and not writes and not repeated:
             self._context.observer.transaction_without_files(event.txn_id)
         self._commit(event, known, writes)
         return True
@@ -185,32 +192,22 @@ class TransactionReplay:
         failpoint("replay.after-last-id")
 
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
-        """Send the commit (step 5), prove it (step 6), and forget the transaction."""
+        """Send the commit (step 5), prove it (step 6), and forget the transaction.
+
+        A quarantine is recorded first, if this event caused one. Otherwise a run that is killed after the commit would leave
+        visible write ids without their files, and the next run would take them for complete.
+        """
         self._mark_inaccurate(event, known, only_quarantined=True)
+        if self._context.quarantine.unsaved:
+            self.checkpoint()
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
         failpoint("replay.after-commit")
         if known is not None:
-            self._require_committed(known)  # step 6
+            require_committed(self._context, known)  # step 6
         failpoint("replay.after-proof")
         self._context.write_ids.commit(event.txn_id)
         self.files.forget_transaction(event.txn_id)
-
-    def _require_committed(self, known: SourceTxn) -> None:
-        """Raise TargetDiverged if a write id of the transaction is still open or is aborted on the target (step 6)."""
-        db = self._context.policy.target_db
-        committed = {f"{db}.{a.table.partition('.')[2]}": a.write_id for a in known.allocations}
-        if not committed:
-            return
-        for valid in self._context.target.valid_write_ids(sorted(committed)):
-            write_id = committed[valid.table]
-            if write_id in valid.open or write_id in valid.aborted:
-                raise TargetDiverged(
-                    "the target reported success but did not commit",
-                    table=valid.table,
-                    write_id=write_id,
-                    policy=self._context.policy.txn_map_key,
-                )
 
     def _mark_inaccurate(
         self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_quarantined: bool

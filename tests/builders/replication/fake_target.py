@@ -21,6 +21,7 @@ from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
 from handlers.replication.target_position import TargetPosition
 from handlers.structs.objects import Database
+from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
@@ -68,7 +69,9 @@ class FakeTarget:
         self.allocations: list[tuple[int, int, bool]] = []
         self.answers: dict[str, list[Any]] = defaultdict(list)
         self.invalid: dict[str, tuple[int, ...]] = {}
-        """The write ids that the target reports as open, by table."""
+        """Further write ids that the target reports as open, by table."""
+        self.aborted: set[int] = set()
+        """Source transactions that were aborted."""
         self.dies_at: tuple[int, bool] | None = None
         self.dead = False
         self._steps = 0
@@ -227,13 +230,35 @@ class FakeTarget:
         self._called("commit_replayed", commit)
 
     def abort_replayed(self, _policy: str, source_txn: int) -> None:
-        self._called("abort_replayed", lambda: self._txns.pop(source_txn, None))
+        def abort() -> None:
+            if self._txns.pop(source_txn, None) is not None:
+                self.aborted.add(source_txn)
+
+        self._called("abort_replayed", abort)
 
     def valid_write_ids(self, tables: list[str]) -> list[ValidWriteIds]:
-        return [
-            ValidWriteIds(name, 1_000, open=self.invalid.get(name.partition(".")[2], ()), aborted=())
-            for name in tables
-        ]
+        return [self._valid_write_ids(name, name.partition(".")[2]) for name in tables]
+
+    def _valid_write_ids(self, name: str, table: str) -> ValidWriteIds:
+        held = {write_id: txn for (owner, txn), write_id in self._write_ids.items() if owner == table}
+        opened = {write_id for write_id, txn in held.items() if txn in self._txns}
+        aborted = {write_id for write_id, txn in held.items() if txn in self.aborted}
+        opened |= set(self.invalid.get(table, ()))
+        mark = max([*held, *opened], default=0)
+        return ValidWriteIds(name, mark, open=tuple(sorted(opened)), aborted=tuple(sorted(aborted - opened)))
+
+    def highest_write_id(self, _db: str, table: str) -> int:
+        return self.write_ids.get(table, 0)
+
+    def open_txns_info(self) -> GetOpenTxnsInfoResponse:
+        opened = [TxnInfo(id=txn, state=TxnState.OPEN, user="", hostname="") for txn in self._txns.values()]
+        return GetOpenTxnsInfoResponse(txn_high_water_mark=0, open_txns=opened)
+
+    def supports(self, _call: str) -> bool:
+        return True
+
+    def replayed_txns(self, _policy: str) -> dict[int, int]:
+        return dict(self._txns)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -241,13 +266,17 @@ class FakeTarget:
 
 READS = frozenset(
     {
+        "close",
         "get_database",
         "get_table",
-        "table_names",
-        "valid_write_ids",
+        "highest_write_id",
         "metastore_uuid",
         "newest_txn_id",
-        "close",
+        "open_txns_info",
+        "replayed_txns",
+        "supports",
+        "table_names",
+        "valid_write_ids",
     }
 )
 

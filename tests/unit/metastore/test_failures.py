@@ -26,7 +26,7 @@ from handlers.structs.exceptions import (
 )
 from handlers.structs.objects import Database, Partition, StorageDescriptor
 from handlers.structs.table_requests import AddPartitionsResult
-from handlers.structs.transactions import OpenTxnsResponse
+from handlers.structs.transactions import GetValidWriteIdsResponse, OpenTxnsResponse
 from state.errors import (
     AlreadyExists,
     AmbiguousCall,
@@ -73,6 +73,14 @@ def server() -> Iterator[FakeMetastore]:
 def client(server: FakeMetastore) -> Iterator[WritingMetastore]:
     with WritingMetastore(server.uri, timeout_s=5) as metastore:
         yield metastore
+
+
+def test_a_list_of_write_ids_without_a_requested_table_is_a_fault_of_the_server(
+    server: FakeMetastore, client: WritingMetastore
+) -> None:
+    server.will("get_valid_write_ids", returns(GetValidWriteIdsResponse(tblValidWriteIds=[])))
+    with pytest.raises(ServerFault, match="left tables out"):
+        client.valid_write_ids(["shop.orders"])
 
 
 def test_the_guard_of_a_client_is_asked_before_calls_that_change_something(

@@ -163,12 +163,11 @@ def test_the_position_is_recorded_around_events_that_change_names(event: Event, 
 
 
 def test_an_aborted_write_id_on_the_target_disproves_a_commit(replica: FakedReplica) -> None:
-    """Only open write ids are covered by the fake target, so the answer is given here."""
     replica.projection.apply([created(1), allocated(2, 7, 1)])
     target: Any = RecordingMetastore(
         {
             "valid_write_ids": lambda _tables: [
-                replace(replica.target.valid_write_ids(["shop_r.orders"])[0], aborted=(1,))
+                replace(replica.target.valid_write_ids(["shop_r.orders"])[0], open=(), aborted=(1,))
             ]
         }
     )
