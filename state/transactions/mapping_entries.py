@@ -16,7 +16,6 @@ from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
 from state.transactions import records
 from state.transactions.open_transactions import (
-    ABORTED_MAX,
     GONE,
     Allocation,
     OpenTxn,
@@ -68,11 +67,16 @@ class MappingEntries:
         del txn.touched[touched]
 
     def abort(self, table: str, write_id: int) -> None:
-        """Turn an open write id into an aborted one."""
-        forgotten = self.tables[table].abort(write_id)
-        self.unsaved.add_marker(records.encode_aborted_key(table, write_id))
-        if forgotten is not None:
-            self.unsaved.remove_marker(records.encode_aborted_key(table, forgotten))
+        """End an open write id whose transaction was aborted.
+
+        A table whose only write id ever was aborted is forgotten. It is that of a failed CREATE TABLE AS SELECT, which no
+        DROP_TABLE follows, or a new table, whose next write id will be taken as it is.
+        """
+        ids = self.tables[table]
+        del ids.open[write_id]
+        if ids.high_water_mark == 1:
+            del self.tables[table]
+            self.unsaved.tables.add(table)
 
     def forget_txn(self, txn: OpenTxn) -> None:
         """Remove a transaction whose write ids are no longer open."""
@@ -84,11 +88,8 @@ class MappingEntries:
     def adopt_table(self, valid: ValidWriteIds) -> None:
         """Start an unknown table from a list, without its open ids."""
         assert valid.table not in self.tables, valid.table
-        aborted = list(valid.aborted[-ABORTED_MAX:])
-        self.tables[valid.table] = TableWriteIds(valid.high_water_mark, aborted=aborted)
+        self.tables[valid.table] = TableWriteIds(valid.high_water_mark)
         self.unsaved.tables.add(valid.table)
-        for write_id in aborted:
-            self.unsaved.add_marker(records.encode_aborted_key(valid.table, write_id))
 
     def forget_table(self, table: str, current: str = GONE) -> None:
         """Remove a table that was dropped or is named ``current`` now; its open transactions stay, without their allocations in it."""
@@ -96,8 +97,6 @@ class MappingEntries:
         if ids is None:
             return
         self.unsaved.tables.add(table)
-        for write_id in ids.aborted:
-            self.unsaved.remove_marker(records.encode_aborted_key(table, write_id))
         for write_id, txn_id in ids.open.items():
             txn = self.txns[txn_id]
             del txn.by_table[table]
@@ -132,9 +131,7 @@ class MappingEntries:
         for key, value in reader.scan(records.TABLE, prefix_end(records.TABLE)):
             table, high_water_mark = records.decode_table(key, value)
             self.tables[table] = TableWriteIds(high_water_mark)
-        for key, _ in reader.scan(records.ABORTED, prefix_end(records.ABORTED)):
-            table, write_id = records.decode_aborted(key)
-            self.tables[table].aborted.append(write_id)
+        self.unsaved.has_aborted = any(True for _ in records.scan_aborted(reader, 1))
 
     def _read_txns(self, reader: Reader) -> None:
         for key, value in reader.scan(records.TXN, prefix_end(records.TXN)):

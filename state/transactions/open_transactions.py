@@ -6,19 +6,10 @@ that touches a hundred thousand partitions costs one small entry for each partit
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from state.transactions.valid_write_ids import ValidWriteIds
-
-
-ABORTED_MAX: Final = 10_000
-"""Aborted ids remembered for each table. Beyond this limit, the lowest are forgotten.
-
-Forgetting an id is harmless: it then reads as committed and has no files on the target. Hive's own cleaner does the same to
-a replayed abort within seconds.
-"""
 
 
 GONE: Final = ""
@@ -103,32 +94,25 @@ class OpenTxn:
 class TableWriteIds:
     """The write ids of one source table, tracked from events alone.
 
-    The source allocates the write ids of a table consecutively. The high-water mark, the open ids and the aborted ids are
-    therefore the complete state: every other id is committed, or has no files because a reallocation replaced it.
-    ``open`` maps a write id to its source transaction; ``aborted`` is ascending.
+    The source allocates the write ids of a table consecutively. The high-water mark and the open ids are therefore all that
+    replay needs. Every other id is committed, aborted, or replaced by a reallocation. ``open`` maps a write id to its source
+    transaction.
+
+    Aborted ids are not remembered, because there may be thousands for each table and nothing depends on them: none of their files
+    is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
     """
 
     high_water_mark: int = 0
     open: dict[int, int] = field(default_factory=dict)
-    aborted: list[int] = field(default_factory=list)
-
-    def abort(self, write_id: int) -> int | None:
-        """Turn an open id into an aborted one; return the id that is forgotten in exchange, if any."""
-        del self.open[write_id]
-        insort(self.aborted, write_id)
-        return self.aborted.pop(0) if len(self.aborted) > ABORTED_MAX else None
 
     def to_valid_write_ids(self, table: str) -> ValidWriteIds:
-        """Return the list that readers of the source get at this point of the log."""
-        return ValidWriteIds(table, self.high_water_mark, tuple(sorted(self.open)), tuple(self.aborted))
+        """Return the list at this point of the log, in which aborted ids count as committed."""
+        return ValidWriteIds(table, self.high_water_mark, tuple(sorted(self.open)))
 
     def check(self) -> None:
-        """Assert that ids are between 1 and the mark, unique, and not more aborted ones than the limit."""
+        """Assert that ids are between 1 and the mark."""
         assert self.high_water_mark >= 0, self
-        assert self.aborted == sorted(set(self.aborted)), self
-        assert len(self.aborted) <= ABORTED_MAX, len(self.aborted)
-        assert self.open.keys().isdisjoint(self.aborted), self
-        assert all(1 <= write_id <= self.high_water_mark for write_id in (*self.open, *self.aborted)), self
+        assert all(1 <= write_id <= self.high_water_mark for write_id in self.open), self
 
 
 def _event_then_table(allocation: Allocation) -> tuple[int, str]:

@@ -8,12 +8,12 @@ key                                          value
 ``txn-touched/`` + txn id, write id, table,   empty: only the key's presence counts
 partition
 ``write-ids/`` + table                       format byte, JSON ``[high-water mark]``
-``write-ids-aborted/`` + table, write id     empty
+``write-ids-aborted/`` + table, write id     written by older versions, and removed step by step
 ============================================ ==================================================================
 
 Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name contains. Touched
-partitions and aborted ids come and go one by one, so each has its own key: a flush writes what changed, however large the
-transaction or the table's history is. Open ids are not stored twice: they are the allocations of the transactions.
+partitions come and go one by one, so each has its own key: a flush writes what changed, however large the transaction is. Open ids
+are not stored twice: they are the allocations of the transactions.
 
 The last field of a transaction has the tables that were renamed or dropped after the allocation. It was once a count of write
 events, and older versions ignore it, so that every version of Tideline reads the records of every other.
@@ -22,18 +22,20 @@ events, and older versions ignore it, so that every version of Tideline reads th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from state.errors import BadInput, LimitExceeded
+from state.store import prefix_end
 from state.transactions.open_transactions import Allocation, OpenTxn, Touched
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from state.store import Transaction
+    from state.store import Reader, Transaction
     from state.transactions.open_transactions import TableWriteIds
 
 
@@ -41,6 +43,9 @@ TXN: Final = b"txn/"
 TOUCHED: Final = b"txn-touched/"
 TABLE: Final = b"write-ids/"
 ABORTED: Final = b"write-ids-aborted/"
+
+ABORTED_STEP: Final = 10_000
+"""Aborted ids of an older version that one flush removes."""
 
 NAME_BYTES_MAX: Final = 4000
 """Limit of ``db.tbl`` and of a partition name in UTF-8, so that both fit into a key. Hive's limits are 257 and 767 characters."""
@@ -69,11 +74,6 @@ def encode_touched_key(txn_id: int, touched: Touched) -> bytes:
 def encode_table_key(table: str) -> bytes:
     """Return the key of a table's record."""
     return TABLE + _encode_table(table)
-
-
-def encode_aborted_key(table: str, write_id: int) -> bytes:
-    """Return the key of one aborted write id."""
-    return ABORTED + _encode_table(table) + _encode_id(write_id)
 
 
 def encode_txn(txn: OpenTxn) -> bytes:
@@ -114,10 +114,9 @@ def decode_table(key: bytes, value: bytes) -> tuple[str, int]:
     return key[len(TABLE) : -1].decode(), high_water_mark
 
 
-def decode_aborted(key: bytes) -> tuple[str, int]:
-    """Read an aborted id's key as (table, write id); raises as ``decode_txn``."""
-    (write_id,) = _decode_ids(key[-8:], 1)
-    return key[len(ABORTED) : -9].decode(), write_id
+def scan_aborted(reader: Reader, most: int) -> Iterator[bytes]:
+    """Yield at most ``most`` keys of aborted ids that an older version wrote."""
+    return islice(reader.scan_keys(ABORTED, prefix_end(ABORTED)), most)
 
 
 @dataclass(slots=True)
@@ -125,8 +124,8 @@ class UnsavedChanges:
     """The difference between the mapping and the store, so that a flush writes what changed and nothing else.
 
     ``txns`` and ``tables`` changed since the last flush; ``stored_txns`` and ``stored_tables`` have a record in the store.
-    ``markers`` are the keys with an empty value (touched partitions, aborted ids): True means present in memory but not in
-    the store, False the reverse. A transaction that begins and ends between two flushes leaves no trace in the store but its
+    ``markers`` are the keys with an empty value (touched partitions): True means present in memory but not in the store, False
+    the reverse. ``has_aborted`` says that the store has aborted ids of an older version, which each flush removes a part of. A transaction that begins and ends between two flushes leaves no trace in the store but its
     tables' high-water marks.
     """
 
@@ -135,6 +134,7 @@ class UnsavedChanges:
     stored_txns: set[int] = field(default_factory=set)
     stored_tables: set[str] = field(default_factory=set)
     markers: dict[bytes, bool] = field(default_factory=dict)
+    has_aborted: bool = False
 
     def add_marker(self, key: bytes) -> None:
         """Note a new marker; if its removal is not saved yet, the two cancel out."""
@@ -163,9 +163,17 @@ class UnsavedChanges:
                 transaction.put(key, b"")
             else:
                 transaction.delete(key)
+        if self.has_aborted:
+            self._remove_aborted(transaction)
         self.txns.clear()
         self.tables.clear()
         self.markers.clear()
+
+    def _remove_aborted(self, transaction: Transaction) -> None:
+        keys = list(scan_aborted(transaction, ABORTED_STEP))
+        for key in keys:
+            transaction.delete(key)
+        self.has_aborted = len(keys) == ABORTED_STEP
 
     def check(self, txns: Mapping[int, OpenTxn], tables: Mapping[str, TableWriteIds]) -> None:
         """Assert that everything not stored, and everything stored but gone, is noted as changed."""

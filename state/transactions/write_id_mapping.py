@@ -84,7 +84,10 @@ class WriteIdMapping:
         return tuple(sorted(self._entries.tables))
 
     def valid_write_ids(self, table: str) -> ValidWriteIds | None:
-        """Return the list of a table at this point of the source's log; None if no write id of it was seen."""
+        """Return the list of a table at this point of the source's log; None if no write id of it is known.
+
+        Aborted ids count as committed.
+        """
         ids = self._entries.tables.get(table)
         return None if ids is None else ids.to_valid_write_ids(table)
 
@@ -158,7 +161,7 @@ class WriteIdMapping:
         return self._forget(txn)
 
     def abort(self, txn_id: int) -> SourceTxn | None:
-        """Forget a transaction and mark its write ids as aborted; None if nothing of it is in scope."""
+        """Forget a transaction whose write ids never count; None if nothing of it is in scope."""
         txn = self._entries.txns.get(txn_id)
         if txn is None:
             return None
@@ -182,7 +185,7 @@ class WriteIdMapping:
     def rename_table(self, old: str, new: str) -> None:
         """Carry a table's write ids and open allocations over to its new name.
 
-        Anything still known under the new name (aborted ids of a failed CREATE TABLE AS) is forgotten. Raises StateCorrupt
+        Anything still known under the new name (write ids of a failed CREATE TABLE AS) is forgotten. Raises StateCorrupt
         if the new name has open write ids: the source cannot rename onto a table that is being written.
         """
         ids = self._entries.tables.get(old)

@@ -6,7 +6,8 @@ import pytest
 
 from state.errors import BadInput, Inconsistent, LimitExceeded, StateCorrupt, TargetDiverged
 from state.store.memory import MemoryStore
-from state.transactions.open_transactions import ABORTED_MAX, Allocation, SourceTxn, Touched
+from state.transactions import records
+from state.transactions.open_transactions import Allocation, SourceTxn, Touched
 from state.transactions.records import NAME_BYTES_MAX, TXN, encode_txn_key
 from state.transactions.valid_write_ids import ValidWriteIds
 from state.transactions.write_id_mapping import WriteIdMapping
@@ -62,11 +63,11 @@ def test_a_transaction_over_several_tables_keeps_them_in_event_order() -> None:
     assert valid(mapping) == ValidWriteIds(T, 4)
 
 
-def test_an_abort_leaves_its_write_ids_aborted() -> None:
+def test_an_abort_ends_its_write_ids() -> None:
     mapping = mapping_with((7, T, 1, 101), (8, T, 2, 102))
     assert mapping.abort(7) is not None
-    assert valid(mapping) == ValidWriteIds(T, 2, (2,), (1,))
-    assert valid(stored(mapping)) == ValidWriteIds(T, 2, (2,), (1,))
+    assert valid(mapping) == ValidWriteIds(T, 2, (2,))
+    assert valid(stored(mapping)) == ValidWriteIds(T, 2, (2,))
 
 
 def test_the_end_of_a_transaction_out_of_scope_changes_nothing() -> None:
@@ -180,7 +181,7 @@ def test_a_rename_keeps_write_ids_open_transactions_and_touched_partitions() -> 
     mapping.rename_table(T, "sales.renamed")
     mapping.rename_table("sales.unknown", T)
     assert mapping.tables() == ("sales.renamed",)
-    assert valid(mapping, "sales.renamed") == ValidWriteIds("sales.renamed", 2, (2,), (1,))
+    assert valid(mapping, "sales.renamed") == ValidWriteIds("sales.renamed", 2, (2,))
     assert touched(mapping) == (Touched("sales.renamed", 2, "p=1"),)
     mapping.check()
     assert stored(mapping).get(7) == mapping.get(7)
@@ -221,7 +222,7 @@ def test_a_seeded_table_continues_from_its_list() -> None:
     assert mapping.get(70) == SourceTxn(70, 200, (Allocation(T, 8, 200),))
     assert mapping.allocate(71, T, 10, 201) is not None
     mapping.commit(70)
-    assert valid(stored(mapping)) == ValidWriteIds(T, 10, (10,), (4, 5))
+    assert valid(stored(mapping)) == ValidWriteIds(T, 10, (10,))
 
 
 def test_a_list_with_open_ids_of_unknown_transactions_is_refused() -> None:
@@ -239,17 +240,36 @@ def test_the_oldest_open_transaction_is_the_one_that_wrote_first() -> None:
     assert oldest.txn_id == 9
 
 
-def test_the_oldest_aborted_ids_are_forgotten_beyond_the_limit() -> None:
-    mapping, store = WriteIdMapping(), MemoryStore()
-    mapping.seed_table(ValidWriteIds(T, ABORTED_MAX + 5, (), tuple(range(1, ABORTED_MAX + 6))))
-    assert len(valid(mapping).aborted) == ABORTED_MAX
+def test_aborted_ids_of_an_older_version_are_not_loaded_and_removed_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(records, "ABORTED_STEP", 10)
+    store = MemoryStore()
+    with store.transaction() as transaction:
+        transaction.put(b"write-ids/sales.orders\x00", b"\x01[30]")
+        for write_id in range(1, 26):
+            transaction.put(b"write-ids-aborted/sales.orders\x00" + write_id.to_bytes(8, "big"), b"")
+    mapping = WriteIdMapping()
+    mapping.load(store)
+    assert valid(mapping) == ValidWriteIds(T, 30)
+    left = []
+    for _ in range(4):
+        with store.transaction() as transaction:
+            mapping.flush(transaction)
+        left.append(len(list(store.scan_keys(b"write-ids-aborted/", b"write-ids-aborted0"))))
+    assert left == [15, 5, 0, 0]
+
+
+def test_a_table_whose_only_write_id_was_aborted_is_forgotten() -> None:
+    """A failed CREATE TABLE AS SELECT leaves no table, and no event drops it."""
+    mapping, store = mapping_with((7, T, 1, 101)), MemoryStore()
     stored(mapping, store)
-    mapping.allocate(7, T, ABORTED_MAX + 6, 101)
     mapping.abort(7)
-    again = stored(mapping, store)
-    assert valid(again) == valid(mapping)
-    assert valid(again).aborted[0] == 7
-    assert len(valid(again).aborted) == ABORTED_MAX
+    assert mapping.tables() == ()
+    assert stored(mapping, store).tables() == ()
+    assert list(store.scan(b"", None)) == []
+    assert mapping.allocate(8, T, 2, 105) is not None
+    mapping.check()
 
 
 @pytest.mark.parametrize(
@@ -289,7 +309,6 @@ def test_a_record_with_a_count_of_write_events_is_still_read() -> None:
         pytest.param(TXN + b"\x01", b"\x01[1,1,[],null,0]", id="a short key"),
         pytest.param(b"write-ids/t\x00", b"\x01[null]", id="no mark"),
         pytest.param(b"write-ids/\xff\x00", b"\x01[1]", id="no name"),
-        pytest.param(b"write-ids-aborted/t\x00" + bytes(8), b"", id="an aborted id of no table"),
         pytest.param(b"txn-touched/" + bytes(20), b"", id="a touched partition of no transaction"),
         pytest.param(b"txn-touched/1", b"", id="a short touched key"),
     ],

@@ -38,7 +38,6 @@ class Source:
     txn_id: int = 0
     open_txns: list[int] = field(default_factory=list)
     held: list[tuple[int, Allocation]] = field(default_factory=list)
-    aborted: list[tuple[str, int]] = field(default_factory=list)
     marks: dict[str, int] = field(default_factory=dict)
     target_txns: dict[int, int] = field(default_factory=dict)
     touched: list[tuple[int, Touched]] = field(default_factory=list)
@@ -70,13 +69,11 @@ class Source:
         if table not in self.marks:
             return None
         opened = sorted(a.write_id for _, a in self.held if a.table == table)
-        aborted = sorted(w for t, w in self.aborted if t == table)
-        return ValidWriteIds(table, self.marks[table], tuple(opened), tuple(aborted))
+        return ValidWriteIds(table, self.marks[table], tuple(opened))
 
     def forget_table(self, table: str) -> None:
         self.marks.pop(table, None)
         self.held = [(t, a) for t, a in self.held if a.table != table]
-        self.aborted = [(t, w) for t, w in self.aborted if t != table]
         self.touched = [(t, x) for t, x in self.touched if x.table != table]
 
     def forget_txn(self, txn_id: int) -> None:
@@ -90,7 +87,6 @@ class Source:
         self.marks[new] = self.marks.pop(old)
         self.names += [(t, new, a.write_id, a.event_id) for t, a in self.held if a.table == old]
         self.held = [(t, a._replace(table=new) if a.table == old else a) for t, a in self.held]
-        self.aborted = [(new if t == old else t, w) for t, w in self.aborted]
         self.touched = [(t, x._replace(table=new) if x.table == old else x) for t, x in self.touched]
 
 
@@ -157,9 +153,11 @@ class MappingMachine(RuleBasedStateMachine):
         value = self.mapping.commit(txn_id) if commit else self.mapping.abort(txn_id)
         assert value == before
         self.source.next_event()
-        if not commit:
-            self.source.aborted += [(a.table, a.write_id) for a in self.source.allocations(txn_id)]
+        held = self.source.allocations(txn_id)
         self.source.forget_txn(txn_id)
+        for table in {a.table for a in held} if not commit else ():
+            if self.source.marks[table] == 1:
+                self.source.forget_table(table)
 
     @precondition(lambda self: self.source.marks)
     @rule(data=st.data(), new=TABLES)
@@ -191,7 +189,6 @@ class MappingMachine(RuleBasedStateMachine):
             return
         ids = ValidWriteIds(table, mark, (), tuple(sorted(w for w in aborted if w <= mark)))
         self.source.marks[table] = mark
-        self.source.aborted += [(table, write_id) for write_id in ids.aborted]
         self.mapping.seed_table(ids, event_id=self.source.next_event())
 
     @precondition(lambda self: self.source.held)
