@@ -22,7 +22,7 @@ from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.context import Context, SilentObserver
-from handlers.replication.loading.bootstrap import bootstrap
+from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.store.sqlite import SqliteStore
@@ -144,5 +144,5 @@ def build(
         files=file_systems,
         observer=SilentObserver(),
     )
-    bootstrap(source=source, target=target, policy=policy, store=store)
+    begin_bootstrap(source=source, target=target, policy=policy, store=store)
     return ReplicationProjection(source_name="bench", context=context, store=store)

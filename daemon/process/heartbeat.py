@@ -49,6 +49,10 @@ class Pulse:
         """Send beats to ``heartbeat`` from now on."""
         self._heartbeat = heartbeat
 
+    def is_stopping(self) -> bool:
+        """Whether the loop's current run must end."""
+        return self._heartbeat is not None and self._heartbeat.stopping.is_set()
+
     def beat(self) -> None:
         """Report a step; do nothing while no loop runs."""
         if self._heartbeat is not None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.capability import Runtime
+    from daemon.config.section import ConfigSection
     from daemon.status.model import StatusSection
 
 
@@ -29,6 +30,12 @@ class Replica(Capability):
             "Compare the replica of a policy with its source.",
         ),
     )
+
+    def config_sections(self) -> Sequence[ConfigSection[Any]]:
+        """Return the section ``bootstrap``."""
+        from daemon.replica.settings import BOOTSTRAP
+
+        return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the sections ``copies`` and ``verification``."""

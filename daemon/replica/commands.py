@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -13,23 +15,76 @@ from daemon.terminal.options import config_option, echo_json, json_option
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from daemon.config.model import Config
+
 
 @click.command()
 @click.argument("policy")
+@click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
 @config_option
 @json_option
-def bootstrap(policy: str, config_path: Path | None, as_json: bool) -> None:
-    """Create the replica of POLICY, once, before the daemon follows it. Repeating it changes nothing."""
-    from dataclasses import asdict
+def bootstrap(policy: str, config_path: Path | None, *, dry_run: bool, as_json: bool) -> None:
+    """Create the replica of POLICY, once, before the daemon follows it, and load the tables that the source has.
 
-    from daemon.process.lock import state_lock
-    from daemon.replica.loop import bootstrap_policy
-
+    Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that are not loaded yet.
+    Repeating it after its end changes nothing. While the daemon runs, it bootstraps policies with 'bootstrap: auto' itself.
+    """
     config = load_config(config_path)
-    with state_lock(config.state.dir):
-        done = bootstrap_policy(config, policy)
-    if as_json:
-        echo_json(asdict(done))
+    if dry_run:
+        _show_plan(config, policy, as_json=as_json)
     else:
-        state = "was already bootstrapped" if done.repeated else "is bootstrapped"
-        click.echo(f"policy {policy} {state}; replication continues after event {done.event_id}")
+        _bootstrap(config, policy, as_json=as_json)
+
+
+def _bootstrap(config: Config, policy: str, *, as_json: bool) -> None:
+    from daemon.process.lock import state_lock
+    from daemon.replica.bootstrap import bootstrap_policy
+    from daemon.replica.bootstrap_progress import CountingProgress
+
+    line = _StatusLine(quiet=as_json)
+    progress = CountingProgress(line.show)
+    with state_lock(config.state.dir):
+        try:
+            done = bootstrap_policy(config, policy, progress)
+        finally:
+            line.clear()
+    if as_json:
+        loaded = {"loaded": progress.loaded, "files": progress.files, "size_bytes": progress.size_bytes}
+        echo_json(asdict(done) | loaded | {"failed": progress.problems})
+        return
+    state = "was already bootstrapped" if done.repeated else "is bootstrapped"
+    click.echo(f"policy {policy} {state}; replication continues after event {done.event_id}")
+    if progress.tables:
+        click.echo(progress.line())
+    for table, problem in progress.problems.items():
+        click.echo(f"{table}: {problem}", err=True)
+
+
+def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
+    from daemon.replica.bootstrap import plan_policy
+    from daemon.replica.text import plan_text
+
+    line = _StatusLine(quiet=as_json)
+    tables = plan_policy(config, policy, lambda table: line.show(f"reading {table.table}"))
+    line.clear()
+    if as_json:
+        echo_json({"policy": policy, "tables": [asdict(table) for table in tables]})
+    else:
+        click.echo(plan_text(tables))
+
+
+class _StatusLine:
+    """One line of progress on a terminal, and nothing elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shown = not quiet and sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[2K{text[:200]}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self.show("")

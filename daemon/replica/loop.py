@@ -1,8 +1,7 @@
-"""The loop of one policy: builds its projection from the settings, and drives it. Also the bootstrap as a command."""
+"""The loop of one policy: builds its projection from the settings, and drives it."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,20 +9,21 @@ from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
+from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.metrics import REPAIR, PolicyObserver
 from daemon.replica.progress import CopyStatus
+from daemon.replica.settings import BOOTSTRAP
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
 from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
-from handlers.metastore.client import Metastore
 from handlers.replication.context import Context
-from handlers.replication.loading.bootstrap import BootstrapResult, bootstrap
+from handlers.replication.loading.bootstrap_run import BootstrapOptions
+from handlers.replication.loading.load_tools import LoadSettings
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.sources.connections import CallMetrics
     from handlers.replication.context import Observer
+    from handlers.replication.loading.bootstrap_run import BootstrapProgress
 
 
 STATE_KIND: Final = "replication"
@@ -73,21 +74,6 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
     )
 
 
-def bootstrap_policy(config: Config, name: str) -> BootstrapResult:
-    """Create the policy's replica, once. Raises ConfigError for an unknown name, and what the bootstrap raises."""
-    if name not in config.policies:
-        known = ", ".join(config.policies) or "none"
-        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
-    policy = config.policies[name]
-    source, target = (
-        Metastore(config.sources[policy.source].metastore),
-        Metastore(config.targets[policy.target].metastore),
-    )
-    store = open_state(config.state.dir, STATE_KIND, name)
-    with closing(source), closing(target), closing(store):
-        return bootstrap(source=source, target=target, policy=handler_policy(name, policy), store=store)
-
-
 def projection_name(policy: str) -> str:
     """Return the name of a policy's projection."""
     return f"replication:{policy}"
@@ -106,13 +92,35 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
     )
 
 
+def load_settings(config: Config) -> LoadSettings:
+    """Return the settings of loads."""
+    settings = BOOTSTRAP.of(config)
+    return LoadSettings(settings.open_transaction_timeout_s, settings.abort_open_transactions)
+
+
+def bootstrap_options(
+    config: Config, progress: BootstrapProgress, is_stopping: Callable[[], bool]
+) -> BootstrapOptions:
+    """Return how bootstraps run."""
+    return BootstrapOptions(
+        load_settings(config), BOOTSTRAP.of(config).tables_at_once, is_stopping=is_stopping, progress=progress
+    )
+
+
 def build_projection(
-    config: Config, name: str, observer: Observer, calls: CallMetrics, beat: Callable[[], None]
+    config: Config,
+    name: str,
+    observer: Observer,
+    calls: CallMetrics,
+    pulse: Pulse,
+    progress: BootstrapProgress | None = None,
 ) -> tuple[ReplicationProjection, CopyPool]:
     """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked, ConfigError.
 
-    ``beat`` is called for each step of long work: an applied event, an answered call, bytes of a copy.
+    ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. A bootstrap reports to
+    ``progress``, by default to the log.
     """
+    beat = pulse.beat
     settings = config.policies[name]
     policy = handler_policy(name, settings)
     store = open_state(config.state.dir, STATE_KIND, name)
@@ -127,6 +135,7 @@ def build_projection(
         context=context,
         store=store,
         bootstraps_itself=settings.bootstrap == "auto",
+        bootstrap=bootstrap_options(config, progress or LoggedProgress(name), pulse.is_stopping),
         beat=beat,
     )
     return projection, copies
@@ -144,7 +153,7 @@ class _ReplicaLoop:
         self._reader = topic_reader(
             config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
         )
-        self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse.beat)
+        self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, heartbeat: Heartbeat) -> None:

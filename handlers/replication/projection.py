@@ -20,7 +20,8 @@ from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.dispatch import Dispatcher
-from handlers.replication.loading.bootstrap import bootstrap
+from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
+from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.renames import may_concern, needs_checkpoint
 from handlers.replication.target_claim import TargetClaim
@@ -81,10 +82,13 @@ class ReplicationProjection:
         context: Context,
         store: Store,
         bootstraps_itself: bool = False,
+        bootstrap: BootstrapOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` bootstraps a new policy.
+        """Follow for ``context.policy``; with ``bootstraps_itself``, ``open`` begins the bootstrap of a new policy.
+
+        ``open`` continues an unfinished bootstrap in any case, with the options ``bootstrap``.
 
         ``beat`` is called after each applied event.
         """
@@ -96,6 +100,7 @@ class ReplicationProjection:
         """Whether an event may have taken effect since the target's position was raised."""
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
+        self._bootstrap = bootstrap or BootstrapOptions()
         self._context = context
         self._store = store
         self._dispatcher = Dispatcher(context)
@@ -148,6 +153,9 @@ class ReplicationProjection:
             self._position = Position.from_bytes(stored)
         else:
             self._start_without_state(self._target_event_id)
+        if is_pending(self._store):
+            run_bootstrap(context, self._store, self._bootstrap, self._beat)
+            self._target_event_id = self._position.event_id
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
@@ -161,10 +169,11 @@ class ReplicationProjection:
                 key=f"policies.{context.policy.name}",
                 hint=f"Run 'tideline bootstrap {context.policy.name}' once, or set its 'bootstrap' to 'auto'.",
             )
-        done = bootstrap(
+        done = begin_bootstrap(
             source=context.source, target=context.target, policy=context.policy, store=self._store
         )
         self._position = Position(done.event_id)
+        context.loads.load(self._store)
 
     def _start_without_state(self, on_target: int) -> None:
         """Continue from the target's own position. Transactions that are open there are not in the write-id mapping."""

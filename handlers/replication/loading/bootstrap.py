@@ -1,31 +1,51 @@
-"""Bootstrap of a policy: determines the event after which following starts.
+"""The beginning and the end of a policy's bootstrap; the loads in between are in ``bootstrap_run``.
 
-This version bootstraps source databases that are empty or do not exist yet, so that everything they will contain comes from
-events. The steps and their order:
+The order of the steps, each of which may be repeated after a crash:
 
-1. Read the source's current event id. Only then is the database examined: in the other order, changes in between would be
-   lost (HIVE-19927). A table created in between would be both found and announced by an event, so step 2 refuses it.
-2. Require that the source database has no tables in scope. (Loading existing tables will take the place of this step.)
-3. Mark the source database, and create the target database or take over an empty one.
-4. Record the position.
+1. Read the source's current event id L. Only then is the database examined: in the other order, changes in between would be
+   lost (HIVE-19927).
+2. Mark the source database, so that its change manager keeps deleted files. Create the target database, or take over an empty one
+   or an unfinished bootstrap. While it is unfinished, the database carries ``tideline.bootstrap``, and Hive does not compact it.
+3. Record the position L, and a waiting load for each table in scope, in one store transaction.
+4. Load all tables, each as of an event of its own after L.
+5. Remove the marks and write ``repl.last.id`` = L to the target database; then forget that the bootstrap is unfinished.
+
+Following starts after L. Replay skips the events of each table up to that of its load. A table that is created after L comes from
+its events alone.
 """
 
 from __future__ import annotations
 
+import time
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from handlers.failpoints import failpoint
 from handlers.replication.effects.databases import TARGET_FOR, mark_source, to_target_database
+from handlers.replication.loading.table_loads import TableLoad, TableLoads
+from handlers.replication.target_objects import owns_data
 from handlers.replication.target_position import LAST_ID
-from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported
+from state.errors import NotFound, TargetDiverged
 from state.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
+    from handlers.replication.target_position import TargetPosition
     from handlers.structs.objects import Database
-    from state.store import Store
+    from state.store import Reader, Store
+
+
+BOOTSTRAP: Final = "tideline.bootstrap"
+PENDING: Final = "pending"
+NO_COMPACTION: Final = "hive.repl.first.inc.pending"
+"""While it is ``true``, Hive's initiator does not compact tables of the database (reference: hive-replication.md §3.3)."""
+PENDING_KEY: Final = b"bootstrap/pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +58,79 @@ class BootstrapResult:
     source_exists: bool
     repeated: bool
     """True if the policy was already bootstrapped and nothing was changed."""
+    tables: int = 0
+    """Tables and views that are loaded."""
 
 
-def bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> BootstrapResult:
-    """Prepare source and target databases and record the position; a repetition changes nothing.
+def begin_bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> BootstrapResult:
+    """Prepare source and target databases and record what must be loaded (steps 1 to 3); a repetition changes nothing.
 
-    Raises Unsupported if the source database has tables in scope, TargetDiverged if the target database has tables that
-    replication did not create.
+    If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues it. Raises
+    TargetDiverged if the target database has tables that no bootstrap of this policy created.
     """
     recorded = store.get(POSITION_KEY)
     if recorded is not None:
-        return BootstrapResult(
-            policy.name, Position.from_bytes(recorded).event_id, source_exists=True, repeated=True
-        )
+        event_id = Position.from_bytes(recorded).event_id
+        return BootstrapResult(policy.name, event_id, source_exists=True, repeated=not is_pending(store))
     event_id = source.current_event_id()  # step 1
     database = _find_source_database(source, policy)
-    _require_empty(source, policy, exists=database is not None)  # step 2
-    if database is not None:  # step 3
-        mark_source(source, policy)
-        _prepare_target(target, policy, database, event_id)
-    else:
-        _take_over(target, policy, event_id)
-    with store.transaction() as txn:  # step 4
+    names = [] if database is None else list_tables(source, policy)
+    if database is not None:
+        mark_source(source, policy)  # step 2
+    _prepare_target(target, policy, database, event_id, names)
+    failpoint("bootstrap.after-databases")
+    _record(store, event_id, names)  # step 3
+    failpoint("bootstrap.after-begin")
+    return BootstrapResult(
+        policy.name, event_id, source_exists=database is not None, repeated=False, tables=len(names)
+    )
+
+
+def is_pending(reader: Reader) -> bool:
+    """Whether the policy's bootstrap has begun and is not finished."""
+    return reader.get(PENDING_KEY) is not None
+
+
+def list_tables(source: Metastore, policy: Policy) -> list[str]:
+    """Return the tables and views of the source database that are replicated."""
+    names = source.table_names(policy.source_db)
+    return sorted(name for name in names if policy.covers(policy.source_db, name))
+
+
+def finish_bootstrap(position: TargetPosition, store: Store) -> None:
+    """Make the target database a finished replica as of the event of the beginning (step 5)."""
+    event_id = store.get(PENDING_KEY)
+    if event_id is None:
+        return
+    failpoint("bootstrap.before-finish")
+    with suppress(NotFound):
+        position.update(_remove_marks)
+    failpoint("bootstrap.before-last-id")
+    position.advance(int(event_id))
+    failpoint("bootstrap.after-last-id")
+    with store.transaction() as txn:
+        txn.delete(PENDING_KEY)
+    failpoint("bootstrap.after-finish")
+
+
+def _remove_marks(database: Database) -> Database:
+    database.parameters = {
+        key: value
+        for key, value in (database.parameters or {}).items()
+        if key not in {BOOTSTRAP, NO_COMPACTION}
+    }
+    return database
+
+
+def _record(store: Store, event_id: int, names: Sequence[str]) -> None:
+    loads = TableLoads()
+    for name in names:
+        loads.put(TableLoad(name, uuid.uuid4().hex, "bootstrap", int(time.time())))
+    with store.transaction() as txn:
+        loads.flush(txn)
         txn.put(POSITION_KEY, Position(event_id).to_bytes())
-    return BootstrapResult(policy.name, event_id, source_exists=database is not None, repeated=False)
+        if names:
+            txn.put(PENDING_KEY, str(event_id).encode())
 
 
 def _find_source_database(source: Metastore, policy: Policy) -> Database | None:
@@ -71,49 +140,39 @@ def _find_source_database(source: Metastore, policy: Policy) -> Database | None:
         return None
 
 
-def _require_empty(source: Metastore, policy: Policy, *, exists: bool) -> None:
-    tables = (
-        [name for name in source.table_names(policy.source_db) if policy.covers(policy.source_db, name)]
-        if exists
-        else []
-    )
-    if tables:
-        raise Unsupported(
-            "the source database already has tables",
-            key=f"policies.{policy.name}.database",
-            value=policy.source_db,
-            tables=tables[:10],
-            hint="This version can bootstrap only databases that are empty or do not exist yet.",
-        )
+def _prepare_target(
+    target: Metastore, policy: Policy, database: Database | None, event_id: int, names: Sequence[str]
+) -> None:
+    """Create the target database with the marks of a bootstrap, or put them on an existing one.
 
-
-def _prepare_target(target: Metastore, policy: Policy, database: Database, event_id: int) -> None:
-    _require_no_tables(target, policy)
-    created = to_target_database(database, policy)
-    created.parameters = {**(created.parameters or {}), LAST_ID: str(event_id)}
-    try:
-        target.create_database(created)
-    except AlreadyExists:
-        _take_over(target, policy, event_id)
-
-
-def _take_over(target: Metastore, policy: Policy, event_id: int) -> None:
-    """Make an existing, empty target database a replica; an id left there by an earlier replica would hide events."""
-    _require_no_tables(target, policy)
+    If nothing must be loaded, it is finished at once: an id left there by an earlier replica would hide events.
+    """
+    marks = {BOOTSTRAP: PENDING, NO_COMPACTION: "true"} if names else {LAST_ID: str(event_id)}
     try:
         present = target.get_database(policy.target_db)
     except NotFound:
+        if database is not None:
+            created = to_target_database(database, policy)
+            created.parameters = {**(created.parameters or {}), **marks}
+            target.create_database(created)
         return
-    present.parameters = {**(present.parameters or {}), TARGET_FOR: "true", LAST_ID: str(event_id)}
+    _require_no_tables(target, policy, present, names)
+    kept = {
+        k: v for k, v in (present.parameters or {}).items() if k not in {LAST_ID, BOOTSTRAP, NO_COMPACTION}
+    }
+    present.parameters = {**kept, TARGET_FOR: "true", **marks}
     target.alter_database(policy.target_db, present)
 
 
-def _require_no_tables(target: Metastore, policy: Policy) -> None:
-    try:
-        tables = target.table_names(policy.target_db)
-    except NotFound:
-        return
-    if tables:
+def _require_no_tables(target: Metastore, policy: Policy, database: Database, names: Sequence[str]) -> None:
+    """Require that the database has no tables; drop those of an unfinished bootstrap that the source does not have."""
+    tables = target.table_names(policy.target_db)
+    if (database.parameters or {}).get(BOOTSTRAP) == PENDING:
+        for name in set(tables) - set(names):
+            with suppress(NotFound):
+                present = target.get_table(policy.target_db, name)
+                target.drop_table(policy.target_db, name, delete_data=owns_data(present))
+    elif tables:
         raise TargetDiverged(
             "the target database is not empty",
             key=f"policies.{policy.name}.target_database",

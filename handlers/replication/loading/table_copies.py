@@ -76,6 +76,7 @@ class TableCopies:
         An empty ``base_0000009`` of an earlier try would hide older rows as soon as write id 9 is committed.
         """
         directory = TableDirectory(self._tools.files, location)
+        self._tools.target.guard()
         for file in directory.read_files(directory.names):
             if file.file.uri not in kept:
                 place = parse_location(file.file.uri)

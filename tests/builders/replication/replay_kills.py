@@ -53,6 +53,27 @@ COMMIT_PATH = STEPS[STEPS.index("replay.before-open") : STEPS.index("replay.befo
 """The failpoints between the opening of a transaction and its end."""
 
 
+BOOTSTRAP_STEPS = (
+    "bootstrap.after-databases",
+    "bootstrap.after-begin",
+    "load.after-snapshot",
+    "load.after-create",
+    "load.after-partitions",
+    "load.after-files",
+    "load.after-result",
+    "load.after-write-ids",
+    "load.before-finish",
+    "load.after-finish",
+    "bootstrap.before-record",
+    "bootstrap.after-record",
+    "bootstrap.before-finish",
+    "bootstrap.before-last-id",
+    "bootstrap.after-last-id",
+    "bootstrap.after-finish",
+)
+"""Every failpoint of a bootstrap, in the order in which it first reaches them."""
+
+
 @dataclass(frozen=True)
 class KilledReplay:
     """One replica of the small workload, run by processes that are killed."""
@@ -62,13 +83,18 @@ class KilledReplay:
     target: ClusterEndpoints
     state: Path
     target_db: str
+    program: str = "tests.crash.replay_program"
 
     @staticmethod
     def of(
-        written: Written, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path
+        written: Written,
+        source: ClusterEndpoints,
+        target: ClusterEndpoints,
+        directory: Path,
+        program: str = "tests.crash.replay_program",
     ) -> KilledReplay:
         target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
-        return KilledReplay(written, source, target, directory / f"{target_db}.db", target_db)
+        return KilledReplay(written, source, target, directory / f"{target_db}.db", target_db, program)
 
     @property
     def roots(self) -> list[str]:
@@ -88,7 +114,7 @@ class KilledReplay:
         }
         environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
         done = subprocess.run(
-            [sys.executable, "-m", "tests.crash.replay_program", json.dumps(settings)],
+            [sys.executable, "-m", self.program, json.dumps(settings)],
             cwd=PROJECT,
             env=environment | ({VARIABLE: failpoint} if failpoint else {}),
             capture_output=True,
@@ -99,7 +125,7 @@ class KilledReplay:
         assert done.returncode in {0, -signal.SIGKILL}, done.stderr[-3000:]
         return done.returncode != 0
 
-    def differences(self) -> list[str]:
+    def differences(self, *, files: bool = True) -> list[str]:
         """Compare source and target; return the differences and the quarantined tables."""
         store = SqliteStore(self.state, schema_version=1)
         replica = build_replica(
@@ -115,4 +141,4 @@ class KilledReplay:
             replica.projection.open()
             replica.context.write_ids.check()
             quarantined = [f"{table} is quarantined" for table in replica.projection.quarantined()]
-            return replica.differences() + quarantined
+            return replica.differences(files=files) + quarantined

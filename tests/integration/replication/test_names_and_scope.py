@@ -13,10 +13,10 @@ import pytest
 from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
-from handlers.replication.loading.bootstrap import bootstrap
+from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
-from state.errors import TargetDiverged, Unsupported
+from state.errors import TargetDiverged
 from state.store.memory import MemoryStore
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
@@ -147,17 +147,6 @@ def metastores(source: ClusterEndpoints, target: ClusterEndpoints) -> Iterator[t
         yield ours, theirs
 
 
-def test_a_source_with_tables_cannot_be_bootstrapped_yet(
-    metastores: tuple[Metastore, Metastore], shop: Shop
-) -> None:
-    source, target = metastores
-    store = MemoryStore()
-    with pytest.raises(Unsupported, match="already has tables"):
-        bootstrap(source=source, target=target, policy=Policy("p", shop.db, f"{shop.db}_x"), store=store)
-    none_of_them = Policy("p", shop.db, f"{shop.db}_x", include=("other_*",))
-    assert not bootstrap(source=source, target=target, policy=none_of_them, store=store).repeated
-
-
 def test_a_target_database_with_tables_is_refused(
     metastores: tuple[Metastore, Metastore], database: str
 ) -> None:
@@ -166,15 +155,15 @@ def test_a_target_database_with_tables_is_refused(
     target.create_table(a_table(database, "stranger"))
     policy = Policy("p", f"{database}_nowhere", database)
     with pytest.raises(TargetDiverged, match="not empty"):
-        bootstrap(source=source, target=target, policy=policy, store=MemoryStore())
+        begin_bootstrap(source=source, target=target, policy=policy, store=MemoryStore())
 
 
 def test_a_second_bootstrap_changes_nothing(metastores: tuple[Metastore, Metastore], database: str) -> None:
     source, target = metastores
     source.create_database(Database(name=database))
     policy, store = Policy("p", database, f"{database}_r"), MemoryStore()
-    first = bootstrap(source=source, target=target, policy=policy, store=store)
-    again = bootstrap(source=source, target=target, policy=policy, store=store)
+    first = begin_bootstrap(source=source, target=target, policy=policy, store=store)
+    again = begin_bootstrap(source=source, target=target, policy=policy, store=store)
     assert (again.event_id, again.repeated) == (first.event_id, True)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.loading.bootstrap import bootstrap
+from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database
 from state.errors import ConfigError
@@ -47,5 +47,5 @@ def test_a_policy_that_bootstraps_itself_follows_from_the_newest_event(new: Repl
 
 def test_after_losing_its_state_file_a_policy_continues_from_the_targets_position(new: Replica) -> None:
     new.source.create_database(Database(name=new.policy.source_db))
-    done = bootstrap(source=new.source, target=new.target, policy=new.policy, store=MemoryStore())
+    done = begin_bootstrap(source=new.source, target=new.target, policy=new.policy, store=MemoryStore())
     assert new.projection.open().event_id == done.event_id

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from handlers.replication.loading.bootstrap import BootstrapResult, bootstrap
+from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
+from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
-from state.errors import AlreadyExists, NotFound, TargetDiverged, Unsupported
+from state.errors import AlreadyExists, NotFound, TargetDiverged
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.replication.recording_metastore import RecordingMetastore
+from tests.builders.replication.replay_events import a_table
 
 
 POLICY = Policy(name="shop", source_db="shop", target_db="shop_r", exclude=("tmp_*",))
@@ -34,7 +36,7 @@ def run(
     source: RecordingMetastore, target: RecordingMetastore, store: MemoryStore | None = None
 ) -> BootstrapResult:
     metastores: Any = {"source": source, "target": target}
-    return bootstrap(**metastores, policy=POLICY, store=store or MemoryStore())
+    return begin_bootstrap(**metastores, policy=POLICY, store=store or MemoryStore())
 
 
 def test_a_new_policy_starts_after_the_sources_current_event() -> None:
@@ -102,13 +104,36 @@ def test_a_source_database_that_does_not_exist_yet_is_accepted() -> None:
     assert "create_database" not in target.names(), "it is created by the event of its creation"
 
 
-def test_a_source_database_with_tables_in_scope_is_refused_and_no_position_is_recorded() -> None:
+def test_tables_in_scope_wait_for_their_loads_and_mark_the_target_as_unfinished() -> None:
     store, target = MemoryStore(), a_target()
-    with pytest.raises(Unsupported) as refused:
-        run(a_source(table_names=["tmp_1", "orders"]), target, store)
-    assert refused.value.context["tables"] == ["orders"]
-    assert store.get(POSITION_KEY) is None
-    assert target.calls == []
+    begun = run(a_source(table_names=["tmp_1", "visits", "orders"]), target, store)
+    assert (begun.tables, begun.event_id, is_pending(store)) == (2, 7, True)
+    loads = TableLoads()
+    loads.load(store)
+    assert [(load.table, load.reason) for load in loads.waiting()] == [
+        ("orders", "bootstrap"),
+        ("visits", "bootstrap"),
+    ]
+    (database,) = target.only("create_database").arguments
+    assert database.parameters == {
+        "team": "a",
+        "repl.target.for": "true",
+        "tideline.bootstrap": "pending",
+        "hive.repl.first.inc.pending": "true",
+    }
+    assert not run(a_source(), a_target(), store).repeated, "it is not finished yet"
+
+
+def test_an_unfinished_bootstrap_whose_state_was_lost_begins_again_without_tables_that_are_gone() -> None:
+    marked = Database(name="shop_r", parameters={"tideline.bootstrap": "pending"})
+    target = a_target(
+        get_database=lambda _: marked.copy(),
+        create_database=AlreadyExists("there is one"),
+        table_names=["orders", "gone"],
+        get_table=lambda _, name: a_table(name),
+    )
+    run(a_source(table_names=["orders"]), target)
+    assert target.only("drop_table").arguments == ("shop_r", "gone")
 
 
 def test_tables_outside_the_policy_do_not_prevent_a_bootstrap() -> None:
@@ -117,4 +142,4 @@ def test_tables_outside_the_policy_do_not_prevent_a_bootstrap() -> None:
 
 def test_a_target_database_with_tables_is_refused() -> None:
     with pytest.raises(TargetDiverged):
-        run(a_source(), a_target(table_names=["strange"]))
+        run(a_source(), a_target(get_database=Database(name="shop_r"), table_names=["strange"]))

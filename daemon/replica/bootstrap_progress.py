@@ -1,0 +1,137 @@
+"""Progress of a bootstrap: as lines on a terminal, and as log lines of the daemon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from daemon.terminal.layout import bytes_text, duration_text, number_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from handlers.replication.loading.load_tools import LoadedTable
+
+
+log = structlog.get_logger(__name__)
+
+
+class CountingProgress:
+    """Counts what a bootstrap reports. Used by several threads."""
+
+    def __init__(
+        self, changed: Callable[[str], None] = lambda _: None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Call ``changed`` with the current line after each step."""
+        self._changed = changed
+        self._clock = clock
+        self._started_s = clock()
+        self._lock = threading.Lock()
+        self._waiting: dict[str, int] = {}
+        self.tables = 0
+        self.loaded = 0
+        self.loaded_before = 0
+        """Tables that an earlier run loaded."""
+        self.files = 0
+        self.size_bytes = 0
+        self.problems: dict[str, str] = {}
+
+    def started(self, tables: int, loaded: int) -> None:
+        """Take over the number of tables; ``loaded`` are from an earlier run."""
+        self.tables, self.loaded, self.loaded_before = tables, loaded, loaded
+        self._changed(self.line())
+
+    def waiting(self, table: str, txn_ids: Sequence[int]) -> None:
+        """Count the transactions that a load waits for."""
+        with self._lock:
+            self._waiting[table] = len(txn_ids)
+        self._changed(self.line())
+
+    def listed(self, table: str, files: int, size_bytes: int) -> None:
+        """Do nothing: only copied files count."""
+
+    def copied(self, table: str, files: int, size_bytes: int) -> None:  # noqa: ARG002 - part of the port
+        """Count copied files."""
+        with self._lock:
+            self.files += files
+            self.size_bytes += size_bytes
+        self._changed(self.line())
+
+    def restarted(self, table: str, reason: str) -> None:
+        """Do nothing: the load continues."""
+
+    def finished(self, table: LoadedTable) -> None:
+        """Count a loaded table."""
+        with self._lock:
+            self.loaded += 1
+            self.problems.pop(table.table, None)
+        self._changed(self.line())
+
+    def failed(self, table: str, problem: str) -> None:
+        """Remember why a table could not be loaded."""
+        with self._lock:
+            self.problems[table] = problem
+        self._changed(self.line())
+
+    def left_s(self) -> float | None:
+        """Estimate the time left from the tables loaded so far; None before the first one."""
+        done = self.loaded - self.loaded_before
+        if done <= 0:
+            return None
+        return (self._clock() - self._started_s) / done * max(0, self.tables - self.loaded)
+
+    def line(self) -> str:
+        """Return the progress as one line."""
+        parts = [
+            f"{number_text(self.loaded)} of {number_text(self.tables)} tables",
+            f"{number_text(self.files)} files",
+            bytes_text(self.size_bytes),
+        ]
+        left_s = self.left_s()
+        if left_s is not None:
+            parts.append(f"about {duration_text(left_s)} left")
+        waiting = sum(dict(self._waiting).values())
+        if waiting:
+            parts.append(f"waiting for {number_text(waiting)} open transactions")
+        if self.problems:
+            parts.append(f"{number_text(len(self.problems))} tables failed, last: {list(self.problems)[-1]}")
+        return ", ".join(parts)
+
+
+class LoggedProgress(CountingProgress):
+    """Writes what a bootstrap in the daemon does to the log."""
+
+    def __init__(self, policy: str) -> None:
+        super().__init__()
+        self._log = log.bind(policy=policy)
+
+    def started(self, tables: int, loaded: int) -> None:
+        """Log how much is left."""
+        super().started(tables, loaded)
+        self._log.info("bootstrap continues", tables=tables, loaded=loaded)
+
+    def waiting(self, table: str, txn_ids: Sequence[int]) -> None:
+        """Log the transactions that a load waits for."""
+        super().waiting(table, txn_ids)
+        if txn_ids:
+            self._log.warning(
+                "load waits for open transactions", table=table, transactions=list(txn_ids)[:20]
+            )
+
+    def restarted(self, table: str, reason: str) -> None:
+        """Log why a load starts again."""
+        self._log.info("load starts again, because the table changed", table=table, reason=reason)
+
+    def finished(self, table: LoadedTable) -> None:
+        """Log the loaded table with the progress of all."""
+        super().finished(table)
+        self._log.info("table loaded", table=table.table, event_id=table.event_id, progress=self.line())
+
+    def failed(self, table: str, problem: str) -> None:
+        """Log the failure."""
+        super().failed(table, problem)
+        self._log.warning("load failed", table=table, reason=problem)

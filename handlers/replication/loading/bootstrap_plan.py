@@ -1,0 +1,84 @@
+"""What a bootstrap would do: tables, partitions, files, bytes, and the transactions that it would wait for.
+
+The plan only reads. It lists the files that readers of the source see now; a bootstrap that begins later may find others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from handlers.replication.loading.bootstrap import list_tables
+from handlers.replication.loading.source_changes import SourceChanges
+from handlers.replication.loading.table_snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
+from handlers.replication.loading.write_id_snapshot import WriteIdStates
+from handlers.replication.target_objects import is_transactional, is_view
+from state.errors import NotFound
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from handlers.replication.loading.load_tools import LoadTools
+    from handlers.structs.objects import Table
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """One table of the plan. The field names are those of the JSON."""
+
+    table: str
+    kind: str
+    """``transactional``, ``plain``, ``view``, or ``materialized view`` (which is not replicated)."""
+    partitions: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    open_transactions: tuple[int, ...] = ()
+    """Transactions that hold a write id of the table; its load would wait until they end."""
+
+
+def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
+    """Yield the tables that a bootstrap of the policy would load now, by name; those that vanish meanwhile are left out."""
+    for name in list_tables(tools.source, tools.policy):
+        tools.step()
+        try:
+            yield _plan_table(name, tools)
+        except (NotFound, SnapshotLost):
+            continue
+
+
+def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
+    source, db = tools.source, tools.policy.source_db
+    table = source.get_table(db, name)
+    if is_view(table):
+        kind = "view" if table.tableType == "VIRTUAL_VIEW" else "materialized view"
+        return PlannedTable(name, kind)
+    holders: tuple[int, ...] = ()
+    valid: ValidWriteIds | None = None
+    if is_transactional(table):
+        mark = source.highest_write_id(db, name)
+        states = WriteIdStates(source, db, name, mark)
+        holders = tuple(states.find_holders())
+        readable = source.valid_write_ids([f"{db}.{name}"])[0]
+        hidden = tuple(sorted(w for w in (*readable.open, *readable.aborted) if w <= mark))
+        valid = ValidWriteIds(readable.table, mark, (), hidden)
+    snapshot = TableSnapshot(-1, table, valid, SourceChanges(source, tools.policy, name, -1))
+    partitions, files, size_bytes = _count(name, table, snapshot, tools)
+    kind = "plain" if valid is None else "transactional"
+    return PlannedTable(name, kind, partitions, files, size_bytes, holders)
+
+
+def _count(name: str, table: Table, snapshot: TableSnapshot, tools: LoadTools) -> tuple[int, int, int]:
+    """Return the numbers of partitions and files, and the bytes."""
+    if not table.partitionKeys:
+        listed = list_snapshot_files(snapshot, table.sd.location, tools)
+        return 0, len(listed), sum(file.size_bytes for file in listed)
+    partitions = files = size_bytes = 0
+    for partition in tools.source.all_partitions(tools.policy.source_db, name):
+        tools.step()
+        listed = list_snapshot_files(snapshot, partition.sd.location, tools)
+        partitions += 1
+        files += len(listed)
+        size_bytes += sum(file.size_bytes for file in listed)
+    return partitions, files, size_bytes
