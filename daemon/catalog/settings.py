@@ -13,6 +13,7 @@ from daemon.config.section import ConfigSection, Section, refused
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
 from state.timelines.storage_forms import find_form
+from state.timelines.tables.settings import SENTINELS
 
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ class TimelineRule(Section):
         ge=1,
         le=1_000_000_000,
         description="Distance in partitions from all others at which a value is refused; default: 20 years.",
+    )
+    sentinels: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
+        default=list(SENTINELS),
+        max_length=100,
+        description="Values that stand for 'no date'. They, and hours or minutes within them, are not times.",
     )
 
 

@@ -72,6 +72,7 @@ def rules_of(catalog: CatalogConfig) -> Rules:
             rule.iso_weeks,
             rule.form,
             rule.jump_max,
+            tuple(rule.sentinels),
         )
         for rule in catalog.rules.values()
     )

@@ -43,6 +43,9 @@ class StorageForm(Protocol):
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
         """Return all keys of the form, even for an empty timeline, because stale keys cannot be removed."""
 
+    def length(self, period: UpdatePeriod, runs: Runs) -> int:
+        """Return about how many characters ``write`` produces, without producing them."""
+
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
         """Return the runs, or None if the form has no keys; raise TimelineInconsistent for contradictions."""
 
@@ -59,6 +62,10 @@ class StoreAll:
     def write(self, period: UpdatePeriod, runs: Runs) -> dict[str, str]:
         """Write ``partitions``."""
         return write_list("partitions", map(period.format, runs))
+
+    def length(self, period: UpdatePeriod, runs: Runs) -> int:
+        """Return the length of all partitions."""
+        return runs.count() * _item_length(period, runs)
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
         """Read ``partitions``; as in Lens, spaces are an error and empty items are skipped."""
@@ -91,6 +98,10 @@ class EndsAndHoles:
             "holes", (period.format(hole) for gap in runs.gaps() for hole in range(*gap))
         )
 
+    def length(self, period: UpdatePeriod, runs: Runs) -> int:
+        """Return the length of all holes."""
+        return sum(end - start for start, end in runs.gaps()) * _item_length(period, runs)
+
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
         """Read both ends and the holes, which must be strictly between them."""
         first, latest = properties.get("first"), properties.get("latest")
@@ -121,6 +132,10 @@ class Ranges:
         return write_list(
             "ranges", (f"[{period.format(start)}, {period.format_end(end)})" for start, end in runs.pairs())
         )
+
+    def length(self, period: UpdatePeriod, runs: Runs) -> int:
+        """Return the length of all ranges."""
+        return len(runs) * (2 * _item_length(period, runs) + 4)
 
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
         """Read ``ranges``, which must be disjoint, in order, not adjacent and not empty, as every writer leaves them."""
@@ -181,6 +196,11 @@ def find_form(name: str) -> StorageForm:
             hint="Register the form, or use a known one.",
         )
     return _forms[name]
+
+
+def _item_length(period: UpdatePeriod, runs: Runs) -> int:
+    """Return the length of one partition with its comma."""
+    return 0 if runs.first is None else len(period.format(runs.first)) + 1
 
 
 def _split_items(text: str) -> list[str]:

@@ -15,7 +15,8 @@ a pure function from old properties to those to write in one ``alter_table``. No
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Final
 
 from state.errors import LimitExceeded, PeriodMismatch, TimelineInconsistent
 from state.timelines.periods import UpdatePeriod
@@ -35,9 +36,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
+_DAYS_IN_20_YEARS: Final = 7_305
+PROPERTIES_CHARS_MAX: Final = 4_000_000
+"""Longest text of one timeline in table properties: an ``alter_table`` of more takes seconds and a large part of the metastore's memory."""
+
+
 def choose_jump_max(period: UpdatePeriod) -> int:
     """Return 20 years in partitions of the period: longer than histories, and shorter than the distance to 1970 or 9999."""
-    return 20 * UpdatePeriod.YEARLY.weight_ms // max(period.weight_ms, 1_000)
+    if period.weight_ms >= UpdatePeriod.MONTHLY.weight_ms:
+        return (
+            20 * UpdatePeriod.YEARLY.weight_ms // period.weight_ms
+        )  # weights of months and longer are shares of a year
+    return _DAYS_IN_20_YEARS * UpdatePeriod.DAILY.weight_ms // max(period.weight_ms, 1_000)
 
 
 class Timeline:
@@ -235,8 +245,20 @@ def build_form_properties(
        parameters cannot remove a key;
     3. ``storage.class``.
 
-    ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties.
+    ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties. Raises LimitExceeded
+    where the form would take too much text.
     """
+    length = form.length(timeline.period, timeline.runs)
+    if length > PROPERTIES_CHARS_MAX:
+        raise LimitExceeded(
+            "the timeline is too long for table properties",
+            column=timeline.column,
+            period=timeline.period.lens_name,
+            form=form.name,
+            characters=length,
+            limit=PROPERTIES_CHARS_MAX,
+            hint="Choose another form, for example ranges for many holes in few gaps.",
+        )
     start = build_key_prefix(timeline.period, timeline.column)
     old = select_keys(properties, timeline.period, timeline.column)
     # 1. The new form.
@@ -249,14 +271,31 @@ def build_form_properties(
     return {start + key: value for key, value in written.items()} | {start + STORAGE_CLASS: form.class_name}
 
 
+def _form_of(own: Mapping[str, str]) -> StorageForm:
+    known = {form.class_name: form for form in list_forms()}
+    return known.get(own.get(STORAGE_CLASS, ""), ENDS_AND_HOLES)
+
+
 def build_table_properties(
-    timelines: Iterable[Timeline], properties: Mapping[str, str], event_id: int
+    timelines: Iterable[Timeline],
+    properties: Mapping[str, str],
+    event_id: int,
+    columns: Iterable[str] = (),
+    periods: Iterable[UpdatePeriod] = (),
 ) -> dict[str, str]:
     """Return the properties that store all timelines of a table as of an event, the flag last.
 
-    The event id serves compare-and-set, and identifies the ALTER_TABLE event that this write causes.
+    A timeline of ``columns`` and ``periods`` (none: all) that stands in ``properties`` and not in ``timelines`` has lost its last
+    partition, and is written as empty; otherwise its readers would still find the dropped partitions. The event id serves compare-and-set, and identifies the ALTER_TABLE event that this write causes.
     """
     written: dict[str, str] = {}
-    for timeline in timelines:
+    present = list(timelines)
+    held = {(timeline.period.lens_name, timeline.column) for timeline in present}
+    for period, column in itertools.product(tuple(periods) or UpdatePeriod, columns):
+        old = {} if (period.lens_name, column) in held else select_keys(properties, period, column)
+        if old:
+            held.add((period.lens_name, column))
+            present.append(Timeline(period, column, form=_form_of(old)))
+    for timeline in present:
         written |= build_form_properties(timeline, timeline.form, properties)
     return written | {APPLIED_EVENT: str(event_id), PRESENT: "true"}

@@ -154,7 +154,7 @@ class Observer(Protocol):
         """Partition values were refused: ``no-time`` or ``stray``."""
 
     def published(self, outcome: str) -> None:
-        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``missing``, ``not-there-yet`` or ``fault``."""
+        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``too-long``, ``missing``, ``not-there-yet`` or ``fault``."""
 
 
 class NullObserver:

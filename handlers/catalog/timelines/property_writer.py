@@ -11,11 +11,12 @@ only then does every later change alter its DDL time.
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.hive_version import V4_0
-from state.errors import InvalidRequest
+from state.errors import Conflict, InvalidRequest
 from state.timelines.table_properties import APPLIED_EVENT
 
 
@@ -30,6 +31,8 @@ ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
 """How far a DDL time may be ahead of this clock and is still waited for."""
 _DDL_TIME: Final = "transient_lastDdlTime"
+_MODIFIED: Final = re.compile("modified|parameter value for key")
+"""The metastore's answer where the compared property has changed (HIVE-26882)."""
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -42,8 +45,8 @@ def write_properties(
 ) -> bool:
     """Write the properties that ``compute`` returns for the current ones; return False where only the event id would change.
 
-    ``before_write`` is called once something has to be written. Raises NotFound, and InvalidRequest where other writers keep
-    changing the table or the metastore refuses the change.
+    ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers keep changing the table,
+    and InvalidRequest where the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
     for attempt in range(1, ATTEMPTS + 1):
@@ -62,9 +65,13 @@ def write_properties(
         before_write()
         try:
             _alter(metastore, db, table_part, table, expected)
-        except InvalidRequest:
-            if attempt == ATTEMPTS:
+        except InvalidRequest as error:
+            if not _MODIFIED.search(str(error)):
                 raise
+            if attempt == ATTEMPTS:
+                raise Conflict(
+                    "other writers keep changing the table", table=name, attempts=attempt
+                ) from error
         else:
             return True
     raise AssertionError("unreachable")

@@ -21,17 +21,21 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from handlers.catalog.following.table_info import qualify
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.failpoints import failpoint
 from state.errors import (
     AmbiguousCall,
     BadInput,
-    InvalidRequest,
+    Conflict,
+    LimitExceeded,
     MetastoreUnavailable,
     NotFound,
     Refused,
     ServerFault,
+    TidelineError,
 )
 from state.timelines.storage_forms import find_form
 from state.timelines.timeline import build_form_properties, build_table_properties
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from state.timelines.periods import UpdatePeriod
 
 
+log = structlog.get_logger(__name__)
 _RETRIED: Final = frozenset({"conflict", "not-there-yet", "fault"})
 PUBLISHING_S: Final = 0.1
 """How long tables are published before the next batch of events; a started write is completed."""
@@ -145,22 +150,40 @@ class Publisher:
             written = write_properties(  # step 3
                 self.metastore,
                 self.target_name(name),
-                lambda properties: build_table_properties(timelines.timelines(name), properties, event_id),
+                lambda properties: build_table_properties(
+                    timelines.timelines(name),
+                    properties,
+                    event_id,
+                    timelines.settings(name).time_columns,
+                    timelines.settings(name).periods,
+                ),
                 before_write=store_event_id,
             )
-        except (ServerFault, AmbiguousCall, MetastoreUnavailable, BadInput) as error:
-            if isinstance(error, MetastoreUnavailable):
-                now_s = self._clock()
-                self._paused_until_s = now_s + min(60.0, max(PAUSE_MIN_S, now_s - began_s))
-            return "fault"
-        except NotFound:
-            return "missing" if self.writes_source else "not-there-yet"
-        except InvalidRequest:
-            return "conflict"
-        except Refused:
-            return "failed"
+        except TidelineError as error:
+            return self._outcome_of(error, name, began_s)
         failpoint("catalog.after-publish")
         return "written" if written else "same"
+
+    def _outcome_of(self, error: TidelineError, name: str, began_s: float) -> str:
+        """Return the outcome of a try that failed; raise the error where it does not concern this table or the metastore."""
+        match error:
+            case LimitExceeded():
+                outcome = "too-long"
+            case NotFound():
+                return "missing" if self.writes_source else "not-there-yet"
+            case Conflict():
+                return "conflict"
+            case Refused():
+                outcome = "failed"
+            case ServerFault() | AmbiguousCall() | MetastoreUnavailable() | BadInput():
+                outcome = "fault"
+            case _:
+                raise error
+        log.warning("timelines are not published", table=name, outcome=outcome, reason=str(error))
+        if isinstance(error, MetastoreUnavailable):
+            now_s = self._clock()
+            self._paused_until_s = now_s + min(60.0, max(PAUSE_MIN_S, now_s - began_s))
+        return outcome
 
     def target_name(self, name: str) -> str:
         """Return the name of the table whose properties are written for ``name``."""
@@ -215,7 +238,7 @@ def migrate(
 ) -> MigrationResult:
     """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form.
 
-    Raises ConfigError for an unknown form, NotFound where the timeline does not exist, InvalidRequest where other writers keep
+    Raises ConfigError for an unknown form, NotFound where the timeline does not exist, Conflict where other writers keep
     changing the table. After a crash between the two steps, migrate again.
     """
     chosen = find_form(form)

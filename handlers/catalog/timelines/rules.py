@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from state.timelines.storage_forms import ENDS_AND_HOLES
-from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
+from state.timelines.tables.settings import SENTINELS, TableSettings, detect_time_columns, find_lens_columns
 
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Rule:
     iso_weeks: bool = False
     form: str = ENDS_AND_HOLES.name
     jump_max: int | None = None
+    sentinels: tuple[str, ...] = SENTINELS
 
     def matches(self, name: str) -> bool:
         """Whether one of the patterns matches the table's name."""
@@ -56,6 +57,7 @@ class Rule:
             iso_weeks=self.iso_weeks,
             form=self.form,
             jump_max=self.jump_max,
+            sentinels=self.sentinels,
         )
 
 
@@ -92,14 +94,18 @@ class Rules:
             and self.settings(table) is None
         )
 
-    def detect(self, table: TableInfo, specs: Iterable[Spec]) -> TableSettings | None:
-        """Return the table's settings from its partition values; None where no column contains time."""
+    def detect(
+        self, table: TableInfo, specs: Iterable[Spec], known: Iterable[str] = ()
+    ) -> TableSettings | None:
+        """Return the table's settings from its partition values; None where no column contains time.
+
+        ``known`` are columns that were detected before.
+        """
         rule = self._rule(table)
-        return (
-            None
-            if rule is None
-            else rule.settings(table, detect_time_columns(table.columns, specs, NOT_TIME))
-        )
+        if rule is None:
+            return None
+        ignored = (*NOT_TIME, *rule.sentinels)
+        return rule.settings(table, detect_time_columns(table.columns, specs, ignored, known))
 
     def _rule(self, table: TableInfo) -> Rule | None:
         if not table.columns or any(fnmatchcase(table.name, pattern) for pattern in self.exclude):

@@ -132,7 +132,10 @@ class TimelineFollowerChange:
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
 
     def alter_table(self, table: TableInfo) -> None:
-        """Request a load where the table's settings changed."""
+        """Request a load where the table's settings changed; forget a table that the rules no longer select."""
+        if not self._rules.accepts(table):
+            self.forget_table(table.name)
+            return
         settings = self._rules.settings(table)
         if settings is None:
             return
@@ -180,7 +183,9 @@ class TimelineFollowerChange:
         settings = self._rules.settings(table)
         if settings is None:
             sample = list(islice(listing, SAMPLE))
-            settings = self._rules.detect(table, (partition.spec for partition in sample))
+            before = self._settings(table.name)
+            known = () if before is None else before.time_columns
+            settings = self._rules.detect(table, [partition.spec for partition in sample], known)
             listing = chain(sample, listing)
             if settings is None:
                 self._mark_undecided(table.name, empty=not sample)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from state.errors import NotFound
 from state.timelines.storage_forms import find_form
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from state.timelines.tables.settings import TableSettings
 
 
+_DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 Spec = Mapping[str, str]
 """Partition columns (lower case) to values."""
 Publish = Callable[[Mapping[str, TableTimelines | None], "Counter[str]"], None]
@@ -222,7 +223,9 @@ class TimelineChange:
 
 
 def _list_values(table: TableTimelines, spec: Spec) -> Sequence[str]:
-    return [spec.get(column.lower(), "") for column in table.settings.partition_columns]
+    """Return a partition's values; a name has the default partition's where a listing of whole partitions or an event has ""."""
+    values = [spec.get(column.lower(), "") for column in table.settings.partition_columns]
+    return ["" if value == _DEFAULT_PARTITION else value for value in values]
 
 
 def _find_entries(table: TableTimelines, text: str) -> tuple[Entry, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, StateCorrupt
 from state.timelines.periods import UpdatePeriod, detect_period
@@ -14,6 +14,13 @@ from state.timelines.table_properties import read_time_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+SENTINELS: Final = ("9999-12-31", "9999-12", "9999", "1970-01-01")
+"""Values that writers commonly use for "no date"."""
+_DAY_LENGTH: Final = 10
+ODD_SHARE_MAX: Final = 0.01
+"""The share of values that need not be times in a column that is detected as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class TableSettings:
     form: str = ENDS_AND_HOLES.name
     """Storage form of timelines whose properties name none."""
     jump_max: int | None = None
+    sentinels: tuple[str, ...] = SENTINELS
+    """Values that stand for "no date", and everything within them: never times, and so never neighbours of others."""
 
     def __post_init__(self) -> None:
         """Refuse time columns that are not partition columns."""
@@ -60,7 +69,9 @@ class TableSettings:
         )
 
     def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
-        """Return (period, ordinal) of a value, or None if it is not a time or its period is not followed."""
+        """Return (period, ordinal) of a value, or None if it is not a time, is a sentinel, or its period is not followed."""
+        if text in self.sentinels or text[:_DAY_LENGTH] in self.sentinels:
+            return None
         if period is UpdatePeriod.WEEKLY and self.iso_weeks:
             period = UpdatePeriod.WEEKLY_ISO
         if period is not None and self.periods and period not in self.periods:
@@ -83,6 +94,7 @@ class TableSettings:
             plain["periods"] = tuple(UpdatePeriod[name] for name in plain["periods"])
             plain["partition_columns"] = tuple(plain["partition_columns"])
             plain["time_columns"] = tuple(plain["time_columns"])
+            plain["sentinels"] = tuple(plain.get("sentinels", SENTINELS))
             return TableSettings(**plain)
         except (KeyError, TypeError, BadInput) as error:
             raise StateCorrupt("the stored table settings cannot be read", reason=str(error)) from error
@@ -95,12 +107,16 @@ def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable
 
 
 def detect_time_columns(
-    partition_columns: Iterable[str], specs: Iterable[Mapping[str, str]], ignored: Iterable[str]
+    partition_columns: Iterable[str],
+    specs: Iterable[Mapping[str, str]],
+    ignored: Iterable[str],
+    known: Iterable[str] = (),
 ) -> list[str]:
-    """Return the columns of which every value in ``specs`` is a valid partition value; none if there are no specs.
+    """Return the columns of which the values in ``specs`` are valid partition values; none if there are no specs.
 
-    ``ignored`` are values without meaning for this decision, such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do
-    not count, because four digits are too often a plain number.
+    One value in a hundred may be something else. ``ignored`` are values without meaning for this decision, such as
+    ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not count, because four digits are too often a plain number. A column in
+    ``known`` was detected before; a single time is sufficient to keep it.
     """
     skipped = set(ignored)
     candidates = [
@@ -108,10 +124,12 @@ def detect_time_columns(
         for period in TableSettings(("x",), ("x",)).candidate_periods()
         if period is not UpdatePeriod.YEARLY
     ]
+    before = {name.lower() for name in known}
     values = [{name: text for name, text in spec.items() if text not in skipped} for spec in specs]
-    return [
-        column
-        for column in partition_columns
-        if any(column in spec for spec in values)
-        and all(detect_period(spec[column], candidates) for spec in values if column in spec)
-    ]
+
+    def is_time(column: str) -> bool:
+        found = [detect_period(spec[column], candidates) is not None for spec in values if column in spec]
+        odd = found.count(False)
+        return len(found) > odd and (odd <= ODD_SHARE_MAX * len(found) or column.lower() in before)
+
+    return [column for column in partition_columns if is_time(column)]

@@ -14,7 +14,7 @@ from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrat
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from state.errors import InvalidRequest
+from state.errors import Conflict
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.timeline import Timeline
@@ -132,7 +132,7 @@ def test_a_write_after_a_concurrent_change_is_retried_and_loses_nothing(
         table.parameters = {**(table.parameters or {}), "transient_lastDdlTime": str(next(ddl_times))}
         client.alter_table(database, "sales", table)
 
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(Conflict):
         write_properties(client, f"{database}.sales", lambda _: {"a": "2"}, before_write=always)
     assert properties(client, database)["a"] == "1"
 

@@ -19,6 +19,7 @@ from handlers.metastore.hive_version import V3_1, V4_0
 from state.errors import (
     AmbiguousCall,
     ConfigError,
+    Conflict,
     InvalidRequest,
     MetastoreUnavailable,
     NotFound,
@@ -261,7 +262,7 @@ def test_a_failed_migration_changes_nothing(source: WritableSource) -> None:
     with pytest.raises(NotFound):
         migrate(catalog.store, catalog.follower, any_source, NAME, hourly, "ranges")
     source.refusals = [InvalidRequest("modified")] * 3
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(Conflict):
         migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
     assert catalog.parameters() == before
     assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ends-and-holes"
@@ -294,3 +295,43 @@ def test_a_rule_that_gains_a_period_keeps_migrated_forms_unless_it_names_another
     change.publish()
     catalog.follower.timelines.check(catalog.store)
     assert [timeline.form.name for timeline in catalog.follower.timelines.timelines(NAME)] == [kept]
+
+
+def test_a_change_that_the_metastore_refuses_is_not_taken_for_a_conflict(source: WritableSource) -> None:
+    catalog = Published(source)
+    source.refusals = [InvalidRequest("the table failed strict managed table checks")]
+    catalog.follow()
+    assert catalog.observer.outcomes == ["failed"]
+    assert len(source.calls) == 1
+
+
+def test_a_timeline_that_lost_its_last_partition_is_published_as_empty_also_after_a_restart(
+    source: WritableSource,
+) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    start = "cube.storagetable.partition.timeline.cache.DAILY.dt."
+    assert catalog.parameters()[start + "latest"] == "2015-01-01"
+    catalog.delay_s = 3600
+    catalog.reopen()
+    source.drop("a", "2015-01-01", "x")
+    source.add("a", "2015-02", "x")
+    catalog.follow()
+    catalog.delay_s = 0
+    catalog.reopen()
+    catalog.follow()
+    parameters = catalog.parameters()
+    assert [parameters[start + key] for key in ("first", "latest", "holes.size")] == ["", "", "0"]
+    assert parameters["cube.storagetable.partition.timeline.cache.MONTHLY.dt.latest"] == "2015-02"
+
+
+def test_a_timeline_that_would_take_megabytes_of_properties_is_refused_before_they_are_built(
+    source: WritableSource,
+) -> None:
+    source.add("a", "2015-01-01-00-00", "x")
+    source.add("a", "2017-01-01-00-00", "x")
+    catalog = Published(source)
+    catalog.follow()
+    assert catalog.observer.outcomes == ["too-long"]
+    assert source.calls == []
+    assert catalog.follower.unpublished == {}

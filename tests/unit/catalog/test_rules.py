@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from textwrap import dedent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +13,14 @@ from daemon.config.model import Config
 from daemon.partitions.branch import partition_follower
 from daemon.service.configuration import read_config
 from daemon.timelines.settings import facts_of, rules_of
+from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.table_info import TableInfo, parse_partition_name
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
+from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import MalformedEvent
+from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import TIME_COLUMNS
 from state.timelines.time_ranges import TimeRange
@@ -189,3 +194,20 @@ def test_the_partition_index_is_off_without_its_section(read: Read) -> None:
 def test_invalid_settings_of_the_partition_index_are_reported(read: Read, partitions: str, key: str) -> None:
     _, problems = read(f"catalog: {{lake: {{partitions: {partitions}}}}}")
     assert list(problems) == [f"catalog.lake.{key}"], problems
+
+
+def test_a_table_that_is_excluded_later_loses_its_timelines_also_where_the_index_still_follows_it() -> None:
+    source = MemorySource()
+    source.create("a")
+    source.add("a", "2015-01-01", "x")
+    store = MemoryStore()
+    found = []
+    for exclude in ((), (f"{DB}.*",)):
+        metastore: Any = source
+        follower = TimelineFollower(Rules((Rule((f"{DB}.*",), ("dt",)),), lens=False, exclude=exclude))
+        followers: list[Any] = [follower, PartitionFollower(PartitionRules((f"{DB}.*",)))]
+        projection = CatalogProjection(source_name="s", source=metastore, store=store, followers=followers)
+        projection.open()
+        projection.load_all()
+        found.append(follower.timelines.tables())
+    assert found == [[f"{DB}.a"], []]

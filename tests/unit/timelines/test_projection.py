@@ -23,7 +23,7 @@ from state.timelines.tables.projection import Timelines, count_runs, iterate_tim
 from state.timelines.tables.settings import TableSettings, detect_time_columns, find_lens_columns
 from state.timelines.tables.table_timelines import TableTimelines
 from state.timelines.time_ranges import TimeRange
-from state.timelines.timeline import build_form_properties, build_table_properties
+from state.timelines.timeline import build_form_properties, build_table_properties, choose_jump_max
 
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ def test_values_that_are_not_times_are_ignored_for_their_column_and_counted() ->
 def test_a_stray_value_is_ignored_and_counted_and_its_drop_does_nothing() -> None:
     followed = Followed(t=MIXED)
     followed.add("t", dt="2015-01-01", country="de")
-    followed.add("t", dt="9999-12-31", country="de")
+    followed.add("t", dt="9998-12-31", country="de")
     assert followed.held("t") == ["2015-01-01"]
     assert followed.timelines.skipped == {"stray": 1}
-    followed.drop("t", dt="9999-12-31", country="de")
+    followed.drop("t", dt="9998-12-31", country="de")
     assert followed.held("t") == ["2015-01-01"]
 
 
@@ -274,7 +274,7 @@ def test_following_again_keeps_the_timelines_only_with_the_same_settings() -> No
 def test_a_listing_replaces_the_timelines(table: TableSettings) -> None:
     followed = Followed(t=table)
     followed.add("t", None, **dict.fromkeys(table.partition_columns, "2014-01-01"))
-    listed = [f"2015-01-{day:02d}" for day in range(1, 31)] + ["9999-12-31", "default"]
+    listed = [f"2015-01-{day:02d}" for day in range(1, 31)] + ["9998-12-31", "default"]
     with followed.change() as change:
         change.load("t", [({"dt": text, "country": "de"}, None) for text in listed])
         change.load(
@@ -433,6 +433,37 @@ def test_time_columns_are_those_whose_every_value_is_a_time() -> None:
     ]
     assert detect_time_columns(["dt", "hr", "year", "m"], specs, ["__HIVE_DEFAULT_PARTITION__"]) == ["dt"]
     assert detect_time_columns(["dt"], [], []) == []
+
+
+def test_a_few_odd_values_do_not_hide_a_time_column_and_none_hides_a_known_one() -> None:
+    days = [{"dt": f"2015-{month:02}-{day:02}"} for month in range(1, 11) for day in range(1, 21)]
+    assert detect_time_columns(["dt"], [*days, {"dt": "odd"}, {"dt": "bad"}], []) == ["dt"]
+    assert detect_time_columns(["dt"], [*days[:10], {"dt": "odd"}], []) == []
+    assert detect_time_columns(["dt"], [*days[:10], {"dt": "odd"}], [], ["Dt"]) == ["dt"]
+    assert detect_time_columns(["dt"], [{"dt": "odd"}], [], ["dt"]) == []
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_sentinels_are_never_neighbours_of_real_values(order: int) -> None:
+    values = ["9999-12-31", "1970-01-01", "9999-12-31-23", *(f"2015-01-{day:02}" for day in range(1, 29))]
+    followed = Followed(a=MIXED)
+    for value in values[::order]:
+        followed.add("a", dt=value, country="de")
+    assert followed.held("a") == [f"2015-01-{day:02}" for day in range(1, 29)]
+
+
+def test_a_partition_that_was_listed_by_its_name_is_dropped_by_its_empty_value() -> None:
+    followed = Followed(a=MIXED)
+    followed.add("a", dt="2015-01-01", country="__HIVE_DEFAULT_PARTITION__")
+    followed.add("a", dt="2015-01-01", country="")
+    followed.drop("a", dt="2015-01-01", country="")
+    assert followed.held("a") == []
+
+
+def test_a_stray_distance_of_twenty_years_is_twenty_years() -> None:
+    distances = {period.name: choose_jump_max(period) for period in UpdatePeriod}
+    assert (distances["DAILY"], distances["WEEKLY"], distances["MONTHLY"]) == (7_305, 1_043, 240)
+    assert (distances["HOURLY"], distances["QUARTERLY"], distances["YEARLY"]) == (24 * 7_305, 80, 20)
 
 
 def test_a_store_changed_from_outside_is_refused() -> None:

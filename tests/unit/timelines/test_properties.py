@@ -251,6 +251,9 @@ class Bits:
         bits = "".join("1" if ordinal in runs else "0" for ordinal in range(runs.first, runs.last + 1))
         return {"bits": f"{period.format(runs.first)} {bits}"}
 
+    def length(self, period: UpdatePeriod, runs: Runs) -> int:
+        return len(self.write(period, runs)["bits"])
+
     def read(self, period: UpdatePeriod, properties: Mapping[str, str]) -> Runs | None:
         if not properties.get("bits"):
             return Runs() if "bits" in properties else None
