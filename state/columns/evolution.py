@@ -8,6 +8,7 @@ Every change carries its reason. The rules (json-splitting.md §3.4-3.6 and §6,
   accepts the change of type.
 * Types only widen (``changes``). A change that needs a rewrite is a task for the caller; ``promote_to_string`` returns the layout
   after it.
+* A few values that are not numbers, among many numbers, do not make a new column STRING.
 * A key whose values are numbers waits for a thousand values or a full hour. STRING cannot get wider and does not wait.
 * A key without values never gets a column.
 
@@ -134,7 +135,7 @@ class _Step:
 
     def _place(self, key: KeyPath) -> None:
         window = self._seen.get(key)
-        needed = ColumnType.NULL if window is None else self._rules.type_of(key, window.evidence)
+        needed = ColumnType.NULL if window is None else self._choose_type(key, window)
         if window is None or needed is ColumnType.NULL:
             self._wait(key, "no row contains it")
         elif not self._is_proven(key, needed, window):
@@ -148,6 +149,11 @@ class _Step:
             self._put(ChangeKind.APPEND, slot, f"requested; {window.total.values} values observed")
         else:
             self._wait(key, f"all {SLOTS_MAX} slots are taken")
+
+    def _choose_type(self, key: KeyPath, window: KeyWindow) -> ColumnType:
+        """Return the type of a new column. Strays among numbers do not make it STRING; they are misfits of the column."""
+        numbers = window.numbers_beside_strays(self._rules.misfit_share_max)
+        return self._rules.type_of(key, window.evidence if numbers is None else numbers)
 
     def _slot(self, index: int, key: KeyPath, needed: ColumnType, former_name: str | None) -> Slot:
         name = choose_column_name(key, self._layout.names.union(self._partition_keys))

@@ -34,6 +34,8 @@ DAY_S: Final = 24 * HOUR_S
 FORMAT: Final = 1
 """Version of the JSON form."""
 JSON_CHARS_MAX: Final = 256 << 20
+STRAY_ROWS: Final = 100
+"""Values among which a single one that is not a number is a stray, whatever its share."""
 _KINDS: Final = "misfit_kinds"
 """An addition to the form, which older versions ignore."""
 _HAS_FLOATS: Final = 1
@@ -126,6 +128,17 @@ class KeyWindow:
     last_hour: int
     misfit_hours: tuple[tuple[int, MisfitCounts], ...] = ()
     """The hours with misfits of a known kind, in order; merged hours are one."""
+    has_uncounted_text: bool = False
+    """Whether some hour has values that are not numbers, and their number is unknown."""
+
+    def numbers_beside_strays(self, share_max: float) -> Evidence | None:
+        """Return the evidence of the numbers if all other values are strays: at most ``share_max`` of the values, or a single one of 100.
+
+        None if there are no other values, or more of them.
+        """
+        strays, values = self.total.kinds.others, self.total.values
+        few = max(share_max * values, 1 if values >= STRAY_ROWS else 0)
+        return self.evidence.numbers if 0 < strays <= few and not self.has_uncounted_text else None
 
     @property
     def evidence(self) -> Evidence:
@@ -227,18 +240,22 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
         min(own.first_hour, member.first_hour),
         max(own.last_hour, member.last_hour),
         own.misfit_hours,
+        own.has_uncounted_text or own.total.kinds.others > 0,
     )
 
 
 def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
     misfits = ((hour, seen.kinds),) if seen.kinds.total else ()
+    has_others = MisfitCounts.of_value(seen.evidence).others > 0
+    is_uncounted = has_others and not seen.kinds.others
     if window is None:
-        return KeyWindow(seen, hour, hour, misfits)
+        return KeyWindow(seen, hour, hour, misfits, is_uncounted)
     return KeyWindow(
         window.total.join(seen),
         min(window.first_hour, hour),
         max(window.last_hour, hour),
         window.misfit_hours + misfits,
+        window.has_uncounted_text or is_uncounted,
     )
 
 

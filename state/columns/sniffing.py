@@ -19,6 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from state.columns.misfits import MisfitCounts
 from state.columns.observations import KeyCounts, Observations
 from state.columns.paths import CHARS_MAX, KeyPath
 from state.columns.types import NOTHING, Evidence, integers
@@ -72,9 +73,7 @@ def sniff(
         for members, value in values:
             if members in found or len(found) < keys_max:
                 found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
-    seen = {
-        KeyPath(members): KeyCounts(rows, each.values, 0, each.evidence) for members, each in found.items()
-    }
+    seen = {KeyPath(members): each.to_counts(rows) for members, each in found.items()}
     return Observations(rows, malformed, seen)
 
 
@@ -95,12 +94,23 @@ class _Count:
     """The values of one key so far."""
 
     values: int = 0
+    others: int = 0
+    """Values that no numeric type holds."""
     evidence: Evidence = NOTHING
 
     def add(self, evidence: Evidence) -> None:
         """Count one value."""
         self.values += 1
+        self.others += MisfitCounts.of_value(evidence).others
         self.evidence = self.evidence.join(evidence)
+
+    def to_counts(self, rows: int) -> KeyCounts:
+        """Return the counts. A minority of values that are not numbers counts as misfits, so that strays are known as such."""
+        if 2 * self.others >= self.values:
+            return KeyCounts(rows, self.values, 0, self.evidence)
+        return KeyCounts(
+            rows, self.values - self.others, self.others, self.evidence, MisfitCounts(others=self.others)
+        )
 
 
 def _evidence(value: Any, *, is_numeric: bool) -> Evidence:

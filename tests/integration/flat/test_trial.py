@@ -47,10 +47,11 @@ def try_(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
 def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
     try_: Callable[..., Any], spark: Any, tmp_path: Path
 ) -> None:
-    events = [
+    events: list[dict[str, Any]] = [
         {"sent": START + 20 * n, "uuid": f"{n}", "user": {"id": n, "name": "x"}, "n": n / 2}
         for n in range(200)
     ]
+    events[150]["user"]["id"] = "a stray"
     (tmp_path / "old.json").write_text("".join(f"{json.dumps(each)}\n" for each in events) + "no json\n")
     (tmp_path / "report.sql").write_text(
         "select get_json_object(json, '$.user.id'), get_json_object(json, '$.misspelled') from web.raw"
@@ -65,7 +66,8 @@ def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
     assert f"--properties-file {made}/spark.conf" in done.output
     table = pyarrow.dataset.dataset(made / "table", format="orc", partitioning="hive").to_table()
     assert sorted(set(table.column_names) - {"yyyy_mm_dd", "hh"}) == ["_rescued", "sent", "user/id"]
-    assert table["user/id"].drop_null().to_pylist() == list(range(200))
+    numbers = [n for n in range(200) if n != 150]
+    assert table["user/id"].drop_null().to_pylist() == numbers, "one text does not make the column STRING"
     page = (made / "page.html").read_text()
     assert "user/id" in page
     assert "$.misspelled" in page

@@ -12,9 +12,10 @@ from state.columns import evolution as room
 from state.columns.changes import Change, ChangeKind, RetainedValues
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide, promote_to_string
-from state.columns.observations import DAY_S
+from state.columns.observations import DAY_S, HourCounts, KeyCounts, Observations
 from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S, Layout, SlotState
+from state.columns.sniffing import sniff
 from state.columns.types import ColumnType, integers
 from tests.builders.flat.columns import (
     BOOLEANS,
@@ -266,6 +267,36 @@ def test_a_column_is_promoted_to_string_when_too_many_values_do_not_fit() -> Non
     assert hardened.slots[1].type is ColumnType.STRING
     assert hardened.version == layout.version + 1
     assert kinds(decide_twice(hardened, ("n",), {"n": a_window(mixed, values=100_000, misfits=101)})) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "strays", "expected"),
+    [
+        (2_000, 1, ColumnType.SMALLINT),
+        (20_000, 20, ColumnType.SMALLINT),
+        (20_000, 21, ColumnType.STRING),
+        (100, 1, ColumnType.SMALLINT),
+        (99, 1, ColumnType.STRING),
+        (2_000, 1_999, ColumnType.STRING),
+    ],
+)
+def test_a_new_column_of_numbers_is_numeric_despite_a_few_strays(
+    values: int, strays: int, expected: ColumnType
+) -> None:
+    texts = ['{"n":300}'] * (values - strays) + ['{"n":"x"}'] * strays
+    seen = HourCounts({T0 - 3 * HOUR_S: sniff(texts, FlatRules())}).window()
+    evolution = decide(
+        Layout.new(), compute_demand([requested_by("n")], FlatRules()), seen, NOTHING_KEPT, T0, FlatRules()
+    )
+    assert [slot.type for slot in evolution.layout.live] == [expected]
+
+
+def test_an_hour_with_text_that_was_not_counted_makes_a_new_column_text() -> None:
+    older = Observations(50, 0, {a_key("n"): KeyCounts(50, 50, 0, TEXT)})
+    counts = HourCounts({T0: sniff(['{"n":1}'] * 500 + ['{"n":"x"}'], FlatRules()), T0 - HOUR_S: older})
+    window = counts.window()[a_key("n")]
+    assert window.numbers_beside_strays(0.001) is None
+    assert counts.since(T0).window()[a_key("n")].numbers_beside_strays(0.001) == integers(1, 1)
 
 
 def test_a_promotion_of_a_double_warns_that_its_texts_change() -> None:

@@ -64,7 +64,12 @@ def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeyCounts]]) -> Ke
     total = KeyCounts()
     for each in seen.values():
         total = total.join(each)
-    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen))
+    uncounted = [
+        each
+        for each in seen.values()
+        if not each.kinds.others and MisfitCounts.of_value(each.evidence).others
+    ]
+    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen), bool(uncounted))
 
 
 def naive_misfit_hours(seen: dict[int, KeyCounts]) -> tuple[tuple[int, MisfitCounts], ...]:
@@ -81,7 +86,8 @@ def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow
     evidence = TEXT.join(own[key].evidence) if key in own else TEXT
     misfits = own[key].misfit_hours if key in own else ()
     hours = min(w.first_hour for w in windows), max(w.last_hour for w in windows)
-    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits)
+    uncounted = key in own and (own[key].has_uncounted_text or own[key].total.kinds.others > 0)
+    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, uncounted)
 
 
 def ancestors(key: KeyPath) -> list[KeyPath]:
