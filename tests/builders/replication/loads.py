@@ -7,13 +7,14 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from handlers.replication.loading.bootstrap_run import SilentBootstrap
 from handlers.replication.loading.load_table import load_table
 from handlers.replication.loading.load_tools import LoadSettings, LoadTools
 from handlers.replication.loading.table_loads import TableLoad
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from handlers.replication.loading.load_tools import LoadedTable
     from tests.builders.replication.replica import Replica
@@ -42,6 +43,36 @@ class RecordedProgress:
         self.restarts.append(f"{table}: {reason}")
 
 
+class Interleaved(SilentBootstrap):
+    """Runs one statement at the source at each step of a bootstrap, in whatever thread reports it."""
+
+    def __init__(self, statements: Iterable[Callable[[], object]]) -> None:
+        self._statements = list(statements)
+        self._lock = threading.Lock()
+
+    def listed(self, table: str, files: int, size_bytes: int) -> None:  # noqa: ARG002 - part of the port
+        self.run_next()
+
+    def copied(self, table: str, files: int, size_bytes: int) -> None:  # noqa: ARG002 - part of the port
+        self.run_next()
+
+    def finished(self, table: LoadedTable) -> None:  # noqa: ARG002 - part of the port
+        self.run_next()
+
+    def run_next(self) -> bool:
+        """Run the next statement; return whether there was one."""
+        with self._lock:
+            if not self._statements:
+                return False
+            self._statements.pop(0)()
+            return True
+
+    def run_rest(self) -> None:
+        """Run what is left."""
+        while self.run_next():
+            pass
+
+
 def load_tools(replica: Replica, settings: LoadSettings | None = None) -> LoadTools:
     """Return tools with the clients and copies of ``replica``."""
     return LoadTools(
@@ -54,6 +85,17 @@ def load_tools(replica: Replica, settings: LoadSettings | None = None) -> LoadTo
         stopping=threading.Event(),
         beat=lambda: None,
     )
+
+
+def load_waiting_tables(replica: Replica) -> list[str]:
+    """Load the tables that wait while the policy is followed, and let them catch up; return their names."""
+    tools = load_tools(replica)
+    names = []
+    for load in replica.projection.loads.to_load():
+        replica.projection.loads.finish(load_table(load, tools))
+        names.append(load.table)
+    replica.projection.loads.catch_up(lambda after, upto: replica.events(after, upto=upto))
+    return names
 
 
 def waiting_load(table: str) -> TableLoad:

@@ -28,6 +28,7 @@ from state.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from handlers.events import Event
+    from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from handlers.structs.objects import Table
     from state.store import Store
 
@@ -77,7 +78,7 @@ class Replica:
         return {entry.table: entry.code for entry in self.context.quarantine.entries()}
 
 
-def build_replica(
+def build_replica(  # noqa: PLR0913 - what a policy can be started with
     source_uri: str,
     target_uri: str,
     *,
@@ -86,6 +87,7 @@ def build_replica(
     target_db: str | None = None,
     store: Store | None = None,
     start: bool | int = True,
+    bootstrap: BootstrapOptions | None = None,
     **policy: object,
 ) -> Replica:
     """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
@@ -109,7 +111,7 @@ def build_replica(
         begin_bootstrap(source=source, target=target, policy=chosen, store=kept)
     elif start is not False:
         start_after(kept, start)
-    projection = ReplicationProjection(source_name="test", context=context, store=kept)
+    projection = ReplicationProjection(source_name="test", context=context, store=kept, bootstrap=bootstrap)
     return Replica(source, target, chosen, kept, projection, context)
 
 
