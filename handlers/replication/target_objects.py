@@ -8,6 +8,7 @@ statistics compare equal on both sides.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
@@ -124,6 +125,37 @@ def map_external_location(source_location: str | None, policy: Policy) -> str | 
     if policy.external_base is None or source_location is None:
         return None
     return policy.external_base.rstrip("/") + "/" + parse_location(source_location).path.strip("/")
+
+
+ELSEWHERE: Final = "_at_"
+"""Prefix of the hidden directories, below a table's on the target, of partitions that are outside of the table's at the source."""
+
+
+def map_partition_location(
+    source: str | None, source_root: str | None, name: str, target_owner: Table, policy: Policy
+) -> str | None:
+    """Return the target's location of a plain partition that the source has at ``source``; None if the target chooses.
+
+    With ``external_base``, it is below the base. Otherwise a partition below its table's directory has the same relative path on
+    the target, and any other has a directory that is named after its location: ``TABLE/_at_HASH/PARTITION``. ``source_root`` is the
+    table's location at the source. Raises UnsafePath for a location that could lead elsewhere.
+    """
+    if source is None or is_transactional(target_owner):
+        return None
+    if is_external(target_owner) and (mapped := map_external_location(source, policy)) is not None:
+        return mapped
+    if source_root is None or target_owner.sd.location is None:
+        return None
+    at, root = parse_location(source), parse_location(source_root)
+    target_root = target_owner.sd.location.rstrip("/")
+    if root.contains(at) and root != at:
+        return target_root + at.path[len(root.path.rstrip("/")) :]
+    return f"{target_root}/{ELSEWHERE}{hash_location(source)}/{name}"
+
+
+def hash_location(location: str) -> str:
+    """Return a short name for a location, the same for all ways to write it."""
+    return hashlib.sha256(str(parse_location(location)).encode()).hexdigest()[:16]
 
 
 def format_partition_name(keys: list[str], values: list[str]) -> str:

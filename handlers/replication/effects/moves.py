@@ -7,7 +7,7 @@ The target's directory depends only on the source's, so that a repeated event fi
 ALTER_PARTITIONS, which has no earlier state to compare with:
 
 * with ``external_base``, external tables and partitions are below the base, at the path of the source;
-* otherwise a partition in its default directory at the source is in its default directory on the target;
+* otherwise a partition below its table's directory has the same relative path on the target;
 * any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or ``TABLE/_at_HASH/PARTITION``.
 
 A transactional table is quarantined instead, because the write ids of the files in its new directory are not known. (A source
@@ -16,17 +16,18 @@ that is marked as replicated refuses SET LOCATION for managed tables, reference:
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.replication.effects.plain_files import remove_other_files
 from handlers.replication.target_objects import (
+    hash_location,
     is_external,
     is_transactional,
     is_view,
     map_external_location,
+    map_partition_location,
     owns_data,
 )
 from state.errors import Unsupported
@@ -55,7 +56,7 @@ def locate_table(before: Table, after: Table, current: str, context: Context) ->
         return mapped
     if after.partitionKeys:
         return current  # partitions have locations of their own
-    return f"{_MOVED.sub('', current.rstrip('/'))}__at_{_hash_location(moved_to)}"
+    return f"{_MOVED.sub('', current.rstrip('/'))}__at_{hash_location(moved_to)}"
 
 
 def locate_partition(
@@ -65,18 +66,10 @@ def locate_partition(
 
     ``owner`` is the table at the source. Raises UnsafePath if the partition's location is not a safe path.
     """
-    location, target_table = partition.sd.location, context.table_cache.table(table)
-    if location is None or is_transactional(target_table):
-        return None
-    if is_external(target_table) and (mapped := map_external_location(location, context.policy)) is not None:
-        return mapped
     root = None if owner is None else owner.value.sd.location
-    if root is None:
-        return None
-    target_root = context.table_cache.location(table).rstrip("/")
-    if parse_location(location).path == parse_location(root).join(name).path:
-        return f"{target_root}/{name}"
-    return f"{target_root}/_at_{_hash_location(location)}/{name}"
+    return map_partition_location(
+        partition.sd.location, root, name, context.table_cache.table(table), context.policy
+    )
 
 
 def is_moved(current: str, located: str | None) -> bool:
@@ -97,10 +90,6 @@ def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
     """
     if owns_data(owner) and (context.policy.external_base is None or not is_external(owner)):
         remove_other_files(context, left, kept=frozenset())
-
-
-def _hash_location(location: str) -> str:
-    return hashlib.sha256(str(parse_location(location)).encode()).hexdigest()[:16]
 
 
 def _unsupported(table: str | None) -> Unsupported:

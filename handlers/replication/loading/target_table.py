@@ -22,6 +22,7 @@ from handlers.replication.target_objects import (
     is_external,
     is_transactional,
     map_external_location,
+    map_partition_location,
     owns_data,
     partition_key_names,
     to_target_partition,
@@ -166,7 +167,10 @@ class TargetTable:
                 )
 
     def _to_target(self, source: Partition, owner: Table, snapshot: TableSnapshot) -> Partition:
-        location = map_external_location(source.sd.location, self._policy) if is_external(owner) else None
+        assert snapshot.table is not None
+        name = format_partition_name(partition_key_names(owner), list(source.values or []))
+        root = snapshot.table.sd.location
+        location = map_partition_location(source.sd.location, root, name, owner, self._policy)
         partition = to_target_partition(copy.deepcopy(source), self._policy, location)
         partition.parameters = dict(partition.parameters or {})
         partition.writeId = _adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)

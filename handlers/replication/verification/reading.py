@@ -15,6 +15,7 @@ from handlers.files.filesystems import is_hidden
 from handlers.files.paths import parse_location
 from handlers.files.transfer import Transfer
 from handlers.replication.target_objects import (
+    ELSEWHERE,
     format_partition_name,
     is_external,
     is_transactional,
@@ -152,7 +153,8 @@ class OneTable:
         if is_external(self.table) and self.side.policy.external_base is not None:
             return self._map(partition.sd.location)
         root, at = parse_location(self.table.sd.location or ""), parse_location(partition.sd.location or "")
-        return at.path[len(root.path) :] if root.contains(at) else None
+        path = at.path[len(root.path) :] if root.contains(at) else None
+        return None if path is not None and path.startswith(f"/{ELSEWHERE}") else path
 
     def _map(self, location: str | None) -> str:
         """Return a location as the target has it."""

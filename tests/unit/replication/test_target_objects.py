@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from handlers.replication.target_objects import (
     escape_path_name,
     format_partition_name,
     map_external_location,
+    map_partition_location,
     owns_data,
     to_target_table,
 )
@@ -95,3 +98,26 @@ def test_an_escaped_path_component_contains_no_separator(text: str) -> None:
 def test_an_external_location_that_could_lead_outside_the_base_is_refused(location: str) -> None:
     with pytest.raises(UnsafePath):
         map_external_location(location, POLICY)
+
+
+BELOW = Policy(name="shop", source_db="shop", target_db="shop_r")
+PLAIN_OWNER = a_table(location="file:/target/t", parameters={}, kind="EXTERNAL_TABLE")
+
+
+@pytest.mark.parametrize("name", ["dt=1", "dt=0"], ids=["default", "renamed without its directory"])
+def test_a_partition_below_its_table_has_the_same_relative_path_on_the_target(name: str) -> None:
+    located = map_partition_location(f"hdfs://nn/w/t/{name}", "hdfs://nn/w/t/", "dt=1", PLAIN_OWNER, BELOW)
+    assert located == f"file:/target/t/{name}"
+
+
+@pytest.mark.parametrize("location", ["hdfs://nn/w/t2/dt=1", "hdfs://nn/w/t", "file:/x"])
+def test_any_other_partition_has_a_hidden_directory_of_its_own(location: str) -> None:
+    located = map_partition_location(location, "hdfs://nn/w/t", "dt=1", PLAIN_OWNER, BELOW)
+    again = map_partition_location(f"{location}/", "hdfs://nn/w/t/", "dt=1", PLAIN_OWNER, BELOW)
+    assert located == again
+    assert located is not None
+    assert re.fullmatch("file:/target/t/_at_[0-9a-f]{16}/dt=1", located)
+
+
+def test_partitions_of_transactional_tables_are_placed_by_the_target() -> None:
+    assert map_partition_location("hdfs://nn/w/x", "hdfs://nn/w/t", "dt=1", a_table(), BELOW) is None
