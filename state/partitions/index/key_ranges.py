@@ -85,7 +85,12 @@ def find_ranges(plan: FilterPlan, columns: int, path: int | None = None) -> Acce
     exact = plan.is_exact and not capped and not any(one.unread for one in found)
     single = len(boxes) == 1 and plan.is_exact and not capped
     unread = tuple(sorted(found[0].unread)) if single else ()
-    whole = path is None and not capped and all(_is_fixed(box, column) for box in boxes for column in order)
+    whole = (
+        path is None
+        and plan.is_exact
+        and not capped
+        and all(_is_fixed(box, column) for box in boxes for column in order)
+    )
     return AccessPath(path, tuple(ranges), exact, capped, whole, unread)
 
 

@@ -36,8 +36,8 @@ from state.partitions.index.explanation import (
     estimate_selectivity,
 )
 from state.partitions.index.index_change import IndexChange
-from state.partitions.index.key_ranges import AccessPath, choose_path, find_candidates
-from state.partitions.index.scan_plans import plan_filter
+from state.partitions.index.key_ranges import AccessPath, choose_path, find_candidates, find_ranges
+from state.partitions.index.scan_plans import MultiScanPlan, plan_filter
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, prefix_end
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from state.partitions.index.check_budget import Clock
     from state.partitions.index.records import IndexedTable
-    from state.partitions.index.scan_plans import FilterPlan
+    from state.partitions.index.scan_plans import FilterPlan, ScanPlan
     from state.partitions.keys.column_types import PartitionColumn
     from state.store import Reader, Transaction
 
@@ -55,8 +55,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 NO_LIMIT: Final = -1
 """As a ``limit``: all partitions."""
-PROBED_KEYS: Final = (256, 4_096)
-"""Keys that are read of each possible path to find the shortest, in two rounds; planning a filter is cached."""
+PROBED_KEYS: Final = (256, 4_096, 65_536)
+"""Keys that are read of each possible path to find the shortest, in rounds; planning a filter is cached."""
+ALTERNATIVES_MAX: Final = 64
+"""Boxes for which a path each is considered, where no single path is short."""
 _PROBE_SLACK: Final = 4
 """Keys that do not matter: among nearly equal paths, the one that fixes most of the key."""
 KEYS_BATCH: Final = 512
@@ -86,6 +88,13 @@ class PreparedFilter:
     """The condition to check on every key in the ranges; None where all of them match."""
     check: Check | None
     """The residual as a function of a key."""
+    further: tuple[AccessPath, ...] = ()
+    """Further paths, where the alternatives of the filter are read on different ones; a partition found on several counts once."""
+
+    @property
+    def paths(self) -> tuple[AccessPath, ...]:
+        """All paths that are read."""
+        return (self.access, *self.further)
 
 
 @runtime_checkable
@@ -155,7 +164,7 @@ class PartitionIndex:
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""
-        found = self._scan(prepared)
+        found = self._scan(prepared) if not prepared.further else _drop_repeated(self._scan(prepared))
         if self._remote is None or prepared.access.column is None:
             return found
         return drop_orphans(self._remote, prepared.table, found, self.counts)
@@ -168,7 +177,7 @@ class PartitionIndex:
             return
         scanned = 0
         for start, end in self._ranges(prepared):
-            for key in self._keys_between(prepared, start, end):
+            for key in self._reader.scan_keys(start, end):
                 scanned += 1
                 yield key
         self.counts["rows-scanned"] += scanned
@@ -191,9 +200,10 @@ class PartitionIndex:
         return self._filtering.scan_matching(start, end, prepared.residual)
 
     def _ranges(self, prepared: PreparedFilter) -> Iterator[tuple[bytes, bytes | None]]:
-        prefix = prepared.table.prefix(prepared.access.column)
-        for start, end in prepared.access.ranges:
-            yield prefix + start, prefix_end(prefix) if end is None else prefix + end
+        for access in prepared.paths:
+            prefix = prepared.table.prefix(access.column)
+            for start, end in access.ranges:
+                yield prefix + start, prefix_end(prefix) if end is None else prefix + end
 
     def count(self, prepared: PreparedFilter) -> int:
         """Return the number of partitions that match."""
@@ -234,11 +244,14 @@ class PartitionIndex:
         scanned = self.counts["rows-scanned"] - before
         residual = "" if prepared.residual is None else describe_condition(prepared.residual, columns)
         size = self.count(self.prepare(table, "", dialect))
-        ranges = tuple((start.hex(), "" if end is None else end.hex()) for start, end in access.ranges)
-        estimate = round(size * estimate_selectivity(prepared.condition))
-        return Explanation(
-            table, describe_path(access, columns), ranges, residual, access.capped, estimate, scanned, matched
+        ranges = tuple(
+            (start.hex(), "" if end is None else end.hex())
+            for path in prepared.paths
+            for start, end in path.ranges
         )
+        way = ", and ".join(describe_path(path, columns) for path in prepared.paths)
+        estimate = round(size * estimate_selectivity(prepared.condition))
+        return Explanation(table, way, ranges, residual, access.capped, estimate, scanned, matched)
 
     def check(self) -> None:
         """Assert that the store holds the known tables, that their rows and postings agree, and that nothing else is stored."""
@@ -258,26 +271,58 @@ class PartitionIndex:
     def plan(self, table: IndexedTable, condition: Condition | None) -> PreparedFilter:
         """Plan a condition (None: all partitions)."""
         plan, columns = plan_filter(condition), len(table.key_schema.columns)
-        access = self._choose_path(table, plan)
-        self.counts.update({"plans": 1, "ranges": len(access.ranges), "caps-hit": int(access.capped)})
-        if access.exact or condition is None:
-            return PreparedFilter(table, condition, access, None, None)
+        access, *further = self._choose_paths(table, plan)
+        ranges = len(access.ranges) + sum(len(path.ranges) for path in further)
+        self.counts.update({"plans": 1, "ranges": ranges, "caps-hit": int(access.capped)})
+        if (access.exact and all(path.exact for path in further)) or condition is None:
+            return PreparedFilter(table, condition, access, None, None, tuple(further))
         residual = condition
-        if access.unread:
+        if access.unread and not further:
             residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.unread)
-        return PreparedFilter(table, condition, access, residual, compile_check(residual, columns))
+        check = compile_check(residual, columns)
+        return PreparedFilter(table, condition, access, residual, check, tuple(further))
 
-    def _choose_path(self, table: IndexedTable, plan: FilterPlan) -> AccessPath:
-        """Return the path with the fewest keys; over a network, where counting is expensive, the one that fixes most of the key."""
+    def _choose_paths(self, table: IndexedTable, plan: FilterPlan) -> list[AccessPath]:
+        """Return the path with the fewest keys, or several for the alternatives of an OR where that is fewer.
+
+        Over a network, where counting is expensive, return the path that fixes most of the key.
+        """
         if self._remote is not None:
-            return choose_path(plan, len(table.key_schema.columns))
+            return [choose_path(plan, len(table.key_schema.columns))]
+        boxes = plan.plans()
         paths = find_candidates(plan, len(table.key_schema.columns))
-        for limit in PROBED_KEYS if len(paths) > 1 else ():
+        if paths[0].exact or (len(paths) == 1 and len(boxes) <= 1):
+            return paths[:1]  # there is nothing to choose
+        path, size = self._choose_path(table, plan)
+        if size <= PROBED_KEYS[0] or not 1 < len(boxes) <= ALTERNATIVES_MAX:
+            return [path]
+        apart, total = self._choose_each(table, boxes, size // 2)
+        return apart if total <= size // 2 else [path]
+
+    def _choose_each(
+        self, table: IndexedTable, boxes: Sequence[ScanPlan], most: int
+    ) -> tuple[list[AccessPath], int]:
+        """Return a path for every group of boxes that share their best one, and the number of keys; gives up above ``most``."""
+        groups: dict[int | None, list[ScanPlan]] = {}
+        total = 0
+        for box in boxes:
+            path, size = self._choose_path(table, box)
+            groups.setdefault(path.column, []).append(box)
+            total += size
+            if total > most:
+                break
+        columns = len(table.key_schema.columns)
+        return [find_ranges(MultiScanPlan(tuple(group)), columns, at) for at, group in groups.items()], total
+
+    def _choose_path(self, table: IndexedTable, plan: FilterPlan) -> tuple[AccessPath, int]:
+        """Return the path with the fewest keys and their number, at most the last of ``PROBED_KEYS``."""
+        paths = find_candidates(plan, len(table.key_schema.columns))
+        for limit in PROBED_KEYS:
             sizes = [self._count_up_to(limit, table, path) for path in paths]
             if min(sizes) < limit:
                 enough = min(sizes) + _PROBE_SLACK
-                return next(path for path, size in zip(paths, sizes, strict=True) if size <= enough)
-        return paths[0]
+                return next((path, size) for path, size in zip(paths, sizes, strict=True) if size <= enough)
+        return paths[0], PROBED_KEYS[-1]
 
     def _count_up_to(self, limit: int, table: IndexedTable, access: AccessPath) -> int:
         """Return the number of ranges and of keys in them, at most ``limit``."""
@@ -299,6 +344,16 @@ class PartitionIndex:
     def _publish(self, touched: Mapping[str, IndexedTable | None]) -> None:
         merged: dict[str, IndexedTable | None] = {**self._tables, **touched}
         self._tables = {name: table for name, table in merged.items() if table is not None}
+
+
+def _drop_repeated(keys: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield each key whose partition was not found before."""
+    seen: set[bytes] = set()
+    for key in keys:
+        row = partition_key.strip_prefix(key)
+        if row not in seen:
+            seen.add(row)
+            yield key
 
 
 def take_first(items: Iterable[T], limit: int) -> list[T]:

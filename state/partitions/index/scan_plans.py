@@ -3,7 +3,7 @@
 FilterPlan, ScanPlan and MultiScanPlan of the seed document, as immutable values (Hive's own planner shared parts between plans and
 modified its left operand). A ScanPlan is a box: for some columns, the set that their fields must be in. AND intersects boxes; OR
 collects them and merges those that fit. A plan may be wider than its filter and records it (``is_exact``); it is never narrower.
-Where a filter would need more than ``BOXES_MAX`` boxes, their hull replaces them.
+Where a filter would need more than ``BOXES_MAX`` boxes, hulls of neighbouring boxes replace them.
 """
 
 from __future__ import annotations
@@ -112,8 +112,7 @@ def unite_boxes(plans: Iterable[ScanPlan]) -> FilterPlan:
     if whole:
         return ScanPlan((), any(box.exact for box in whole))
     boxes = _merge(boxes)
-    if len(boxes) > BOXES_MAX:
-        boxes = [_hull(boxes)]
+    boxes = _reduce(boxes, BOXES_MAX)
     return boxes[0] if len(boxes) == 1 else MultiScanPlan(tuple(boxes))
 
 
@@ -153,10 +152,26 @@ def _intersect_boxes(one: ScanPlan, other: ScanPlan) -> ScanPlan | None:
 def _limit_product(
     mine: Sequence[ScanPlan], others: Sequence[ScanPlan]
 ) -> tuple[Sequence[ScanPlan], Sequence[ScanPlan]]:
-    """Return two lists of boxes whose product stays within the limit; otherwise the longer one becomes its hull."""
+    """Return two lists of boxes whose product stays within the limit; otherwise the longer one has fewer, larger boxes."""
     if len(mine) * len(others) <= BOXES_MAX:
         return mine, others
-    return ([_hull(mine)], others) if len(mine) >= len(others) else (mine, [_hull(others)])
+    if len(mine) >= len(others):
+        return _reduce(mine, BOXES_MAX // len(others)), others
+    return mine, _reduce(others, BOXES_MAX // len(mine))
+
+
+def _reduce(boxes: Sequence[ScanPlan], most: int) -> list[ScanPlan]:
+    """Return at most ``most`` boxes: hulls of neighbours, so that little is read beside the boxes themselves."""
+    if len(boxes) <= most:
+        return list(boxes)
+    size = -(-len(boxes) // most)
+    ordered = sorted(boxes, key=_sort_key)
+    return [_hull(ordered[at : at + size]) for at in range(0, len(ordered), size)]
+
+
+def _sort_key(box: ScanPlan) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+    """Sort boxes with the same columns together, in the order of their keys."""
+    return tuple(column for column, _ in box.limits), tuple(intervals[0].lo for _, intervals in box.limits)
 
 
 def _hull(boxes: Sequence[ScanPlan]) -> ScanPlan:

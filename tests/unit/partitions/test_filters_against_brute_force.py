@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import Dialect
+from state.partitions.index import partition_index
 from state.partitions.index.key_ranges import find_candidates, find_ranges
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
@@ -47,6 +48,42 @@ def test_every_filter_finds_what_a_loop_over_the_values_finds(
     rows = data.draw(rows_of(chosen), "partitions")
     condition = data.draw(conditions(chosen), "filter")
     expect_same(chosen, rows, condition)
+
+
+@given(st.permutations(NAIVE_COLUMNS), st.integers(2, 3), st.data())
+@settings(max_examples=150, deadline=None)
+def test_alternatives_that_are_read_on_several_paths_find_the_same(
+    columns: list[NaiveColumn], count: int, data: st.DataObject
+) -> None:
+    chosen = columns[:count]
+    rows = data.draw(rows_of(chosen), "partitions")
+    condition = data.draw(conditions(chosen), "filter")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(partition_index, "PROBED_KEYS", (1, 2, 4))
+        expect_same(chosen, rows, condition)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hr = 5 or region = 'r7'",
+        "hr = 5 or region = 'r7' or ds = '2024-01-07'",
+        "(hr = 5 and ds > '2024-01-02') or (region = 'r7' and ds < '2024-01-09')",
+    ],
+)
+def test_an_or_over_several_indexed_columns_reads_each_alternative_on_its_own_path(text: str) -> None:
+    rows = [
+        (f"2024-01-{day:02}", str(hour), f"r{region}")
+        for day in range(1, 16)
+        for hour in range(24)
+        for region in range(24)
+    ]
+    index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], rows)
+    explanation = index.explain(TABLE, text)
+    names = index.names(index.prepare(TABLE, text))
+    assert explanation.matched_rows == len(names) == len(set(names))
+    assert explanation.scanned_rows <= 1.2 * len(names) + 48, explanation.way
+    assert "whole table" not in explanation.way
 
 
 @given(st.data())

@@ -88,7 +88,7 @@ def test_everything_and_nowhere_are_neutral_and_absorbing() -> None:
     assert choose_path(NOWHERE, 2).ranges == ()
 
 
-def test_too_many_boxes_become_their_hull_and_the_answer_stays_correct() -> None:
+def test_too_many_boxes_become_hulls_of_neighbours_and_the_answer_stays_correct() -> None:
     columns = [(f"c{at}", "int") for at in range(4)]
     rows = [(str(a), str(a % 7), str(a % 5), str(a % 3)) for a in range(60)]
     index = an_index(columns, rows)
@@ -209,3 +209,15 @@ def test_an_explanation_names_the_access_path_and_the_residual_condition(
     assert told.residual == residual
     assert told.scanned_rows >= told.matched_rows == index.count(index.prepare(TABLE, text))
     assert f"scanned {told.scanned_rows}, matched {told.matched_rows}" in told.text()
+
+
+@pytest.mark.parametrize("pairs", [1_000, 1_100, 3_000])
+def test_there_is_no_cliff_where_a_filter_has_more_boxes_than_a_plan(pairs: int) -> None:
+    rows = [(str(number), str(number * 7 % 9_000)) for number in range(9_000)]
+    index = an_index([("a", "int"), ("b", "int")], rows)
+    wanted = [(number * 3, number * 21 % 9_000) for number in range(pairs)]
+    text = " or ".join(f"(a = {a} and b = {b})" for a, b in wanted)
+    explanation = index.explain(TABLE, text)
+    assert explanation.matched_rows == pairs
+    assert explanation.scanned_rows <= 1.2 * pairs, explanation.way
+    assert explanation.residual == "" or "gets" not in explanation.way
